@@ -82,6 +82,7 @@ impl Reader<'_> {
             });
             return;
         }
+        self.guarded(place, key, node, &values, &device.tenant);
         self.wiring.devices.insert(key.text.clone(), device);
     }
 

@@ -7,12 +7,13 @@ use std::sync::LazyLock;
 use yaml_document::{Fault, Location, Node, spelling};
 
 /// The sections of a file.
-pub(crate) const SECTIONS: [&str; 11] = [
+pub(crate) const SECTIONS: [&str; 12] = [
     "superfluid",
     "workers",
     "tenants",
     "ports",
     "switches",
+    "groups",
     "devices",
     "functions",
     "chains",
@@ -53,6 +54,9 @@ static LAYERS: LazyLock<Vec<(LayerKind, Schema)>> = LazyLock::new(|| {
         Schema::from_text(&format!("layers/{kind}.yaml"), text).unwrap_or_default()
     };
     LayerKind::ALL.map(|kind| (kind, schema(kind))).into()
+});
+static GROUP_RULE: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::from_text("group_rule.yaml", include_str!("group_rule.yaml")).unwrap_or_default()
 });
 static GRANT: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("grant.yaml", include_str!("grant.yaml")).unwrap_or_default());
@@ -97,6 +101,11 @@ pub fn policy_schema() -> &'static Schema {
 /// What each layer takes that `encapsulate` names.
 pub fn layer_schemas() -> &'static [(LayerKind, Schema)] {
     &LAYERS
+}
+
+/// What a rule of a security group takes, beside `from` and `to`.
+pub fn group_rule_schema() -> &'static Schema {
+    &GROUP_RULE
 }
 
 /// What an item of a device's `open_to` takes.

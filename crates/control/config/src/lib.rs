@@ -21,6 +21,8 @@
 //!   wan: {type: af_packet, interface: sf-wan, io: thread}
 //! switches:
 //!   hall: {age: 300s, entries: 4096}  # stands wherever a port may stand
+//! groups:                             # what may reach the openers of devices that name them
+//!   web: {rules: [{direction: in, protocol: tcp, ports: "443"}]}
 //! devices:                            # what functions open instead of ports
 //!   pair: {mode: bridge, over: [left, right], share: duplicate}
 //! functions:
@@ -48,6 +50,8 @@ mod connect;
 mod cpu;
 mod device;
 mod format;
+mod groups;
+mod guards;
 mod leftover;
 mod memory;
 mod observers;
@@ -68,8 +72,8 @@ use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Location};
 
 pub use format::{
-    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, layer_schemas,
-    memory_schema, observer_schema, policy_schema, pool_schema, service_schema, switch_schema,
+    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, group_rule_schema,
+    layer_schemas, memory_schema, observer_schema, policy_schema, pool_schema, service_schema, switch_schema,
     workers_schema,
 };
 

@@ -2,6 +2,7 @@
 
 use crate::Catalog;
 use crate::format::{SECTIONS, function_schema, pool_schema};
+use crate::groups::{Group, Guarded};
 use crate::reference::{FunctionFacts, Names, What};
 use api::DEFAULT_TENANT;
 use manifest::Manifest;
@@ -56,6 +57,10 @@ pub(crate) struct Reader<'a> {
     pub(crate) reserves: BTreeMap<Claimant, Position>,
     /// Where it is said how much memory a tenant or function may have.
     pub(crate) memories: BTreeMap<Claimant, Position>,
+    /// Security groups by name, also those that have a fault.
+    pub(crate) groups: BTreeMap<String, Group>,
+    /// Devices that name groups.
+    pub(crate) guarded: BTreeMap<String, Guarded>,
     /// How many workers there are; `None` when their section has a fault.
     pub(crate) worker_count: Option<usize>,
 }
@@ -79,6 +84,8 @@ impl<'a> Reader<'a> {
             observations: BTreeMap::new(),
             reserves: BTreeMap::new(),
             memories: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            guarded: BTreeMap::new(),
             worker_count: None,
         }
     }
@@ -100,6 +107,7 @@ impl<'a> Reader<'a> {
         }
         self.section(place, root, "ports", Self::port);
         self.section(place, root, "switches", Self::switch);
+        self.section(place, root, "groups", Self::group);
         self.section(place, root, "devices", Self::device);
         self.section(place, root, "functions", Self::function);
         self.section(place, root, "chains", Self::chain);
@@ -108,6 +116,7 @@ impl<'a> Reader<'a> {
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
         self.openers(place, root);
+        self.guards(place, root);
         self.unnamed_tenants(place, root);
         self.leftovers(place, root);
         self.promises(place);
@@ -340,7 +349,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    fn function(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
+    pub(crate) fn function(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         if self.is_taken(place, key) {
             return;
         }

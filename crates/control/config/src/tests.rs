@@ -5,6 +5,7 @@ use wiring::{Endpoint, FailMode, InstancePool, PoolOwner, Service};
 
 mod cpu;
 mod devices;
+mod groups;
 mod memory;
 mod observers;
 mod services;
@@ -62,6 +63,11 @@ impl Catalog for Shelf {
                 "[a, b, c]",
                 "rate: {type: rate, required: true, help: Highest.}",
             )),
+            "security-groups" => Ok(Manifest::parse(
+                "function.yaml",
+                include_str!("../../../../functions/security-groups/function.yaml"),
+            )
+            .unwrap()),
             path => Err(format!("{path}: No such file or directory\n(os error 2)")),
         }
     }
@@ -74,7 +80,7 @@ impl Catalog for Shelf {
     }
 
     fn image_names(&self) -> Vec<&str> {
-        vec!["forwarder", "firewall", "monitor", "policer"]
+        vec!["forwarder", "firewall", "monitor", "policer", "security-groups"]
     }
 
     fn driver(&self, name: &str) -> Option<&Schema> {
@@ -293,12 +299,12 @@ fn the_version_comes_first() {
     );
     bad(
         "superfuild: 1\n",
-        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, workers, tenants, ports, switches, devices, \
+        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, workers, tenants, ports, switches, groups, devices, \
          functions, chains, wires, observers, services; did you mean `superfluid`?\n",
     );
     bad(
         "[1]",
-        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, workers, tenants, ports, switches, devices, \
+        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, workers, tenants, ports, switches, groups, devices, \
          functions, chains, wires, observers, services\n",
     );
     bad(
@@ -330,11 +336,11 @@ services:
     bad(
         text,
         "\
-f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, devices, functions, chains, wires, observers, services; did you mean `tenants`?
+f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, groups, devices, functions, chains, wires, observers, services; did you mean `tenants`?
 f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
 f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
 f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, io, fault, interface, frames; did you mean `interface`?
-f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, or a file's path such as `./x.wasm`; did you mean `firewall`?
+f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, security-groups, or a file's path such as `./x.wasm`; did you mean `firewall`?
 f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
 f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)

@@ -39,11 +39,11 @@ impl Controller {
     }
 
     fn opener(&self, reading: &OpenerReading) -> DeviceOpener {
-        let OpenerReading { opener, opening, tenant, observes, sent, received } = reading;
+        let OpenerReading { opener, opening, guarded, tenant, observes, sent, received } = reading;
         DeviceOpener {
-            opener: match opener {
-                Opener::Interface(end) => self.end_in_words(end),
-                Opener::Service(service) => format!("service {}", service.number),
+            opener: match (guarded, opener) {
+                (Some(end), _) | (None, Opener::Interface(end)) => self.end_in_words(end),
+                (None, Opener::Service(service)) => format!("service {}", service.number),
             },
             tenant: tenant.clone(),
             side: opening.port.clone(),

@@ -105,8 +105,8 @@ impl<'a> Drawn<'a> {
             }
             nodes.push(node);
         }
-        for (name, instance) in &self.wiring.instances {
-            let mut node = empty(name, NodeKind::Function, Some(&instance.tenant));
+        for name in self.wiring.instances.keys() {
+            let mut node = empty(name, NodeKind::Function, self.wiring.shown_to(name));
             if let Some(account) = self.functions.get(name.as_str()) {
                 let state = match (&account.down, account.paused) {
                     (Some(_), _) => "down",

@@ -4,6 +4,7 @@ use super::controller::Controller;
 use engine::Account;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use wiring::guarded_by;
 
 /// The names of a tenant's functions, ports and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +18,11 @@ impl Controller {
     /// As they are now.
     pub(super) fn names_of(&self, tenant: &str) -> Names {
         let wiring = self.host.wiring();
-        let functions = wiring.instances.iter().filter(|(_, instance)| instance.tenant == tenant);
+        let functions = wiring.instances.keys().filter(|name| wiring.shown_to(name) == Some(tenant));
         let ports = wiring.ports.iter().filter(|(_, port)| port.tenant == tenant);
         let devices = wiring.devices.iter().filter(|(_, device)| device.tenant == tenant);
         Names {
-            functions: functions.map(|(name, _)| name.clone()).collect(),
+            functions: functions.cloned().collect(),
             ports: ports.map(|(name, _)| name.clone()).collect(),
             devices: devices.map(|(name, _)| name.clone()).collect(),
         }
@@ -62,7 +63,8 @@ pub(super) fn memory(whole: &Value, tenant: &str) -> Value {
     let named = |_: &str, entry: &Value| entry.get("tenant").and_then(Value::as_str) == Some(tenant);
     json!({
         "tenants": of("tenants", &|name, _| name == tenant),
-        "functions": of("functions", &named),
+        // The memory of guards is the platform's.
+        "functions": of("functions", &|name, entry| guarded_by(name).is_none() && named(name, entry)),
         "pools": of("pools", &named),
     })
 }

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
-use wiring::{Edge, Endpoint, Instance, Observation, Service, Tenant, Wiring, bytes};
+use wiring::{
+    Edge, Endpoint, INSIDE, Instance, OUTSIDE, Observation, Service, Tenant, Wiring, bytes, guarded_by,
+};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -196,6 +198,15 @@ impl Deployed {
             |tenant: (&String, &Tenant)| tenant.1.memory.limit.is_none_or(|limit| asked(tenant) <= limit);
         let all = || tenants.iter().map(|tenant| asked(tenant).max(tenant.1.memory.reserve)).sum::<u64>();
         tenants.iter().all(fits) && host.is_none_or(|host| all() <= host)
+    }
+
+    /// What is wired to the guard of a device, if an end is the one by which a guard opens it: see [`Wiring::behind_guard`].
+    pub(crate) fn behind_guard(&self, end: &Endpoint) -> Option<Endpoint> {
+        let Endpoint::Interface(guard, OUTSIDE) = end else { return None };
+        guarded_by(guard)?;
+        let inside = Endpoint::Interface(guard.clone(), INSIDE);
+        let [a, b] = self.wired.get(&inside)?.ends();
+        Some(if *a == inside { b } else { a }.clone())
     }
 
     /// Whether a function observes others.

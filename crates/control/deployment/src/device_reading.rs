@@ -12,7 +12,7 @@ use engine::{Account, DeviceAccount, PortAccount, SwitchId};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::DropReason;
 use virtual_device::{DeviceCounters, Entered, Mode, Share, SwitchPort};
-use wiring::{Device, Opener, Opening, Port, Shadowed};
+use wiring::{Device, Endpoint, Opener, Opening, Port, Shadowed};
 
 /// A device at a moment. Counters are since it is there, and begin anew when it is laid in another way.
 #[derive(Clone, Debug)]
@@ -73,7 +73,9 @@ pub struct OpenerReading {
     pub opener: Opener,
     /// How it opens the device.
     pub opening: Opening,
-    /// Whose it is.
+    /// What is wired to it, if it is the device's guard.
+    pub guarded: Option<Endpoint>,
+    /// Whose it is; of a guard, whose that is.
     pub tenant: String,
     /// It observes: it sends, and gets nothing but what it is shown.
     pub observes: bool,
@@ -181,18 +183,21 @@ impl DeviceReading {
             SideReading { port: port.clone(), received, sent: None }
         };
         let opener = |(opener, opening): &(Opener, Opening)| {
-            let (plug, tenant, observes) = match opener {
+            let (plug, guarded, tenant, observes) = match opener {
                 Opener::Interface(end) => {
-                    let tenant = deployed.wiring.instances.get(end.name()).map(|there| there.tenant.clone());
-                    (laid.plug_of_opener(name, end), tenant.unwrap_or_default(), deployed.observes(end))
+                    let guarded = deployed.behind_guard(end);
+                    let whose = guarded.as_ref().unwrap_or(end).name();
+                    let tenant = deployed.wiring.instances.get(whose).map(|there| there.tenant.clone());
+                    let plug = laid.plug_of_opener(name, end);
+                    (plug, guarded, tenant.unwrap_or_default(), deployed.observes(end))
                 }
                 Opener::Service(service) => {
-                    (laid.plug_of_service(name, service), service.tenant.clone(), false)
+                    (laid.plug_of_service(name, service), None, service.tenant.clone(), false)
                 }
             };
             let sent = plug.and_then(|plug| laid.entered(name, plug));
             let (opener, opening) = (opener.clone(), opening.clone());
-            OpenerReading { opener, opening, tenant, observes, sent, received: None }
+            OpenerReading { opener, opening, guarded, tenant, observes, sent, received: None }
         };
         let counters = laid.counters(name);
         let lost = counters.unwrap_or_default();

@@ -24,6 +24,7 @@
 mod cpu;
 mod device;
 mod fraction;
+mod guard;
 mod memory;
 mod observation;
 mod plan;
@@ -41,6 +42,7 @@ pub use device::{
     Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
 };
 pub use fraction::Fraction;
+pub use guard::{INSIDE, OUTSIDE, guard_of, guarded_by};
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use observation::{Observation, Shown, Watched, WatchedDevices};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};

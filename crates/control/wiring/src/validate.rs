@@ -310,14 +310,13 @@ impl Wiring {
                 faults.push(WiringFault::NoOpener(edge.clone()));
                 continue;
             };
-            let (Some(device), Some(instance)) =
-                (self.devices.get(&opening.device), self.instances.get(function))
-            else {
-                continue;
-            };
-            if !device.is_open_to(&instance.tenant, function) {
+            let Some(device) = self.devices.get(&opening.device) else { continue };
+            if let Some(opener) = self.behind_guard(end)
+                && let Some(instance) = self.instances.get(opener.name())
+                && !device.is_open_to(&instance.tenant, opener.name())
+            {
                 let (tenant, device) = (instance.tenant.clone(), opening.device.clone());
-                faults.push(WiringFault::NotOpen { opener: end.to_string(), tenant, device });
+                faults.push(WiringFault::NotOpen { opener: opener.to_string(), tenant, device });
             }
             if !observers.contains(function) {
                 receiving.entry(&opening.device).or_default().push((end, opening));

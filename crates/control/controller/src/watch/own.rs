@@ -2,18 +2,19 @@
 //!
 //! | place | when |
 //! |---|---|
-//! | a function | it is the tenant's: what comes to it is in the tenant's memory, and the function may read it |
-//! | a device | it is the tenant's, and so is all that opens it; it takes packets, and does not just see those of others |
+//! | a function | it is the tenant's, and no guard: what comes to it is in the tenant's memory, and the function may read it |
+//! | a device | it is the tenant's, and so is all that opens it, or is wired to its guard; it takes packets, and does not just see those of others |
 //! | a port | it is the tenant's, and so is what is wired to it, each device over it, and each service that leads there; or the one device over it is the tenant's and takes all, so that it is laid as wires |
 //!
 //! At a switch packets of all meet, so that neither it nor a port at it is one tenant's.
 
 use super::tap_points::TapPoint;
-use wiring::{DeviceLayout, Edge, Endpoint, Wiring};
+use wiring::{DeviceLayout, Edge, Endpoint, Wiring, guarded_by};
 
 /// Whether something of this name is a tenant's: what a tenant is told of at all.
 pub(super) fn is_of(wiring: &Wiring, tenant: &str, name: &str) -> bool {
-    let instance = wiring.instances.get(name).map(|there| &there.tenant);
+    let instance =
+        wiring.instances.get(name).filter(|_| guarded_by(name).is_none()).map(|there| &there.tenant);
     let port = wiring.ports.get(name).map(|there| &there.tenant);
     let device = wiring.devices.get(name).map(|there| &there.tenant);
     [instance, port, device].into_iter().flatten().any(|owner| owner == tenant)
@@ -29,8 +30,9 @@ pub(super) fn is_own(wiring: &Wiring, layout: &DeviceLayout, tenant: &str, place
 }
 
 fn is_function_of(wiring: &Wiring, tenant: &str, name: &str) -> bool {
-    // An observer is shown what passes somewhere else.
-    wiring.instances.get(name).is_some_and(|there| there.tenant == tenant)
+    // An observer is shown what passes somewhere else, and what passes a guard is of a device's tenant.
+    guarded_by(name).is_none()
+        && wiring.instances.get(name).is_some_and(|there| there.tenant == tenant)
         && !wiring.observations.iter().any(|seen| seen.observer == name)
 }
 
@@ -49,7 +51,8 @@ fn is_own_device(wiring: &Wiring, layout: &DeviceLayout, tenant: &str, name: &st
             .iter()
             .filter_map(Edge::opening)
             .filter(|(_, opening)| opening.device == name)
-            .all(|(end, _)| of_tenant(end))
+            .filter_map(|(end, _)| wiring.behind_guard(end))
+            .all(of_tenant)
         && wiring.services.iter().all(|(service, end)| !opened(end) || service.tenant == tenant)
 }
 

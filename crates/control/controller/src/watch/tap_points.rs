@@ -419,4 +419,31 @@ services:
             assert!(all.spots(name).is_ok(), "{name}");
         }
     }
+
+    #[test]
+    fn a_guard_hides_no_device_of_its_tenant_and_is_nothing_to_any_tenant() {
+        let (wiring, catalog) = wired(
+            "superfluid: 1
+tenants: {default: {}, red: {}}
+ports: {lan: {type: af_packet, interface: lan}}
+groups: {base: {}}
+devices: {edge: {mode: direct, over: [lan], tenant: red, addresses: [192.0.2.9/24], groups: [base], zone: 1}}
+functions: {fw: {image: firewall, tenant: red, attach: {inside: edge}}}
+",
+        );
+        let of = |tenant| View::new(&wiring, &catalog, tenant);
+        assert!(of(None).spots("groups@edge").is_ok());
+        for tenant in ["red", "default"] {
+            let told = of(Some(tenant)).spots("groups@edge").expect_err(tenant);
+            assert!(told.starts_with("there is no port, device or function"), "{tenant}: {told}");
+        }
+        assert!(
+            of(Some("red")).spots("edge").is_ok_and(|spots| spots[0].place == TapPoint::Port("lan".into()))
+        );
+        let spots = of(Some("red")).spots("fw").expect("its own");
+        let names: Vec<String> =
+            of(Some("red")).reached(Some(&spots)).0.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["function/fw"]);
+        assert_eq!((wiring.shown_to("groups@edge"), wiring.shown_to("fw")), (Some("red"), Some("red")));
+    }
 }

@@ -43,19 +43,20 @@ impl Feed {
     }
 }
 
-/// Functions that open devices with addresses, and the devices behind their interfaces.
+/// Functions that open devices with addresses, or are wired to the guards of such, and the devices behind their
+/// interfaces.
 pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<String>>> {
     let mut found: HashMap<String, Vec<Option<String>>> = HashMap::new();
-    for (end, opening) in wiring.edges.iter().filter_map(Edge::opening) {
+    for (end, device) in wiring.edges.iter().filter_map(Edge::device_behind) {
         let Endpoint::Interface(function, interface) = end else { continue };
-        let has_station = |name: &String| wiring.devices.get(name).is_some_and(Device::has_station_inside);
-        let Some(instance) = wiring.instances.get(function).filter(|_| has_station(&opening.device)) else {
+        let has_station = wiring.devices.get(device).is_some_and(Device::has_station_inside);
+        let Some(instance) = wiring.instances.get(function).filter(|_| has_station) else {
             continue;
         };
         let all = found.entry(function.clone());
         let all = all.or_insert_with(|| vec![None; usize::from(instance.interfaces)]);
         if let Some(place) = all.get_mut(usize::from(*interface)) {
-            *place = Some(opening.device.clone());
+            *place = Some(device.to_owned());
         }
     }
     found

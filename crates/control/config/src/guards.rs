@@ -1,0 +1,255 @@
+//! The functions that security groups become.
+//!
+//! 1. When all openers are known, each device with groups that something opens gets a guard: a function of the stock
+//!    image `security-groups` and of the tenant `default`, in whose pool packets are checked; so are the device's ports,
+//!    so that they stay there. What opened the device is wired to the guard, and the guard opens the device.
+//! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list, those of the
+//!    tenant's the other.
+//! 3. A group that a rule names becomes the addresses of its devices in the same zone.
+//!
+//! As the configuration is made of all objects together, a group, an address or a device that changes is a changed
+//! configuration of guards, which hand their connections over.
+//!
+//! Limits: [`MOST_RULES`] in a list, with one for each address of groups that rules name.
+
+use crate::groups::{Guarded, MOST_RULES, Remote, Rule};
+use crate::read::Reader;
+use api::DEFAULT_TENANT;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use wiring::{Device, Edge, Endpoint, INSIDE, OUTSIDE, Opening, Watched, guard_of};
+use yaml_document::{Key, Location, Node, NodeValue, Position};
+
+/// The stock image.
+const IMAGE: &str = "security-groups";
+/// Rules of a list that are compared one by one; more have tables.
+const WITHOUT_TABLES: usize = 63;
+/// Memory of a guard for connections, and beside it for each list with tables.
+const MEMORY: u64 = 32 << 20;
+const MEMORY_OF_TABLES: u64 = 64 << 20;
+
+/// The addresses of devices, by zone and group.
+type Members<'a> = HashMap<(u16, &'a str), BTreeSet<IpAddr>>;
+
+/// Rules as a guard has them, of one list; `None`: it has no such list.
+type List<'a> = Option<Vec<Expanded<'a>>>;
+
+/// A rule with one other end.
+struct Expanded<'a> {
+    group: &'a str,
+    rule: &'a Rule,
+    remote: Option<String>,
+}
+
+impl Reader<'_> {
+    /// Puts a guard before each device with groups.
+    pub(crate) fn guards(&mut self, root_place: &Location<'_>, root: &Node) {
+        self.group_references(root_place, root);
+        if self.guarded.is_empty() || !self.faults.is_empty() {
+            return;
+        }
+        let Some((_, node)) = root.entry("devices") else { return };
+        let section = root_place.key("devices", node.position);
+        let mut made = Vec::new();
+        let members = self.members();
+        let mut faults = Vec::new();
+        for (name, guarded) in &self.guarded {
+            let (Some(node), Some(device)) = (node.get(name), self.wiring.devices.get(name)) else {
+                continue;
+            };
+            let at = node.get("groups").map_or(node.position, |node| node.position);
+            let place = section.key(name, node.position);
+            let place = place.key("groups", at);
+            let guard = self.wire_to_guard(name, device).and_then(|wire| {
+                let Some(wire) = wire else { return Ok(None) };
+                let lists = self.lists(guarded, &members)?;
+                Ok(Some((name.clone(), wire.clone(), described(at, device, lists))))
+            });
+            match guard {
+                Ok(guard) => made.extend(guard),
+                Err(message) => place.report(&mut faults, || message),
+            }
+        }
+        self.faults.extend(faults);
+        for (name, wire, node) in made {
+            let place = section.key(&name, node.position);
+            self.guard(&place.key("groups", node.position), &name, &wire, &node);
+        }
+    }
+
+    /// The wire that a device's guard is put into; `None`: nothing opens the device.
+    ///
+    /// # Errors
+    /// Why there can be no guard.
+    fn wire_to_guard(&self, name: &str, device: &Device) -> Result<Option<&Edge>, String> {
+        let has_addresses = |device: &Device| {
+            let station = device.station.as_ref().filter(|_| device.has_station_inside());
+            station.is_some_and(|station| station.dhcp || !station.addresses.is_empty())
+        };
+        if !has_addresses(device) {
+            return Err("the device has no addresses that are its opener's; allowed: with `addresses` or `dhcp: true`, which are \
+                        what may be sent from, and not those of its tunnels"
+                .to_owned());
+        }
+        let foreign = |port: &String| {
+            let tenant = &self.wiring.ports.get(port)?.tenant;
+            (tenant != DEFAULT_TENANT).then_some((port.clone(), tenant))
+        };
+        if let Some((port, tenant)) = device.over.keys().find_map(foreign) {
+            return Err(format!(
+                "its port `{port}` is the tenant `{tenant}`'s, whose functions could write to packets there after they were \
+                 checked; allowed: ports of `{DEFAULT_TENANT}`"
+            ));
+        }
+        let leads = |end: &Endpoint| matches!(end, Endpoint::Device(opening) if opening.device == name);
+        if let Some((service, _)) = self.wiring.services.iter().find(|(_, end)| leads(end)) {
+            let number = service.number;
+            return Err(format!(
+                "the service {number} leads to the device; allowed: services that lead to its opener"
+            ));
+        }
+        let is_seen = |at: &Watched| matches!(at, Watched::Wire(edge) if edge.ends().into_iter().any(leads));
+        if let Some(seen) = self.wiring.observations.iter().find(|seen| is_seen(&seen.at)) {
+            return Err(format!(
+                "`{}` observes the wire to the device; allowed: observers at the device, or at what opens it",
+                seen.observer
+            ));
+        }
+        let edges = self.wiring.edges.iter().filter_map(|edge| Some((edge, edge.opening()?)));
+        let mut openers = edges.filter(|(_, (_, opening))| opening.device == name);
+        let Some((wire, (opener, opening))) = openers.next() else { return Ok(None) };
+        match (&opening.port, openers.count()) {
+            (None, 0) => Ok(Some(wire)),
+            (Some(port), 0) => Err(format!(
+                "`{opener}` opens the side `{name}:{port}`; allowed: an opener of the whole device, `{name}`"
+            )),
+            (_, more) => Err(format!("the device has {} openers; allowed: one", more + 1)),
+        }
+    }
+
+    /// The addresses of all groups.
+    fn members(&self) -> Members<'_> {
+        let mut members = Members::new();
+        for (device, Guarded { groups, zone }) in &self.guarded {
+            let station = self.wiring.devices.get(device).and_then(|device| device.station.as_ref());
+            let addresses = station.map(|station| &station.addresses[..]).unwrap_or_default();
+            for group in groups {
+                let of = members.entry((*zone, group)).or_default();
+                // Two devices of a zone may share an address.
+                of.extend(addresses.iter().map(|prefix| prefix.address));
+            }
+        }
+        members
+    }
+
+    /// The administrator's rules and the tenant's. Of a device that names no group the administrator allows nothing.
+    ///
+    /// # Errors
+    /// They are too many.
+    fn lists<'r>(&'r self, guarded: &'r Guarded, members: &Members<'_>) -> Result<[List<'r>; 2], String> {
+        let [mut administrator, mut tenant]: [List<'r>; 2] = [guarded.groups.is_empty().then(Vec::new), None];
+        for name in &guarded.groups {
+            let Some(group) = self.groups.get(name) else { continue };
+            let of_group = if group.is_administrators() { &mut administrator } else { &mut tenant };
+            let list = of_group.get_or_insert_default();
+            for rule in &group.rules {
+                let mut add = |remote| list.push(Expanded { group: name, rule, remote });
+                match &rule.remote {
+                    Remote::Any => add(None),
+                    Remote::Prefix(prefix) => add(Some(prefix.clone())),
+                    Remote::Group(named) => {
+                        let addresses = members.get(&(guarded.zone, named.as_str()));
+                        let of_one = |address: &IpAddr| {
+                            format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
+                        };
+                        addresses.into_iter().flatten().for_each(|address| add(Some(of_one(address))));
+                    }
+                }
+                // Before they fill memory.
+                if list.len() > MOST_RULES {
+                    let whose = if group.is_administrators() { "administrator" } else { "tenant" };
+                    return Err(format!(
+                        "the {whose}'s groups come to more than {MOST_RULES} rules, with one for each address of groups that \
+                         rules name; allowed: at most {MOST_RULES}"
+                    ));
+                }
+            }
+        }
+        Ok([administrator, tenant])
+    }
+
+    /// Makes a guard, and puts it into a wire.
+    fn guard(&mut self, place: &Location<'_>, device: &str, wire: &Edge, node: &Node) {
+        let function = guard_of(device);
+        self.function(place, &Key { position: node.position, text: function.clone() }, node);
+        // Without a guard after a fault, the wire stays, and the wiring is not carried out.
+        let (true, Some((opener, _))) = (self.wiring.instances.contains_key(&function), wire.opening())
+        else {
+            return;
+        };
+        self.wiring.edges.remove(wire);
+        let interface = |number| Endpoint::Interface(function.clone(), number);
+        self.wiring.edges.insert(Edge::new(opener.clone(), interface(INSIDE)));
+        let device = Endpoint::Device(Opening::of(device, None));
+        self.wiring.edges.insert(Edge::new(interface(OUTSIDE), device));
+        self.inline.insert(function, node.position);
+    }
+}
+
+/// A guard as it would stand among the functions of a file.
+fn described(at: Position, device: &Device, [administrator, tenant]: [List<'_>; 2]) -> Node {
+    let made = Made(at);
+    let tables = [&administrator, &tenant].into_iter().flatten().filter(|list| list.len() > WITHOUT_TABLES);
+    let memory = MEMORY + MEMORY_OF_TABLES * tables.count() as u64;
+    let mut config = Vec::new();
+    if let Some(station) = &device.station {
+        let [a, b, c, d, e, f] = station.mac;
+        config.push(("mac", made.text(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))));
+        let addresses =
+            station.addresses.iter().map(|prefix| format!("{}/{}", prefix.address, prefix.length));
+        config.push(("addresses", made.list(addresses.map(|text| made.text(text)))));
+    }
+    for (key, list) in [("administrator", administrator), ("tenant", tenant)] {
+        config.extend(list.map(|rules| (key, made.list(rules.iter().map(|rule| made.rule(rule))))));
+    }
+    made.map(vec![
+        ("image", made.text(IMAGE.to_owned())),
+        ("tenant", made.text(DEFAULT_TENANT.to_owned())),
+        ("memory", made.plain(format!("{memory}B"))),
+        ("config", made.map(config)),
+    ])
+}
+
+/// Makes nodes that stand where a device names its groups.
+struct Made(Position);
+
+impl Made {
+    fn node(&self, value: NodeValue) -> Node {
+        Node { position: self.0, value }
+    }
+
+    fn text(&self, text: String) -> Node {
+        self.node(NodeValue::Scalar { text, quoted: true })
+    }
+
+    fn plain(&self, text: String) -> Node {
+        self.node(NodeValue::Scalar { text, quoted: false })
+    }
+
+    fn list(&self, items: impl Iterator<Item = Node>) -> Node {
+        self.node(NodeValue::List(items.collect()))
+    }
+
+    fn map(&self, entries: Vec<(&str, Node)>) -> Node {
+        let key = |text: &str| Key { position: self.0, text: text.to_owned() };
+        self.node(NodeValue::Map(entries.into_iter().map(|(name, node)| (key(name), node)).collect()))
+    }
+
+    fn rule(&self, expanded: &Expanded<'_>) -> Node {
+        let Expanded { group, rule, remote } = expanded;
+        let mut entries = vec![("name", self.text(format!("{group}[{}]", rule.number)))];
+        entries.extend(rule.keys.iter().map(|(key, node)| (*key, node.clone())));
+        entries.extend(remote.as_ref().map(|remote| ("remote", self.text(remote.clone()))));
+        self.map(entries)
+    }
+}

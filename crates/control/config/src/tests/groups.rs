@@ -1,0 +1,264 @@
+//! Security groups, and the functions that they become.
+
+use super::*;
+use schema::Value;
+
+fn faults(text: &str) -> String {
+    lines(&check("f.yaml", text, &shelf()).expect_err("a fault"))
+}
+
+/// Two tenants with a device each, of one address, and a third device; `groups` in line 4 and below.
+fn net(groups: &str, red: &str, blue: &str) -> String {
+    format!(
+        "superfluid: 1
+tenants: {{default: {{}}, red: {{}}, blue: {{}}}}
+ports: {{a: {{type: af_packet, interface: a}}, b: {{type: af_packet, interface: b}}, c: {{type: af_packet, interface: c}}}}
+{groups}
+devices:
+  red: {{mode: direct, over: [a], tenant: red, addresses: [192.0.2.9/24], mac: '02:00:00:00:00:09'{red}}}
+  blue: {{mode: direct, over: [b], tenant: blue, addresses: [192.0.2.9/24, '2001:db8::9/64']{blue}}}
+  other: {{mode: direct, over: [c], tenant: red, addresses: [192.0.2.8/24], groups: [proxies], zone: 7}}
+functions:
+  f: {{image: forwarder, tenant: red, attach: {{left: red}}}}
+  g: {{image: forwarder, tenant: blue, attach: {{left: blue}}}}
+  h: {{image: forwarder, tenant: red, attach: {{left: other}}}}
+"
+    )
+}
+
+const GROUPS: &str = "groups:
+  base: {rules: [{direction: in, from: 198.51.100.0/24}, {direction: out}]}
+  web: {tenant: red, rules: [{direction: in, protocol: tcp, ports: '443', from: 0.0.0.0/0}, {direction: in, from: {group: proxies}}]}
+  mine: {tenant: blue, rules: [{direction: in, from: {group: mine}}, {direction: in, from: {group: friends}}]}
+  friends: {tenant: blue}
+  proxies: {tenant: red}";
+
+/// What a function is configured with: the rules of a list, each its name and the other end.
+fn rules(wiring: &wiring::Wiring, function: &str, list: &str) -> Option<Vec<String>> {
+    let rules = wiring.instances[function].config.get(list)?.as_list()?;
+    let text = |rule: &Value, key| match rule.get(key) {
+        Some(Value::Text(text)) => text.clone(),
+        value => value.map(ToString::to_string).unwrap_or_default(),
+    };
+    Some(rules.iter().map(|rule| format!("{} {}", text(rule, "name"), text(rule, "remote"))).collect())
+}
+
+#[test]
+fn a_function_stands_around_the_opener_of_a_device_with_groups() {
+    let text = net(GROUPS, ", groups: [base, web], zone: 7", ", groups: [mine], zone: 8");
+    let Configuration { wiring, .. } = good(&text);
+    let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        edges,
+        [
+            "blue - groups@blue:1",
+            "other - groups@other:1",
+            "red - groups@red:1",
+            "f:0 - groups@red:0",
+            "g:0 - groups@blue:0",
+            "groups@other:0 - h:0",
+        ]
+    );
+    let guard = &wiring.instances["groups@red"];
+    assert_eq!((guard.tenant.as_str(), guard.fail), ("default", FailMode::Closed));
+    assert_eq!(guard.pool, InstancePool::Tenant, "the platform's");
+    assert_eq!(guard.config.get("mac").map(ToString::to_string).as_deref(), Some("02:00:00:00:00:09"));
+    let own =
+        |function: &str| wiring.instances[function].config.get("addresses").unwrap().as_list().unwrap().len();
+    assert_eq!((own("groups@red"), own("groups@blue")), (1, 2));
+    let list = |function, list| rules(&wiring, function, list);
+    let owned = |items: &[&str]| Some(items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>());
+    assert_eq!(list("groups@red", "administrator"), owned(&["base[0] 198.51.100.0/24", "base[1] "]));
+    // The proxies of its zone, of which there is one.
+    assert_eq!(list("groups@red", "tenant"), owned(&["web[0] 0.0.0.0/0", "web[1] 192.0.2.8/32"]));
+    // Its own group, and none of a group that has no devices; the administrator says nothing there.
+    assert_eq!(list("groups@blue", "tenant"), owned(&["mine[0] 192.0.2.9/32", "mine[0] 2001:db8::9/128"]));
+    assert_eq!(list("groups@blue", "administrator"), None);
+    assert_eq!((list("groups@other", "administrator"), list("groups@other", "tenant")), (None, owned(&[])));
+}
+
+#[test]
+fn members_are_those_of_the_zone() {
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}]}, proxies: {}}";
+    for (zone, wanted) in [(7, vec!["web[0] 192.0.2.8/32".to_owned()]), (8, vec![])] {
+        let Configuration { wiring, .. } = good(&net(groups, &format!(", groups: [web], zone: {zone}"), ""));
+        assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(wanted), "{zone}");
+    }
+}
+
+#[test]
+fn nothing_tells_a_tenant_of_anothers_groups() {
+    let named = |group: &str| {
+        let groups = format!(
+            "groups: {{web: {{tenant: red, rules: [{{direction: in, from: {{group: {group}}}}}]}}, mine: {{tenant: blue}}, base: {{}}, proxies: {{}}}}"
+        );
+        faults(&net(&groups, ", groups: [web], zone: 7", ""))
+    };
+    for group in ["mine", "base", "none"] {
+        let told = format!("groups.web.rules[0]: no group is named `{group}`; allowed: web");
+        assert!(named(group).contains(&told), "{}", named(group));
+    }
+}
+
+#[test]
+fn packets_stay_out_of_a_tenants_memory_once_they_are_checked() {
+    let text =
+        net(GROUPS, ", groups: [web], zone: 7", "").replace("interface: a}", "interface: a, tenant: red}");
+    let told = "devices.red.groups: its port `a` is the tenant `red`'s, whose functions could write to packets there";
+    assert!(faults(&text).contains(told), "{}", faults(&text));
+}
+
+#[test]
+fn addresses_that_change_are_no_rules() {
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}]}, proxies: {}}";
+    let text = net(groups, ", groups: [web], zone: 7", "").replace("addresses: [192.0.2.8/24]", "dhcp: true");
+    let told = "groups.web.rules[0]: the device `other` of the group `proxies` gets its address by DHCP";
+    assert!(faults(&text).contains(told), "{}", faults(&text));
+    // By itself it may be guarded.
+    let text = text.replace("from: {group: proxies}", "from: 0.0.0.0/0");
+    assert!(good(&text).wiring.instances.contains_key("groups@other"));
+}
+
+#[test]
+fn rules_are_bounded_before_they_fill_memory() {
+    let rules = vec!["{direction: in, from: {group: web}}"; 4096].join(", ");
+    let groups = format!("groups: {{web: {{rules: [{rules}]}}, proxies: {{}}}}");
+    let of = ", groups: [web], zone: 7";
+    let told = "devices.red.groups: the administrator's groups come to more than 4096 rules";
+    assert!(faults(&net(&groups, of, of)).contains(told));
+    assert!(good(&net(&groups, of, "")).wiring.instances.contains_key("groups@red"));
+    let groups = groups.replace("rules: [", "rules: [{direction: out}, ");
+    let told = "groups.web.rules: found 4097 rules; allowed: a list of at most 4096 rules";
+    assert!(faults(&net(&groups, of, "")).contains(told));
+}
+
+#[test]
+fn what_may_not_open_a_device_may_not_through_its_guard() {
+    let text = net(GROUPS, ", groups: [web], zone: 7", "")
+        .replace("f: {image: forwarder, tenant: red", "f: {image: forwarder, tenant: blue");
+    let told = "functions.f: `f:0` opens the device `red`, which is not open to it";
+    assert!(faults(&text).contains(told), "{}", faults(&text));
+    // A wiring that did not come from here is held to it as well.
+    let mut wiring = good(&net(GROUPS, ", groups: [web], zone: 7", "")).wiring;
+    wiring.instances.get_mut("f").expect("is there").tenant = "blue".to_owned();
+    let told =
+        wiring.validate().expect_err("it is not open").iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(
+        told.contains(&"`f:0` is the tenant `blue`'s, which the device `red` is not open to".to_owned()),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn no_group_at_all_allows_nothing() {
+    let Configuration { wiring, .. } = good(&net(GROUPS, ", groups: [], zone: 1", ""));
+    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(vec![]));
+    assert_eq!(rules(&wiring, "groups@red", "tenant"), None);
+    assert!(!wiring.instances.contains_key("groups@blue"));
+}
+
+#[test]
+fn a_group_is_its_devices_whose_groups_name_it_and_may_name_itself() {
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: web}}]}, proxies: {}}";
+    let of = ", groups: [web], zone: 7";
+    let Configuration { wiring, .. } = good(&net(groups, of, of));
+    let all = ["web[0] 192.0.2.9/32", "web[0] 2001:db8::9/128"].map(str::to_owned);
+    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(all.to_vec()));
+}
+
+#[test]
+fn what_is_wrong_with_groups_is_told() {
+    let of = ", groups: [web], zone: 7";
+    let one = |rule: &str| format!("groups: {{web: {{rules: [{rule}]}}, proxies: {{}}}}");
+    for (groups, red, blue, told) in [
+        (
+            GROUPS,
+            ", groups: [web]",
+            "",
+            "devices.red.groups: `groups` without `zone`; allowed: both, such as `groups: [web], zone: 7`",
+        ),
+        (
+            GROUPS,
+            ", zone: 7",
+            "",
+            "devices.red.zone: `zone` without `groups`; allowed: both, such as `groups: [web], zone: 7`",
+        ),
+        (
+            GROUPS,
+            ", groups: [mine], zone: 7",
+            "",
+            "devices.red.groups[0]: no group of `red` or `default` is named `mine`; allowed: base, proxies, web",
+        ),
+        (
+            GROUPS,
+            ", groups: [web, base, web], zone: 7",
+            "",
+            "devices.red.groups[2]: `web` is named twice; allowed: once",
+        ),
+        (
+            GROUPS,
+            ", groups: [wep], zone: 7",
+            "",
+            "is named `wep`; allowed: base, proxies, web; did you mean `web`?",
+        ),
+        (
+            &one("{direction: in, from: {group: none}}"),
+            of,
+            "",
+            "groups.web.rules[0]: no group is named `none`; allowed: proxies, web",
+        ),
+        (
+            &one("{direction: in, to: 0.0.0.0/0}"),
+            of,
+            "",
+            "groups.web.rules[0].to: `to` is the device itself; allowed: `from`, which is the other end",
+        ),
+        (
+            &one("{direction: in, ports: '443'}"),
+            of,
+            "",
+            "groups.web.rules[0].ports: `ports` says nothing here; allowed: with `protocol: tcp` or `udp`",
+        ),
+        (
+            &one("{direction: in, icmp_type: 8, protocol: tcp}"),
+            of,
+            "",
+            "`icmp_type` says nothing here; allowed: with `protocol: icmp` or `icmpv6`",
+        ),
+        (
+            &one("{direction: in, protocol: tcpp}"),
+            of,
+            "",
+            "groups.web.rules[0].protocol: found `tcpp`; allowed: tcp, udp, icmp, icmpv6, any, 0 to 255",
+        ),
+        (
+            &one("{direction: in, from: 192.0.2.1/24}"),
+            of,
+            "",
+            "allowed: a prefix such as `192.0.2.0/24`, or a group, `{group: NAME}`",
+        ),
+        (
+            GROUPS,
+            "",
+            ", groups: [mine], zone: 8}\n  d: {mode: rootless, tenant: red, groups: [base], zone: 9",
+            "devices.d.groups: the device has no addresses that are its opener's; allowed: with `addresses` or `dhcp: true`",
+        ),
+    ] {
+        let faults = faults(&net(groups, red, blue));
+        assert!(faults.contains(told), "{told}\n{faults}");
+    }
+}
+
+#[test]
+fn one_opener_of_the_whole_device_is_guarded() {
+    let of = ", groups: [web], zone: 7, share: duplicate";
+    let two = net(GROUPS, of, "") + "  i: {image: forwarder, tenant: red, attach: {left: red}}\n";
+    let told = "devices.red.groups: the device has 2 openers; allowed: one";
+    assert!(faults(&two).contains(told), "{}", faults(&two));
+    let served = net(GROUPS, of, "") + "services: {7: red}\n";
+    assert!(faults(&served).contains("the service 7 leads to the device"), "{}", faults(&served));
+    let side = net(GROUPS, of, "").replace("{left: red}", "{left: 'red:a'}");
+    let told =
+        "devices.red.groups: `f:0` opens the side `red:a`; allowed: an opener of the whole device, `red`";
+    assert!(faults(&side).contains(told), "{}", faults(&side));
+}
