@@ -16,6 +16,8 @@ pub enum Kind {
     Port,
     /// A learning switch.
     Switch,
+    /// What may reach the openers of devices that name it.
+    Group,
     /// A virtual device: what functions open instead of ports.
     Device,
     /// A network function.
@@ -32,11 +34,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, such that an object is made from objects of the kinds before it alone.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Workers,
         Kind::Tenant,
         Kind::Port,
         Kind::Switch,
+        Kind::Group,
         Kind::Device,
         Kind::Function,
         Kind::Chain,
@@ -52,6 +55,7 @@ impl Kind {
             Kind::Tenant => "tenant",
             Kind::Port => "port",
             Kind::Switch => "switch",
+            Kind::Group => "group",
             Kind::Device => "device",
             Kind::Function => "function",
             Kind::Chain => "chain",
@@ -68,6 +72,7 @@ impl Kind {
             Kind::Tenant => "tenants",
             Kind::Port => "ports",
             Kind::Switch => "switches",
+            Kind::Group => "groups",
             Kind::Device => "devices",
             Kind::Function => "functions",
             Kind::Chain => "chains",

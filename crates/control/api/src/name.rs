@@ -98,6 +98,7 @@ pub fn check_name(kind: Kind, name: &str) -> Result<Cow<'_, str>, NameError> {
         Kind::Tenant
         | Kind::Port
         | Kind::Switch
+        | Kind::Group
         | Kind::Device
         | Kind::Function
         | Kind::Chain

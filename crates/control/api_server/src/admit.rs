@@ -1,14 +1,14 @@
 //! What a tenant may change, checked when it is asked for and once more while no other change is under way.
 //!
-//! A tenant's token changes functions of the tenant, and chains, wires and observers that name functions and
-//! ports of the tenant alone. What it may not see is as if it were not there, except that a name can be
+//! A tenant's token changes functions and security groups of the tenant, and chains, wires and observers that name
+//! functions and ports of the tenant alone. The rules of its groups name groups of the tenant alone. What it may not see is as if it were not there, except that a name can be
 //! taken. What of a function's spec is the host's, such as an image in a file, is for
 //! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
 
 use crate::answer::faulty;
 use crate::change::{Wanted, WantedObject, not_held};
 use crate::owners::{base, names_in, size};
-use crate::rights::{Rights, is_a_tenants_to_change};
+use crate::rights::{Rights, may_change};
 use crate::state::State;
 use crate::stored::Stored;
 use api::{Fault, Kind, ObjectName, Problem, ProblemType};
@@ -41,19 +41,22 @@ impl State {
         let Some(tenant) = wanted.rights.tenant() else { return Ok(()) };
         let mut wrong = Wrong::default();
         let (mut created, mut bytes) = (0_usize, 0_usize);
-        let functions = wanted.objects.iter().filter(|object| object.id.kind == Kind::Function);
-        let come = functions.filter(|object| object.spec.is_some()).map(|object| object.id.name.as_str());
-        let come: BTreeSet<&str> = come.collect();
+        let coming = |kind| -> BTreeSet<&str> {
+            let of_kind =
+                wanted.objects.iter().filter(|object| object.id.kind == kind && object.spec.is_some());
+            of_kind.map(|object| object.id.name.as_str()).collect()
+        };
+        let (come, groups) = (coming(Kind::Function), coming(Kind::Group));
         for object in &wanted.objects {
             let WantedObject { id, spec, precondition, .. } = object;
             let there = self.store.read(id.kind.as_str(), &id.name);
             let mine = there.as_ref().filter(|there| self.shows(&wanted.rights, id, there));
             let before = mine.map(|there| Stored::of(there).spec);
-            if !is_a_tenants_to_change(id.kind) {
+            if !may_change(tenant, id.kind) {
                 // A whole document may name it, as it is.
                 if spec.is_none() || before != *spec {
                     let message = format!(
-                        "{id} is not the tenant's to change; allowed: functions, chains, wires and observers of `{tenant}`"
+                        "{id} is not the tenant's to change; allowed: functions, groups, chains, wires and observers of `{tenant}`"
                     );
                     wrong.forbidden.push(Fault::new(place(id), message));
                 }
@@ -69,6 +72,7 @@ impl State {
                 Kind::Function => {
                     self.function(tenant, object, (before.as_ref(), spec), &come, &mut wrong)?
                 }
+                Kind::Group => self.group(tenant, id, spec, &groups, &mut wrong),
                 _ => self.names(tenant, id, spec, &come, &mut wrong),
             }
             let function = |kind| self.store.read(Kind::as_str(kind), &id.name).is_some();
@@ -85,7 +89,7 @@ impl State {
                 return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
             }
             created += usize::from(mine.is_none());
-            if id.kind == Kind::Function {
+            if matches!(id.kind, Kind::Function | Kind::Group) {
                 bytes += size(spec).saturating_sub(before.as_ref().map_or(0, size));
             }
         }
@@ -114,10 +118,14 @@ impl State {
             Err(Problem::new(ProblemType::NoRoom, detail))
         };
         if objects + created > limits.tenant_objects {
-            return full("functions, chains, wires and observers", objects + created, limits.tenant_objects);
+            return full(
+                "functions, groups, chains, wires and observers",
+                objects + created,
+                limits.tenant_objects,
+            );
         }
         if all + bytes > limits.tenant_bytes {
-            return full("bytes of functions' specs", all + bytes, limits.tenant_bytes);
+            return full("bytes of specs of functions and groups", all + bytes, limits.tenant_bytes);
         }
         Ok(())
     }
@@ -131,14 +139,7 @@ impl State {
         wrong: &mut Wrong,
     ) -> Result<(), Problem> {
         let at = place(&object.id);
-        if self.owners.tenant_of(spec).as_deref() != Some(tenant) {
-            let found = match spec.get("tenant") {
-                Some(named) => format!("found {}", crate::document::found(named)),
-                None => "found nothing, which means the default tenant".to_owned(),
-            };
-            let message = format!("{found}; allowed: `{tenant}`, whose token it is");
-            wrong.forbidden.push(Fault::new(format!("{at}.tenant"), message));
-        }
+        self.own(tenant, &at, spec, wrong);
         // It may have gone, or become another tenant's, since it was asked for.
         if let Some(name) = &object.snapshot {
             self.snapshot_of(tenant, name)?;
@@ -161,6 +162,37 @@ impl State {
             Fault::new(inner, fault.message)
         }));
         Ok(())
+    }
+
+    /// Whether what names its tenant names this one.
+    fn own(&self, tenant: &str, at: &str, spec: &Value, wrong: &mut Wrong) {
+        if self.owners.tenant_of(spec).as_deref() == Some(tenant) {
+            return;
+        }
+        let found = match spec.get("tenant") {
+            Some(named) => format!("found {}", crate::document::found(named)),
+            None => "found nothing, which means the default tenant".to_owned(),
+        };
+        let message = format!("{found}; allowed: `{tenant}`, whose token it is");
+        wrong.forbidden.push(Fault::new(format!("{at}.tenant"), message));
+    }
+
+    /// A group that is the tenant's, whose rules name groups of the tenant.
+    fn group(&self, tenant: &str, id: &ObjectName, spec: &Value, come: &BTreeSet<&str>, wrong: &mut Wrong) {
+        let at = place(id);
+        self.own(tenant, &at, spec, wrong);
+        let rules = spec.get("rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for (n, rule) in rules.iter().enumerate() {
+            for end in ["from", "to"] {
+                let Some(name) = rule.get(end).and_then(|end| end.get("group")?.as_str()) else { continue };
+                let named = ObjectName::new(Kind::Group, name);
+                if !come.contains(name) && !self.owners.is_of(&named, tenant) {
+                    let name = yaml_document::spelling::shown(name);
+                    let message = format!("found `{name}`; allowed: groups of `{tenant}`");
+                    wrong.invalid.push(Fault::new(format!("{at}.rules[{n}].{end}"), message));
+                }
+            }
+        }
     }
 
     fn names(&self, tenant: &str, id: &ObjectName, spec: &Value, come: &BTreeSet<&str>, wrong: &mut Wrong) {

@@ -24,7 +24,7 @@ use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
-use crate::rights::{Rights, is_a_tenants_to_change};
+use crate::rights::{Rights, may_change};
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
@@ -417,7 +417,11 @@ impl State {
     /// Whether a change may take longer than others are to wait for it: it is large, or concerns what runs.
     fn takes_long(&self, wanted: &Wanted) -> bool {
         let concerns_what_runs = |object: &WantedObject| {
-            let runs = matches!(object.id.kind, Kind::Function | Kind::Tenant | Kind::Workers);
+            // The guards of devices hand over when groups and devices change.
+            let runs = matches!(
+                object.id.kind,
+                Kind::Function | Kind::Tenant | Kind::Workers | Kind::Group | Kind::Device
+            );
             object.spec.is_some()
                 && runs
                 && self.store.read(object.id.kind.as_str(), &object.id.name).is_some()
@@ -518,7 +522,7 @@ impl State {
             }
         };
         if let Some(tenant) = wanted.rights.tenant() {
-            for kind in Kind::ALL.into_iter().rev().filter(|kind| is_a_tenants_to_change(*kind)) {
+            for kind in Kind::ALL.into_iter().rev().filter(|kind| may_change(tenant, *kind)) {
                 let names = self.owners.page(tenant, kind, None, usize::MAX);
                 names.into_iter().for_each(|name| delete(ObjectName::new(kind, name)));
             }

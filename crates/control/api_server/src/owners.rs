@@ -1,6 +1,6 @@
 //! Whose each object is, as the specs say it.
 //!
-//! A function, a port and a device are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
+//! A function, a port, a security group and a device are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
 //! and an observer are a tenant's if all that they name are functions, ports and devices of that tenant. A tenant's
 //! object is its own. All else, and what joins tenants or reaches a switch, is the administrator's alone.
 //!
@@ -28,7 +28,7 @@ pub(crate) struct Owners {
 
 struct Index {
     tenants: BTreeSet<String>,
-    /// Of functions, ports and devices: the tenant that their spec names, and its bytes.
+    /// Of functions, ports, groups and devices: the tenant that their spec names, and its bytes.
     of: HashMap<ObjectName, (Option<String>, usize)>,
     /// Of devices: other tenants whose functions may open them, one function alone or all.
     open_to: HashMap<String, BTreeSet<(String, Option<String>)>>,
@@ -148,7 +148,7 @@ impl Owners {
         self.index().owner_of_name(name).as_deref() == Some(tenant)
     }
 
-    /// Whose a function, port or device with this spec is.
+    /// Whose a function, port, group or device with this spec is.
     pub fn tenant_of(&self, spec: &Value) -> Option<String> {
         tenant_in(spec).or_else(|| Some(DEFAULT_TENANT.to_owned()))
     }
@@ -167,15 +167,16 @@ impl Owners {
         self.index().page(tenant, kind, after, limit)
     }
 
-    /// How many functions, chains, wires and observers a tenant has, and the bytes of its functions' specs.
+    /// How many functions, groups, chains, wires and observers a tenant has, and the bytes of the specs of its functions
+    /// and groups.
     pub fn size(&self, tenant: &str) -> (usize, usize) {
         let index = self.index();
-        let functions: Vec<&ObjectName> =
-            index.owned(tenant).flatten().filter(|id| id.kind == Kind::Function).collect();
-        let bytes = functions.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
+        let changed = |id: &&ObjectName| matches!(id.kind, Kind::Function | Kind::Group);
+        let own: Vec<&ObjectName> = index.owned(tenant).flatten().filter(changed).collect();
+        let bytes = own.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
         let links: usize =
             LINKS.into_iter().map(|kind| index.page(tenant, kind, None, usize::MAX).len()).sum();
-        (functions.len() + links, bytes)
+        (own.len() + links, bytes)
     }
 }
 
@@ -190,7 +191,7 @@ impl Index {
                 Some(_) => drop(self.tenants.insert(id.name)),
                 None => drop(self.tenants.remove(&id.name)),
             },
-            Kind::Function | Kind::Port | Kind::Device => {
+            Kind::Function | Kind::Port | Kind::Group | Kind::Device => {
                 if change.kind == Kind::Device {
                     self.open_to.remove(&id.name);
                     let grants = change.spec.as_ref().map(grants_in).filter(|grants| !grants.is_empty());
@@ -234,7 +235,7 @@ impl Index {
     fn owner(&self, id: &ObjectName) -> Option<String> {
         match id.kind {
             Kind::Tenant => self.tenants.get(&id.name).cloned(),
-            Kind::Function | Kind::Port | Kind::Device => {
+            Kind::Function | Kind::Port | Kind::Group | Kind::Device => {
                 let (tenant, _) = self.of.get(id)?;
                 tenant.clone().or_else(|| Some(DEFAULT_TENANT.to_owned()))
             }
@@ -252,7 +253,7 @@ impl Index {
         of(Kind::Function).or_else(|| of(Kind::Port)).or_else(|| of(Kind::Device))
     }
 
-    /// Functions, ports and devices of a tenant: those that name it, and, of `default`, those that name none.
+    /// Functions, ports, groups and devices of a tenant: those that name it, and, of `default`, those that name none.
     fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
         let unnamed = (tenant == DEFAULT_TENANT).then_some(None);
         let keys = [Some(Some(tenant.to_owned())), unnamed];
@@ -269,7 +270,7 @@ impl Index {
                 let there = self.tenants.contains(tenant) && after.is_none_or(|after| tenant > after);
                 return if there && limit > 0 { vec![tenant.to_owned()] } else { Vec::new() };
             }
-            Kind::Function | Kind::Port | Kind::Device => self
+            Kind::Function | Kind::Port | Kind::Group | Kind::Device => self
                 .owned(tenant)
                 .flat_map(|set| {
                     let rest = set.range((from.clone(), Bound::Unbounded));

@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::identity::Identity;
 use crate::state::State;
 use crate::tokens::Grant;
-use api::{Fault, Kind, Problem, ProblemType};
+use api::{DEFAULT_TENANT, Fault, Kind, Problem, ProblemType};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use std::sync::Arc;
 
@@ -100,11 +100,17 @@ impl Call {
     }
 }
 
+/// Whether objects of a kind are for a tenant to make. The security groups of the tenant `default` are the administrator's:
+/// they bind the others.
+pub(crate) fn may_change(tenant: &str, kind: Kind) -> bool {
+    is_a_tenants_to_change(kind) && (kind != Kind::Group || tenant != DEFAULT_TENANT)
+}
+
 /// Kinds of objects that a tenant makes for itself. Of ports, devices and of itself it has what the administrator
 /// gives it.
-pub(crate) fn is_a_tenants_to_change(kind: Kind) -> bool {
+fn is_a_tenants_to_change(kind: Kind) -> bool {
     match kind {
-        Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => true,
+        Kind::Function | Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => true,
         Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => false,
     }
 }

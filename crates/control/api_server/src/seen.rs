@@ -34,7 +34,7 @@ impl State {
         let Some(tenant) = rights.tenant() else { return true };
         match id.kind {
             // The index may be a moment behind; what would be shown is this spec.
-            Kind::Function | Kind::Port | Kind::Device => {
+            Kind::Function | Kind::Port | Kind::Group | Kind::Device => {
                 self.owners.tenant_of(&Stored::of(read).spec).as_deref() == Some(tenant)
             }
             _ => self.owners.is_of(id, tenant),

@@ -24,6 +24,11 @@ pub(crate) fn schema(kind: Kind) -> Value {
             "properties": {"type": {"type": "string", "minLength": 1}},
         }),
         Kind::Switch => map("`age`, `entries`."),
+        Kind::Group => json!({
+            "type": "object",
+            "description": "`rules`, what it allows, and `tenant`, whose it is.",
+            "properties": {"rules": {"type": "array", "maxItems": 4096, "items": {"type": "object"}}},
+        }),
         Kind::Device => json!({
             "type": "object",
             "description": "`mode`, `over`, the ports that it is over, `share`, `open_to` and more.",
@@ -95,6 +100,7 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         ),
         Kind::Tenant | Kind::Switch => (spec.is_object(), "a map"),
         Kind::Port => (text("type"), "a map with `type`, the driver"),
+        Kind::Group => (spec.is_object(), "a map with `rules`, a list"),
         Kind::Device => (text("mode"), "a map with `mode`: direct, bond, bridge or rootless"),
         Kind::Function => (text("image"), "a map with `image`, a stock image's name or a path"),
         Kind::Chain => (

@@ -13,7 +13,7 @@
 use crate::answer::{faulty, refused};
 use crate::change::Wanted;
 use crate::control::{ObjectChange, Refusal};
-use crate::rights::{Rights, is_a_tenants_to_change};
+use crate::rights::{Rights, may_change};
 use crate::state::State;
 use api::{Fault, FaultSource, Kind, ObjectName, Problem, ProblemType};
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ impl State {
             named.map(|object| change(&object.id, object.spec.clone(), object.snapshot.clone())).collect();
         if wanted.prune {
             let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
-            for kind in Kind::ALL.into_iter().filter(|kind| is_a_tenants_to_change(*kind)) {
+            for kind in Kind::ALL.into_iter().filter(|kind| may_change(tenant, *kind)) {
                 let names = self.owners.page(tenant, kind, None, usize::MAX);
                 let ids = names.into_iter().map(|name| ObjectName::new(kind, name));
                 changes.extend(ids.filter(|id| !named.contains(id)).map(|id| change(&id, None, None)));

@@ -79,6 +79,7 @@ fn every_call_is_described_and_every_answer_is_as_described() {
         ("tenants", "gold", json!({"cpu": {"weight": 300}})),
         ("ports", "lan", json!({"type": "null"})),
         ("switches", "hall", json!({})),
+        ("groups", "web", json!({"rules": [{"direction": "in", "from": {"group": "web"}}]})),
         ("devices", "pair", json!({"mode": "rootless"})),
         ("functions", "fw", json!({"image": "firewall"})),
         ("chains", "main", json!(["lan", "fw", "hall"])),

@@ -124,7 +124,7 @@ pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
             Some(Value::Object(over)) => over.keys().cloned().collect(),
             over => values(over),
         },
-        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch => Vec::new(),
+        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Group => Vec::new(),
     }
 }
 

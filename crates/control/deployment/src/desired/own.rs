@@ -59,7 +59,7 @@ impl Desired {
         match kind {
             Kind::Workers => true,
             Kind::Tenant => name == tenant,
-            Kind::Function | Kind::Port => tenant_in(spec) == tenant,
+            Kind::Function | Kind::Port | Kind::Group => tenant_in(spec) == tenant,
             Kind::Chain | Kind::Wire | Kind::Observer => {
                 names_in(*kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
             }

@@ -103,6 +103,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
             &["NAME", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
             &["LAID", "ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
         ),
+        Kind::Group => (&["NAME", "RULES", "TENANT"], &["STATUS", "VERSION"]),
         Kind::Tenant | Kind::Switch | Kind::Workers => (&["NAME", "SETTINGS"], &["STATUS", "VERSION"]),
         Kind::Chain => (&["NAME", "WAY"], &["STATUS", "VERSION"]),
         Kind::Wire => (&["NAME", "ENDS"], &["STATUS", "VERSION"]),
@@ -119,6 +120,10 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
                 cells.push(rest(object, &["type", "tenant"]));
             }
             Kind::Device => cells.extend(device(object)),
+            Kind::Group => {
+                let rules = object.spec.get("rules").and_then(Value::as_array).map_or(0, Vec::len);
+                cells.extend([rules.to_string(), tenant(object)]);
+            }
             Kind::Tenant | Kind::Switch | Kind::Workers => cells.push(rest(object, &[])),
             Kind::Chain | Kind::Wire => cells.push(ends(&object.spec)),
             Kind::Observer => {

@@ -71,7 +71,8 @@ fn named_by(client: &Client, object: &Object) -> Result<Vec<String>, Failure> {
         Kind::Function | Kind::Switch | Kind::Device => {
             &[Kind::Chain, Kind::Wire, Kind::Observer, Kind::Service, Kind::Function]
         }
-        Kind::Tenant => &[Kind::Port, Kind::Device, Kind::Function],
+        Kind::Tenant => &[Kind::Port, Kind::Group, Kind::Device, Kind::Function],
+        Kind::Group => &[Kind::Device],
         _ => &[],
     };
     let mut named = Vec::new();
@@ -110,6 +111,7 @@ fn names(object: &Object, other: &Object) -> bool {
             let tenant = other.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
             tenant == object.name
         }
+        (Kind::Group, _) => any(other.spec.get("groups")),
         (_, Kind::Device) => match other.spec.get("over") {
             Some(Value::Object(ports)) => ports.contains_key(&object.name),
             over => any(over),

@@ -26,12 +26,13 @@ pub(crate) struct Meant {
 }
 
 /// Short forms of kinds, beside singular and plural.
-const SHORT: [(&str, Listed); 21] = [
+const SHORT: [(&str, Listed); 22] = [
     ("wk", Listed::Objects(Kind::Workers)),
     ("worker", Listed::Objects(Kind::Workers)),
     ("tn", Listed::Objects(Kind::Tenant)),
     ("po", Listed::Objects(Kind::Port)),
     ("sw", Listed::Objects(Kind::Switch)),
+    ("gr", Listed::Objects(Kind::Group)),
     ("dev", Listed::Objects(Kind::Device)),
     ("fn", Listed::Objects(Kind::Function)),
     ("ch", Listed::Objects(Kind::Chain)),

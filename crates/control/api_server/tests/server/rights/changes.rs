@@ -60,6 +60,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
             "function/crimson-eye",
             "function/crimson-fw",
             "function/crimson-new",
+            "group/crimson-group",
             "observer/crimson-eye",
             "wire/crimson-eye:2~crimson-port1"
         ]
@@ -75,7 +76,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
         (Some("crimson-token"), Some("crimson"))
     );
     assert!(
-        line["who"]["uid"].is_u64() && line["deleted"].as_array().is_some_and(|all| all.len() == 7),
+        line["who"]["uid"].is_u64() && line["deleted"].as_array().is_some_and(|all| all.len() == 8),
         "{line}"
     );
 }
@@ -111,6 +112,46 @@ fn a_tenants_dry_run_is_written_down_as_one() {
             json!(["PUT", "/v1/functions/tried", "refused", null, 403]),
         ]
     );
+}
+
+#[test]
+fn the_groups_of_a_tenant_are_its_own_and_the_administrators_are_not() {
+    let shared = Shared::new();
+    let token = &shared.crimson;
+    let group = |tenant: &str, end: &str, named: &str| json!({"tenant": tenant, "rules": [{"direction": "in"}, {"direction": "in", end: {"group": named}}]});
+    let before = shared.server.store.revision();
+    for (path, spec, status, at) in [
+        ("/v1/groups/x", json!({"rules": []}), 403, "groups.x.tenant"),
+        ("/v1/groups/x", group("azure", "from", "crimson-group"), 403, "groups.x.tenant"),
+        ("/v1/groups/x", group("default", "from", "crimson-group"), 403, "groups.x.tenant"),
+        ("/v1/groups/x", group("crimson", "from", "azure-group"), 422, "groups.x.rules[1].from"),
+        ("/v1/groups/x", group("crimson", "to", "base"), 422, "groups.x.rules[1].to"),
+        ("/v1/groups/x", group("crimson", "from", "absent"), 422, "groups.x.rules[1].from"),
+        ("/v1/groups/azure-group", group("crimson", "from", "crimson-group"), 409, "groups.azure-group"),
+        ("/v1/groups/base", group("crimson", "from", "crimson-group"), 409, "groups.base"),
+    ] {
+        let got = shared.put(token, path, spec);
+        assert_eq!((got.status, places(&got)), (status, vec![at.to_owned()]), "{path}: {got:?}");
+    }
+    assert_eq!(shared.ask(token, "DELETE", "/v1/groups/base", "").status, 404);
+    assert_eq!(shared.ask(token, "GET", "/v1/groups/base", "").status, 404);
+    assert_eq!(shared.server.store.revision(), before);
+    // What comes with the same change is there.
+    let document = json!({"superfluid": 1, "groups": {
+        "crimson-web": group("crimson", "from", "crimson-late"), "crimson-late": group("crimson", "to", "crimson-group")}});
+    let headers = [("content-type", "application/json")];
+    let got = ask(&mut shared.tenants(), token, "POST", "/v1/apply", &headers, &document.to_string());
+    assert_eq!(got.json()["created"].as_array().map(Vec::len), Some(2), "{got:?}");
+    // The groups of `default` bind all tenants: its token is no administrator's.
+    let made = shared.server.client().post("/v1/tokens", r#"{"name": "base", "tenant": "default"}"#);
+    let default = made.json()["secret"].as_str().expect("a secret").to_owned();
+    let got = shared.put(&default, "/v1/groups/base", json!({"rules": [{"direction": "in"}]}));
+    assert_eq!((got.status, places(&got)), (403, vec!["groups.base".to_owned()]), "{got:?}");
+    assert_eq!(shared.ask(&default, "DELETE", "/v1/groups/base", "").status, 403);
+    let nothing = json!({"superfluid": 1}).to_string();
+    let pruned = ask(&mut shared.tenants(), &default, "POST", "/v1/apply?prune=true", &headers, &nothing);
+    assert_eq!(pruned.status, 200, "{pruned:?}");
+    assert_eq!(shared.server.client().ask("GET", "/v1/groups/base", &[], "").status, 200);
 }
 
 #[test]
@@ -331,7 +372,7 @@ fn ended(shared: &Shared, id: &serde_json::Value) -> serde_json::Value {
 #[test]
 fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     let shared = Shared::with(|settings| {
-        settings.limits.tenant_objects = 6;
+        settings.limits.tenant_objects = 7;
         settings.limits.tenant_bytes = 4000;
         settings.limits.tenant_snapshots = 2;
         settings.limits.tenant_operations = 2;
@@ -339,11 +380,11 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     });
     let of = |n: usize| format!("/v1/functions/crimson-{n}");
     let spec = json!({"image": "firewall", "tenant": "crimson"});
-    // Five there are.
+    // Six there are.
     assert_eq!(shared.put(&shared.crimson, &of(0), spec.clone()).status, 201);
     let full = shared.put(&shared.crimson, &of(1), spec.clone());
     assert_eq!(full.problem(), "no-room");
-    assert!(full.text().contains("found 7; allowed: at most 6"), "{full:?}");
+    assert!(full.text().contains("found 8; allowed: at most 7"), "{full:?}");
     assert_eq!(shared.ask(&shared.crimson, "DELETE", &of(0), "").status, 200);
     let mut large = spec.clone();
     large["config"] = json!({"x": "x".repeat(4000)});

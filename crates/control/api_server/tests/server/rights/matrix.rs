@@ -35,6 +35,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Kind::Tenant => "crimson",
         Kind::Port => "crimson-port0",
         Kind::Switch => "hall",
+        Kind::Group => "crimson-group",
         Kind::Device => "crimson-device",
         Kind::Function => "crimson-fw",
         Kind::Chain => "crimson-chain",
@@ -45,6 +46,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
     let spec = |kind| match kind {
         Kind::Workers => json!(3),
         Kind::Tenant | Kind::Switch => json!({}),
+        Kind::Group => json!({"tenant": "crimson", "rules": [{"direction": "in"}]}),
         Kind::Device => json!({"mode": "rootless", "tenant": "crimson"}),
         Kind::Port => json!({"type": "sink", "tenant": "crimson"}),
         Kind::Function => json!({"image": "monitor", "tenant": "crimson"}),
@@ -70,6 +72,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
             Kind::Workers | Kind::Switch | Kind::Service => (own(kind), none(), Hidden),
             Kind::Tenant
             | Kind::Port
+            | Kind::Group
             | Kind::Device
             | Kind::Function
             | Kind::Chain
@@ -82,7 +85,9 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
                 Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => {
                     (own(kind), body, Forbidden)
                 }
-                Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => (own(kind), body, Changed),
+                Kind::Function | Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => {
+                    (own(kind), body, Changed)
+                }
             }
         }
         Call::Delete(kind) => match kind {
@@ -91,7 +96,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
             }
             // Nothing that the fake host knows needs this one.
             Kind::Function => ("crimson-eye", none(), Changed),
-            Kind::Chain | Kind::Wire | Kind::Observer => (own(kind), none(), Changed),
+            Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => (own(kind), none(), Changed),
         },
         Call::Apply => {
             let functions = json!({"crimson-fw": {"image": "monitor", "tenant": "crimson"}});
@@ -171,7 +176,9 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
             Decision::Shown => (200, 200),
             Decision::Own => (404, 200),
             // A document names things, and does not ask for one: there they are not azure's to make.
-            Decision::Changed if matches!(call, Call::Apply | Call::Put(Kind::Function)) => (403, 403),
+            Decision::Changed if matches!(call, Call::Apply | Call::Put(Kind::Function | Kind::Group)) => {
+                (403, 403)
+            }
             // It sees what is its own, and a place of another's is none.
             Decision::Changed if call == Call::Trace => (200, 403),
             Decision::Changed if call == Call::Capture => (422, 403),
@@ -263,6 +270,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             "/v1/events",
             "/v1/functions",
             "/v1/graph",
+            "/v1/groups",
             "/v1/memory",
             "/v1/observers",
             "/v1/operations",

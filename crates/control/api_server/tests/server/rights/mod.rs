@@ -43,6 +43,7 @@ impl Shared {
         };
         put("/v1/workers/workers", json!(2));
         put("/v1/switches/hall", json!({}));
+        put("/v1/groups/base", json!({}));
         for tenant in ["crimson", "azure"] {
             put(&format!("/v1/tenants/{tenant}"), json!({"cpu": {"weight": 300}}));
             for n in 0..2 {
@@ -50,6 +51,7 @@ impl Shared {
             }
             let rootless = json!({"mode": "rootless", "tenant": tenant});
             put(&format!("/v1/devices/{tenant}-device"), rootless);
+            put(&format!("/v1/groups/{tenant}-group"), json!({"tenant": tenant}));
             let image = json!({"image": "firewall", "tenant": tenant});
             put(&format!("/v1/functions/{tenant}-fw"), image.clone());
             put(&format!("/v1/functions/{tenant}-eye"), image);
