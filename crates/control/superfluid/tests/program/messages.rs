@@ -150,7 +150,7 @@ fn every_example_and_every_file_in_the_documents_is_good() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let mut files = 0;
-    for document in ["README.md", "docs/configuration.md", "docs/devices.md"] {
+    for document in ["README.md", "docs/configuration.md", "docs/devices.md", "docs/groups.md"] {
         let document = fs::read_to_string(root().join(document)).expect("the document");
         for block in document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             if block.contains("superfluid: 1") {

@@ -1,0 +1,269 @@
+//! Security groups with real connections, `examples/groups.yaml`: rules, members, zones and layers change while these go on, and packets that
+//! are written to from another worker. Runs in namespaces of its own.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
+use image::Names;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::daemon::{Daemon, Options};
+use testbed::{Background, CLIENT, Line, Namespace, SERVER, isolated};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// For a connection that may be allowed.
+const TRY: Duration = Duration::from_secs(1);
+/// Of the server, and so of the device.
+const MAC: &str = "02:00:00:00:00:02";
+/// What the server listens on.
+const PORTS: [u16; 3] = [7000, 7001, 7002];
+
+/// The server is behind a function of the tenant `red`, which opens a device that has the server's addresses: its
+/// kernel knows the client without asking, because the device speaks ARP for it.
+fn line() -> Line {
+    let line = Line::new().expect("a line");
+    line.server
+        .ip(&format!("neigh replace {CLIENT} lladdr 02:00:00:00:00:01 dev eth0"))
+        .expect("a neighbour");
+    line
+}
+
+/// Answers each connection with what it gets, until the test ends.
+fn serve(server: &Namespace) {
+    for port in PORTS {
+        let listener = server.enter(|| TcpListener::bind((SERVER, port)).expect("a free port"));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                thread::spawn(move || {
+                    let mut bytes = [0; 64];
+                    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                        if stream.write_all(&bytes[..count]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A connection of the client's, if it comes about.
+fn connect(line: &Line, port: u16) -> Option<TcpStream> {
+    let to = SocketAddr::new(SERVER.parse().expect("an address"), port);
+    line.client.enter(|| TcpStream::connect_timeout(&to, TRY).ok())
+}
+
+/// A connection that comes about, once the device's address is its own.
+#[track_caller]
+fn connected(line: &Line, port: u16) -> TcpStream {
+    let begin = Instant::now();
+    loop {
+        if let Some(stream) = connect(line, port) {
+            stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+            return stream;
+        }
+        assert!(begin.elapsed() < LIMIT, "no connection to port {port}");
+    }
+}
+
+#[track_caller]
+fn goes_on(mut stream: &TcpStream) {
+    let mut answer = [0; 4];
+    stream.write_all(b"ping").and_then(|()| stream.read_exact(&mut answer)).expect("an answer");
+    assert_eq!(&answer, b"ping");
+}
+
+/// Nothing comes back on one, while `other` is answered.
+#[track_caller]
+fn is_ended(mut stream: &TcpStream, other: &TcpStream) {
+    stream.write_all(b"ping").expect("it is buffered");
+    (0..5).for_each(|_| goes_on(other));
+    stream.set_nonblocking(true).expect("a setting");
+    let answer = stream.read(&mut [0; 4]);
+    assert!(answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{answer:?}");
+}
+
+/// What the guard of `red` counts.
+fn counted(daemon: &Daemon, counter: &str) -> u64 {
+    let account = daemon.get("/v1/account");
+    account["functions"]["groups@red"]["counters"][counter].as_u64().expect("a count")
+}
+
+fn rule(direction: &str, port: u16) -> Value {
+    json!({"direction": direction, "protocol": "tcp", "ports": port.to_string()})
+}
+
+#[test]
+fn connections_live_as_long_as_a_rule_of_each_layer_allows_them() {
+    isolated("connections_live_as_long_as_a_rule_of_each_layer_allows_them", || {
+        let line = line();
+        line.middle.ip("link add sf-other type veth peer name sf-peer").expect("a pair");
+        line.middle.ip("link set sf-other up").expect("switched on");
+        line.middle.ip("link set sf-peer up").expect("switched on");
+        serve(&line.server);
+        let folder = tempfile::tempdir().expect("a folder");
+        let daemon =
+            Options::new(folder.path()).shared_cache().tenants_socket("tenants").limit(LIMIT).start();
+        // Has the client's address, where groups mean it.
+        let proxy = |zone: u16| json!({"mode": "direct", "over": ["other"], "tenant": "red", "addresses": [format!("{CLIENT}/24")], "groups": ["proxies"], "zone": zone});
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/groups.yaml");
+        daemon.write("host.yaml", &fs::read_to_string(example).expect("the example"));
+        daemon.done("apply -f host.yaml");
+        let listed = daemon.done("get groups");
+        assert!(listed.lines().any(|line| line.split_whitespace().eq(["web", "3", "red"])), "{listed}");
+        let described = daemon.done("describe group web");
+        assert!(described.contains("7000") && described.contains("device/red"), "{described}");
+        let described = daemon.done("describe device red");
+        assert!(described.contains("gate:left") && !described.contains("groups@"), "{described}");
+        daemon.done("token create red --tenant red --expires 1d --file red.token");
+        let red = daemon.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", "red.token");
+        let apply = |group: &str, rules: Value| {
+            let groups = json!({"superfluid": 1, "groups": {group: {"tenant": "red", "rules": rules}}});
+            daemon.write("groups.json", &groups.to_string());
+            red.done("apply -f groups.json");
+        };
+
+        let from =
+            json!({"direction": "in", "protocol": "tcp", "ports": "7002", "from": {"group": "proxies"}});
+
+        // Its own port alone.
+        let first = connected(&line, 7000);
+        goes_on(&first);
+        assert!(connect(&line, 7001).is_none());
+        assert!(counted(&daemon, "denied") > 0);
+        // A rule that comes ends no connection, one that goes ends those that it alone allowed.
+        apply("web", json!([rule("in", 7000), rule("in", 7001), from, {"direction": "out"}]));
+        let second = connected(&line, 7001);
+        goes_on(&first);
+        apply("web", json!([rule("in", 7001), from, {"direction": "out"}]));
+        goes_on(&second);
+        is_ended(&first, &second);
+        // A group is the addresses of its devices in the zone.
+        assert!(connect(&line, 7002).is_none());
+        daemon.put("/v1/devices/proxy", proxy(7));
+        let third = connected(&line, 7002);
+        goes_on(&third);
+        daemon.put("/v1/devices/proxy", proxy(8));
+        goes_on(&second);
+        is_ended(&third, &second);
+        // A group that a device names stays.
+        let (_, said) = red.refused("delete group web");
+        assert!(said.contains("it does not go with what is not the tenant's"), "{said}");
+        // What is not the device's address does not leave.
+        let spoofed = counted(&daemon, "spoofed");
+        line.server.ip("addr add 10.83.0.99/24 dev eth0").expect("an address");
+        line.server.enter(|| {
+            let socket = UdpSocket::bind("10.83.0.99:0").expect("a socket");
+            socket.send_to(b"hello", (CLIENT, 9)).expect("sent");
+        });
+        daemon.wait("it is dropped", || counted(&daemon, "spoofed") > spoofed);
+        // The administrator's layer is none of the tenant's.
+        let (_, said) = red.refused("delete group base");
+        assert!(said.contains("there is no group/base"), "{said}");
+        daemon.put("/v1/groups/base", json!({"rules": [rule("in", 7000), rule("in", 7002)]}));
+        assert!(connect(&line, 7001).is_none());
+        apply("web", json!([rule("in", 7000), rule("in", 7001)]));
+        let fourth = connected(&line, 7000);
+        is_ended(&second, &fourth);
+        daemon.end();
+    });
+}
+
+/// Looks through the whole pool of its tenant at each call, for UDP from port 0x1111 to port 53, and makes it port 54.
+fn scribe(folder: &Path, pool: u32) -> PathBuf {
+    let module = format!(
+        r#"(module
+        (memory (export "memory") 1)
+        (func (export "sf_batch") (result i32) (i32.const 4096))
+        (func (export "sf_init") (result i32) (i32.const 0))
+        (func (export "sf_process") (param $count i32) (param i64)
+          (local $at i32) (local $end i32)
+          (local.set $at (i32.const 0x80000000))
+          (local.set $end (i32.add (i32.const 0x80000000) (i32.const {})))
+          (loop $search
+            (if (i32.eq (i32.load align=2 (local.get $at)) (i32.const 0x35001111))
+              (then (i32.store align=2 (local.get $at) (i32.const 0x36001111))))
+            (local.set $at (i32.add (local.get $at) (i32.const 2)))
+            (br_if $search (i32.lt_u (local.get $at) (local.get $end))))
+          (loop $next
+            (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+            (i32.store (i32.add (i32.const 4096) (i32.mul (local.get $count) (i32.const 64))) (i32.const 5))
+            (br_if $next (local.get $count)))))"#,
+        pool - 4
+    );
+    let wasm = wat::parse_str(&module).expect("a module");
+    let manifest = "name: scribe\nversion: 1.0.0\nabi: 1\nsummary: Is tested with.\nlanguage: c\naccess: write\n\
+         interfaces: [left, right]\nmemory_limit: 64KiB\n";
+    let (image, _) = image::assemble(&wasm, manifest, Names::Dropped).expect("an image");
+    let path = folder.join("scribe.wasm");
+    fs::write(&path, image.wasm()).expect("written");
+    path
+}
+
+#[test]
+fn what_a_tenant_writes_to_packets_that_it_has_sent_is_checked_or_without_effect() {
+    isolated("what_a_tenant_writes_to_packets_that_it_has_sent_is_checked_or_without_effect", || {
+        let line = line();
+        let folder = tempfile::tempdir().expect("a folder");
+        let (buffers, size) = (128, 2048);
+        let text = format!(
+            "\
+superfluid: 1
+workers: {{count: 2}}
+tenants: {{default: {{}}, red: {{pool: {{buffers: {buffers}, buffer_size: 2KiB}}}}}}
+ports:
+  lan: {{type: af_packet, interface: sf-lan}}
+  wan: {{type: af_packet, interface: sf-wan, tenant: red}}
+  clock: {{type: generator, rate: 20kpps, tenant: red}}
+groups:
+  names: {{tenant: red, rules: [{{direction: out, protocol: udp, ports: '53'}}]}}
+devices:
+  red: {{mode: direct, over: [lan], tenant: red, addresses: [{SERVER}/24], mac: '{MAC}', groups: [names], zone: 1}}
+functions:
+  gate: {{image: monitor, tenant: red, worker: 0, attach: {{left: red, right: wan}}}}
+  scribe: {{image: {}, tenant: red, worker: 1, max_call: 1s, attach: {{left: clock}}}}
+",
+            scribe(folder.path(), buffers * size).display()
+        );
+        let file = folder.path().join("groups.yaml");
+        fs::write(&file, text).expect("written");
+        let (allowed, other) = line.client.enter(|| {
+            let bind = |port| UdpSocket::bind((CLIENT, port)).expect("a socket");
+            (bind(53), bind(54))
+        });
+        allowed.set_read_timeout(Some(TRY)).expect("a limit");
+        other.set_nonblocking(true).expect("a setting");
+        let sender = line.server.enter(|| UdpSocket::bind((SERVER, 0x1111)).expect("a socket"));
+        let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
+        let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
+        let (begin, mut received, enough) = (Instant::now(), 0, 20_000);
+        while received < enough && begin.elapsed() < LIMIT {
+            assert!(program.is_running(), "{:?}", program.finish());
+            for _ in 0..32 {
+                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+            }
+            while received < enough && allowed.recv(&mut [0; 16]).is_ok() {
+                received += 1;
+                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+            }
+        }
+        let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
+        let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let account = events.rfind(|event| event["event"] == "final").expect("an account");
+        assert_eq!(account["balanced"], true, "{account}");
+        let answer = other.recv(&mut [0; 16]);
+        assert!(
+            answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+            "it was written to after the check"
+        );
+        // What was written to before it was copied is denied: it was tried.
+        let counters = &account["functions"]["groups@red"]["counters"];
+        assert!(received > 1000 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
+    });
+}
