@@ -16,6 +16,7 @@ mod capture;
 mod capture_filter;
 mod config_text;
 mod configuration;
+mod container_layer;
 mod dissect;
 mod dpi;
 mod dpi_rules;
@@ -72,6 +73,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "capture", run: capture::run },
     Harness { name: "capture_filter", run: capture_filter::run },
     Harness { name: "config_text", run: config_text::run },
+    Harness { name: "container_layer", run: container_layer::run },
     Harness { name: "dissect", run: dissect::run },
     Harness { name: "dpi", run: dpi::run },
     Harness { name: "dpi_rules", run: dpi_rules::run },

@@ -1,0 +1,243 @@
+//! Images of every kind of malice, as an ordinary user: what is outside of the folder stays as it was.
+
+use super::*;
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest as _, Sha256};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tar::{Builder, EntryType, Header};
+use tempfile::TempDir;
+
+const BOUNDS: Bounds = Bounds { bytes: 1 << 20, entries: 100 };
+
+fn sum(bytes: &[u8]) -> String {
+    let mut text = String::from("sha256:");
+    Sha256::digest(bytes).iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
+    text
+}
+
+fn open(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder")
+}
+
+/// An entry: its type, name, what it leads to, and what is in it. The name is written as it is.
+fn entry(kind: EntryType, name: &str, to: &str, content: &str) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.as_old_mut().linkname[..to.len()].copy_from_slice(to.as_bytes());
+    header.set_entry_type(kind);
+    header.set_mode(0o4755);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(content.len() as u64);
+    header.set_cksum();
+    let mut builder = Builder::new(Vec::new());
+    builder.append(&header, content.as_bytes()).expect("appended");
+    builder.get_ref().clone()
+}
+
+fn file(name: &str, content: &str) -> Vec<u8> {
+    entry(EntryType::Regular, name, "", content)
+}
+
+fn folder(name: &str) -> Vec<u8> {
+    entry(EntryType::Directory, name, "", "")
+}
+
+fn symlink(name: &str, to: &str) -> Vec<u8> {
+    entry(EntryType::Symlink, name, to, "")
+}
+
+/// Writes content by its digest; its descriptor.
+fn blob(layout: &Path, kind: &str, bytes: &[u8]) -> serde_json::Value {
+    let digest = sum(bytes);
+    std::fs::write(layout.join("blobs/sha256").join(&digest[7..]), bytes).expect("written");
+    serde_json::json!({"mediaType": kind, "digest": digest, "size": bytes.len()})
+}
+
+/// A layout of these layers, each a list of entries.
+fn layout(layers: &[Vec<Vec<u8>>]) -> TempDir {
+    let made = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(made.path().join("blobs/sha256")).expect("made");
+    let (mut ids, mut stored) = (Vec::new(), Vec::new());
+    for entries in layers {
+        let mut plain = entries.concat();
+        plain.extend([0; 1024]);
+        ids.push(sum(&plain));
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&plain).expect("packed");
+        stored.push(blob(made.path(), documents::LAYER_GZIP, &packed.finish().expect("packed")));
+    }
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let config = serde_json::json!({
+        "os": "linux", "architecture": architecture, "config": {"Cmd": ["/bin/true"], "Env": null},
+        "rootfs": {"type": "layers", "diff_ids": ids},
+    });
+    let config = blob(made.path(), "application/vnd.oci.image.config.v1+json", config.to_string().as_bytes());
+    let manifest = serde_json::json!({"schemaVersion": 2, "config": config, "layers": stored});
+    let manifest = blob(made.path(), documents::MANIFEST, manifest.to_string().as_bytes());
+    let index = serde_json::json!({"schemaVersion": 2, "manifests": [manifest]});
+    std::fs::write(made.path().join("index.json"), index.to_string()).expect("written");
+    made
+}
+
+/// Unpacks into a folder beside which nothing else may change.
+fn unpack(layers: &[Vec<Vec<u8>>]) -> (TempDir, Result<(), ImageError>) {
+    let made = layout(layers);
+    let to = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(to.path().join("root")).expect("made");
+    let image = Layout::open(open(made.path()), None).expect("a layout");
+    assert_eq!(image.config().cmd, ["/bin/true"]);
+    let unpacked = image.unpack(open(&to.path().join("root")), Owners::Caller, BOUNDS);
+    let beside: Vec<_> = std::fs::read_dir(to.path()).expect("a folder").collect();
+    assert_eq!(beside.len(), 1, "{beside:?}");
+    (to, unpacked)
+}
+
+fn told(layers: &[Vec<Vec<u8>>]) -> String {
+    unpack(layers).1.expect_err("refused").to_string()
+}
+
+fn read(to: &TempDir, name: &str) -> Option<String> {
+    std::fs::read_to_string(to.path().join("root").join(name)).ok()
+}
+
+#[test]
+fn layers_come_over_one_another() {
+    let (to, unpacked) = unpack(&[
+        vec![
+            folder("etc/"),
+            file("etc/a", "1"),
+            file("etc/b", "1"),
+            file("./bin/tool", "x"),
+            symlink("sbin", "bin"),
+        ],
+        vec![file("etc/a", "2"), file("etc/.wh.b", ""), file("sbin/other", "y")],
+        vec![entry(EntryType::Link, "bin/again", "bin/tool", "")],
+    ]);
+    unpacked.expect("unpacked");
+    assert_eq!(read(&to, "etc/a").as_deref(), Some("2"));
+    assert_eq!(read(&to, "etc/b"), None);
+    assert_eq!(read(&to, "bin/other").as_deref(), Some("y"), "a link within the image is followed within it");
+    assert_eq!(read(&to, "bin/again").as_deref(), Some("x"));
+    let mode = std::fs::metadata(to.path().join("root/bin/tool")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755, "no file keeps setuid");
+}
+
+#[test]
+fn an_opaque_folder_shows_nothing_of_layers_before() {
+    let (to, unpacked) = unpack(&[
+        vec![file("d/old", "1"), file("d/sub/old", "1")],
+        vec![file("d/new", "2"), file("d/sub/new", "2"), file("d/.wh..wh..opq", ""), file("d/.wh.new", "")],
+    ]);
+    unpacked.expect("unpacked");
+    assert_eq!((read(&to, "d/old"), read(&to, "d/sub/old")), (None, None));
+    assert_eq!(read(&to, "d/new").as_deref(), Some("2"), "a whiteout does not concern its own layer");
+    assert_eq!(read(&to, "d/sub/new").as_deref(), Some("2"));
+}
+
+#[test]
+fn names_lead_nowhere_else() {
+    for name in ["../out", "a/../../out", "/out", "a/.."] {
+        assert!(told(&[vec![file(name, "x")]]).contains("allowed: relative names"), "{name}");
+    }
+    // Through links: the folder is the root, so that these lie below it.
+    for to in ["/", "../../..", "/tmp"] {
+        let (_kept, unpacked) = unpack(&[vec![symlink("way", to)], vec![file("way/out", "x")]]);
+        assert!(unpacked.is_ok() || unpacked.is_err_and(|error| error.to_string().contains("way/out")));
+    }
+    assert!(!Path::new("/out").exists() && !Path::new("/tmp/out").exists());
+}
+
+#[test]
+fn a_hard_link_leads_to_files_of_the_image_alone() {
+    for to in ["/etc/passwd", "../../etc/passwd"] {
+        assert!(
+            told(&[vec![entry(EntryType::Link, "x", to, "")]]).contains("allowed: relative names"),
+            "{to}"
+        );
+    }
+    let through = [vec![symlink("x", "/etc/passwd"), entry(EntryType::Link, "y", "x", "")]];
+    assert!(told(&through).contains("hard link to what is no file"));
+}
+
+#[test]
+fn a_file_is_never_written_through_a_link() {
+    let outside = tempfile::NamedTempFile::new().expect("a file");
+    let path = outside.path().to_str().expect("text");
+    let (to, unpacked) = unpack(&[vec![symlink("x", path)], vec![file("x", "written")]]);
+    unpacked.expect("unpacked");
+    assert_eq!(read(&to, "x").as_deref(), Some("written"));
+    assert_eq!(std::fs::read_to_string(outside.path()).expect("read"), "");
+}
+
+#[test]
+fn devices_and_pipes_are_refused() {
+    for kind in [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::GNUSparse] {
+        assert!(told(&[vec![entry(kind, "dev/x", "", "")]]).contains("allowed: files, folders"), "{kind:?}");
+    }
+}
+
+#[test]
+fn an_image_is_bounded() {
+    let large = "x".repeat(600_000);
+    assert!(told(&[vec![file("a", &large)], vec![file("b", &large)]]).contains("more than 1048576 bytes"));
+    let many: Vec<_> = (0..101).map(|n| file(&format!("{n}"), "")).collect();
+    assert!(told(&[many]).contains("more than 100 entries"));
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNULongName);
+    header.set_size(1 << 40);
+    header.set_cksum();
+    assert!(told(&[vec![header.as_bytes().to_vec()]]).contains("a name or record of"));
+}
+
+#[test]
+fn content_that_is_not_what_it_is_called_is_refused() {
+    let made = layout(&[vec![file("a", "1")]]);
+    let names: Vec<_> = std::fs::read_dir(made.path().join("blobs/sha256")).expect("a folder").collect();
+    for name in names {
+        let path = name.expect("an entry").path();
+        let good = std::fs::read(&path).expect("read");
+        for bad in [good[..good.len() - 1].to_vec(), [&good[..], b" "].concat()] {
+            std::fs::write(&path, bad).expect("written");
+            let to = tempfile::tempdir().expect("a folder");
+            let opened = Layout::open(open(made.path()), None);
+            let done = opened.and_then(|image| image.unpack(open(to.path()), Owners::Caller, BOUNDS));
+            assert!(done.is_err(), "{}", path.display());
+        }
+        std::fs::write(&path, good).expect("written");
+    }
+    let other = Digest::try_from(sum(b"other")).expect("a digest");
+    let error = Layout::open(open(made.path()), Some(&other)).expect_err("another one");
+    assert!(error.to_string().contains("was asked for"), "{error}");
+}
+
+#[test]
+fn a_blob_that_is_a_link_is_refused() {
+    let made = layout(&[vec![file("a", "1")]]);
+    std::fs::rename(made.path().join("index.json"), made.path().join("index")).expect("moved");
+    std::os::unix::fs::symlink("index", made.path().join("index.json")).expect("linked");
+    assert!(matches!(Layout::open(open(made.path()), None), Err(ImageError::File { .. })));
+}
+
+#[test]
+fn users_beyond_the_range_are_refused() {
+    let made = layout(&[vec![file("a", "1")]]);
+    let image = Layout::open(open(made.path()), None).expect("a layout");
+    let to = tempfile::tempdir().expect("a folder");
+    let own = rustix::process::getuid().as_raw();
+    let error = image.unpack(open(to.path()), Owners::Shifted { first: own, count: 0 }, BOUNDS);
+    assert!(error.is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_an_error_or_an_image(bytes: Vec<u8>) {
+        let made = layout(&[vec![bytes]]);
+        let to = tempfile::tempdir().expect("a folder");
+        let image = Layout::open(open(made.path()), None).expect("a layout");
+        let _ = image.unpack(open(to.path()), Owners::Caller, BOUNDS);
+    }
+}
