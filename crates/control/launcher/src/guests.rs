@@ -1,0 +1,406 @@
+//! All guests: starting them, changing them, ending them, and finding those of the launcher before.
+
+use crate::cgroup::Cgroups;
+use crate::images::{Images, passable};
+use crate::log::Log;
+use crate::record::{Record, hold, start_time};
+use crate::request::{Ended, Guest, Limit, List, Listed, Start, State, Stop};
+use crate::runtime::Runtime;
+use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, watch};
+use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid};
+use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The longest that a stop waits for a killed guest.
+const END: Duration = Duration::from_secs(30);
+const GRACE_MAX: u32 = 10_000;
+const WAIT_MAX: u32 = 30_000;
+
+/// All guests, and what is needed to start one.
+#[derive(Debug)]
+pub(crate) struct Guests {
+    permits: Permits,
+    images: Images,
+    runtime: Runtime,
+    folder: PathBuf,
+    cgroups: Cgroups,
+    table: Mutex<Table>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    version: u64,
+    /// The launcher ends: none is started any more.
+    closing: bool,
+    guests: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    start: Start,
+    state: State,
+    /// Its unpacked image.
+    root: Option<PathBuf>,
+    /// To send signals to its first process while it runs.
+    held: Option<OwnedFd>,
+    log: Log,
+}
+
+impl Entry {
+    /// The unpacked image that it needs.
+    fn used(&self) -> Option<PathBuf> {
+        self.root.clone().filter(|_| !matches!(self.state, State::Ended(_)))
+    }
+}
+
+impl Guests {
+    /// Opens the launcher's folders, and finds what ran.
+    pub(crate) fn open(settings: &Settings, permits: Permits) -> Result<Arc<Guests>, LauncherError> {
+        let folder = settings.run.join("guests");
+        let state = settings.run.join("runtime");
+        for made in [&settings.run, &folder, &state] {
+            passable(made).map_err(LauncherError::file(made))?;
+        }
+        let guests = Arc::new(Guests {
+            images: Images::open(&settings.state.join("images"))?,
+            runtime: Runtime::new(&permits.runtime, &state),
+            permits,
+            folder,
+            cgroups: Cgroups { root: settings.cgroups.clone(), parent: settings.group.clone() },
+            table: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        guests.find().map_err(LauncherError::file(&guests.folder))?;
+        Ok(guests)
+    }
+
+    pub(crate) fn permits(&self) -> &Permits {
+        &self.permits
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, table: &mut Table) {
+        table.version += 1;
+        self.changed.notify_all();
+    }
+
+    /// Holds what the launcher before started and still runs, and ends everything else of it.
+    fn find(self: &Arc<Guests>) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let folder = entry?.path();
+            let Ok(record) = Record::read(&folder) else {
+                // Its start got no further than its folder.
+                fs::remove_dir_all(&folder)?;
+                continue;
+            };
+            let name = record.start.name.clone();
+            let entry = Entry {
+                start: record.start.clone(),
+                state: State::Starting,
+                root: record.root.clone(),
+                held: None,
+                log: Log::default(),
+            };
+            self.table().guests.insert(name.clone(), entry);
+            if self.adopt(&folder, &record).is_none() {
+                self.has_ended(&name, Ended::Unknown);
+            }
+        }
+        let known: Vec<String> = self.table().guests.keys().cloned().collect();
+        for name in self.cgroups.names().into_iter().filter(|name| !known.contains(name)) {
+            self.clear(&name, &[]);
+        }
+        Ok(())
+    }
+
+    /// Watches a guest again that runs.
+    fn adopt(self: &Arc<Guests>, folder: &Path, record: &Record) -> Option<()> {
+        let (pid, _) = record.process?;
+        let (held, watched) = (record.hold()?, record.hold()?);
+        let output = reader(folder).ok()?;
+        let name = &record.start.name;
+        {
+            let mut table = self.table();
+            let entry = table.guests.get_mut(name)?;
+            entry.held = Some(held);
+            entry.state = State::Running { pid };
+            self.note(&mut table);
+        }
+        watch::begin(self, name, watched, output).ok()
+    }
+
+    /// Starts a guest; it runs when this returns.
+    pub(crate) fn start(self: &Arc<Guests>, start: &Start) -> Result<(), Refusal> {
+        let permitted = self.permits.check(start)?;
+        self.reserve(start, permitted.guests)?;
+        let started = self.carry_out(start, &permitted);
+        if let Err(refused) = started {
+            self.clear(&start.name, &start.interfaces);
+            let mut table = self.table();
+            table.guests.remove(&start.name);
+            self.note(&mut table);
+            let _ = fs::remove_dir_all(self.folder.join(&start.name));
+            return Err(refused);
+        }
+        Ok(())
+    }
+
+    /// Takes the name, and the names of the interfaces, for this guest.
+    fn reserve(&self, start: &Start, most: usize) -> Result<(), Refusal> {
+        let mut table = self.table();
+        if table.closing {
+            return Err(Refusal::new("the launcher ends; allowed: to ask the next one"));
+        }
+        let alive = |entry: &&Entry| !matches!(entry.state, State::Ended(_));
+        if let Some(there) = table.guests.get(&start.name).filter(alive) {
+            let tenant = &there.start.tenant;
+            return Err(Refusal::new(format!(
+                "name: `{}`, of the tenant `{tenant}`, runs; allowed: a name of its own, or stop that one first",
+                start.name
+            )));
+        }
+        let others = || table.guests.values().filter(|entry| entry.start.name != start.name);
+        let tenants = others().filter(alive).filter(|entry| entry.start.tenant == start.tenant).count();
+        if tenants >= most {
+            return Err(Refusal::new(format!(
+                "tenant: `{}` has {tenants} guests; allowed by the launcher's file: {most}",
+                start.tenant
+            )));
+        }
+        for interface in &start.interfaces {
+            let taken = |entry: &Entry| entry.start.interfaces.iter().any(|it| it.outer == interface.outer);
+            if let Some(other) = others().find(|entry| taken(entry)) {
+                return Err(Refusal::new(format!(
+                    "interfaces: `{}` is the outer end of `{}`; allowed: one of its own",
+                    interface.outer, other.start.name
+                )));
+            }
+        }
+        let entry = Entry {
+            start: start.clone(),
+            state: State::Starting,
+            root: None,
+            held: None,
+            log: Log::default(),
+        };
+        table.guests.insert(start.name.clone(), entry);
+        self.note(&mut table);
+        Ok(())
+    }
+
+    fn carry_out(self: &Arc<Guests>, start: &Start, permitted: &crate::Permitted) -> Result<(), Refusal> {
+        let own = |error: io::Error| Refusal::new(format!("the guest's folder: {error}"));
+        let image = permitted.image.try_clone().map_err(own)?;
+        let pinned = permitted.digest.as_ref();
+        let size = self.permits.image_size;
+        let image = {
+            let one = self.images.one_at_a_time();
+            let used: Vec<PathBuf> = self.table().guests.values().filter_map(Entry::used).collect();
+            self.images.make_room(&one, &start.tenant, &used).map_err(own)?;
+            let image = self.images.unpack(&one, &start.tenant, image, pinned, permitted.uids, size)?;
+            if let Some(entry) = self.table().guests.get_mut(&start.name) {
+                entry.root = Some(image.root.clone());
+            }
+            image
+        };
+        let folder = self.folder.join(&start.name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(own)?;
+        }
+        passable(&folder).map_err(own)?;
+        bundle::write(&folder, &self.cgroups.parent, start, permitted, &image)?;
+        let (output, to) = pipe(&folder, permitted.uids).map_err(own)?;
+        // Before anything runs: what is found without a process is ended.
+        let mut record = Record { start: start.clone(), root: Some(image.root.clone()), process: None };
+        record.write(&folder).map_err(own)?;
+        let pid_file = folder.join("pid");
+        self.runtime.create(&start.name, &folder, &pid_file, &to)?;
+        let text = fs::read_to_string(&pid_file).map_err(own)?;
+        let pid: u32 = text.trim().parse().map_err(Refusal::of("the runtime's number of the process"))?;
+        let (held, watched) = (hold(pid).map_err(own)?, hold(pid).map_err(own)?);
+        record.process = start_time(pid).map(|began| (pid, began));
+        record.write(&folder).map_err(own)?;
+        interfaces::give(pid, &start.interfaces)?;
+        self.runtime.start(&start.name)?;
+        {
+            let mut table = self.table();
+            if let Some(entry) = table.guests.get_mut(&start.name) {
+                entry.held = Some(held);
+                entry.state = State::Running { pid };
+            }
+            self.note(&mut table);
+        }
+        watch::begin(self, &start.name, watched, output).map_err(own)
+    }
+
+    /// Ends whatever is left of a guest on this host.
+    fn clear(&self, name: &str, links: &[crate::Interface]) {
+        let killed = self.cgroups.kill(name);
+        if let Err(refused) = self.runtime.delete(name) {
+            console::error().line(&format!("superfluid launcher: `{name}`: {refused}"));
+        }
+        self.cgroups.remove(name);
+        interfaces::remove(links);
+        if !killed {
+            let left = "processes of it are left after SIGKILL; the next start of the launcher tries again";
+            console::error().line(&format!("superfluid launcher: `{name}`: {left}"));
+        }
+    }
+
+    /// A guest's first process is gone.
+    pub(crate) fn has_ended(&self, name: &str, ended: Ended) {
+        let links = self.table().guests.get(name).map(|entry| entry.start.interfaces.clone());
+        self.clear(name, &links.unwrap_or_default());
+        let mut table = self.table();
+        if let Some(entry) = table.guests.get_mut(name) {
+            entry.state = State::Ended(ended);
+            entry.held = None;
+        }
+        self.note(&mut table);
+    }
+
+    /// A guest has written to its output.
+    pub(crate) fn has_written(&self, name: &str, bytes: &[u8]) {
+        if let Some(entry) = self.table().guests.get_mut(name) {
+            entry.log.take(bytes);
+        }
+    }
+
+    /// Changes limits.
+    pub(crate) fn limit(&self, limit: &Limit) -> Result<(), Refusal> {
+        let Limit { name, limits } = limit;
+        {
+            let mut table = self.table();
+            let entry = table.guests.get_mut(name).ok_or_else(|| none(name))?;
+            self.permits.check_limits(&entry.start.tenant, limits)?;
+            if !matches!(entry.state, State::Running { .. }) {
+                return Err(Refusal::new(format!("name: `{name}` does not run; allowed: one that does")));
+            }
+        }
+        self.runtime.update(name, &bundle::resources(limits, false).to_string())?;
+        if let Some(entry) = self.table().guests.get_mut(name) {
+            let files = entry.start.limits.files;
+            entry.start.limits = crate::Limits { files, ..*limits };
+        }
+        Ok(())
+    }
+
+    /// Ends a guest and forgets it.
+    pub(crate) fn stop(&self, stop: &Stop) -> Result<(), Refusal> {
+        let Stop { name, grace_ms } = stop;
+        let ended =
+            |table: &Table| table.guests.get(name).is_none_or(|entry| matches!(entry.state, State::Ended(_)));
+        let table = self.table();
+        let entry = table.guests.get(name).ok_or_else(|| none(name))?;
+        if matches!(entry.state, State::Starting) {
+            return Err(Refusal::new(format!(
+                "name: `{name}` is being started; allowed: to wait until it runs"
+            )));
+        }
+        let grace = Duration::from_millis((*grace_ms).min(GRACE_MAX).into());
+        let send = |table: &Table, signal| {
+            if let Some(held) = table.guests.get(name).and_then(|entry| entry.held.as_ref()) {
+                // It may be gone already.
+                let _ = pidfd_send_signal(held, signal);
+            }
+        };
+        if !grace.is_zero() {
+            send(&table, Signal::TERM);
+        }
+        let table = self.wait(table, grace, ended);
+        send(&table, Signal::KILL);
+        let mut table = self.wait(table, END, ended);
+        if !ended(&table) {
+            return Err(Refusal::new(format!("`{name}` has been killed and has not ended within {END:?}")));
+        }
+        table.guests.remove(name);
+        self.note(&mut table);
+        drop(table);
+        fs::remove_dir_all(self.folder.join(name)).map_err(Refusal::of("the guest's folder"))
+    }
+
+    /// Ends all guests, at the launcher's own end.
+    pub(crate) fn stop_all(&self) {
+        let mut table = self.table();
+        table.closing = true;
+        let starting = |table: &Table| table.guests.values().any(|it| matches!(it.state, State::Starting));
+        let table = self.wait(table, END, |table| !starting(table));
+        let names: Vec<String> = table.guests.keys().cloned().collect();
+        drop(table);
+        for name in names {
+            if let Err(refused) = self.stop(&Stop { name: name.clone(), grace_ms: 0 }) {
+                console::error().line(&format!("superfluid launcher: `{name}`: {refused}"));
+            }
+        }
+        self.cgroups.remove_parent();
+    }
+
+    /// Waits until something holds, for so long.
+    fn wait<'a>(
+        &self,
+        mut table: MutexGuard<'a, Table>,
+        most: Duration,
+        until: impl Fn(&Table) -> bool,
+    ) -> MutexGuard<'a, Table> {
+        let begin = Instant::now();
+        while !until(&table) {
+            let left = most.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        table
+    }
+
+    /// What there is.
+    pub(crate) fn list(&self, list: &List) -> Listed {
+        let most = Duration::from_millis(list.wait_ms.min(WAIT_MAX).into());
+        let table =
+            self.wait(self.table(), most, |table| list.after.is_none_or(|after| table.version > after));
+        let guests = table.guests.iter().map(|(name, entry)| {
+            let (memory, cpu_us) = self.cgroups.usage(name);
+            let log = if list.log_of.as_ref() == Some(name) { entry.log.lines() } else { Vec::new() };
+            Guest {
+                name: name.clone(),
+                tenant: entry.start.tenant.clone(),
+                state: entry.state.clone(),
+                memory,
+                cpu_us,
+                log,
+                log_lost: entry.log.lost,
+            }
+        });
+        Listed { version: table.version, guests: guests.collect() }
+    }
+}
+
+fn none(name: &str) -> Refusal {
+    Refusal::new(format!("name: there is no guest `{name}`; allowed: one that `list` shows"))
+}
+
+/// The pipe of a guest's output: its reading end, and the one that the guest gets. That is open for reading too, so
+/// that a guest that writes while no launcher runs waits and is not ended by SIGPIPE.
+fn pipe(folder: &Path, uids: u32) -> io::Result<(File, File)> {
+    let path = folder.join("output");
+    rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_bits_truncate(0o600), 0)?;
+    let to = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::fs::fchown(&to, Some(Uid::from_raw(uids)), Some(Gid::from_raw(uids)))?;
+    Ok((reader(folder)?, to.into()))
+}
+
+/// The reading end, open for writing too: a container that closes its output ends no wait.
+fn reader(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(folder.join("output"), flags, Mode::empty())?.into())
+}

@@ -1,0 +1,197 @@
+//! What clients ask and what they are told: one JSON object a line, each way.
+//!
+//! `{"start": {...}}`, `{"limit": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`; answered by `{"done": null}`,
+//! `{"guests": {...}}` or `{"refused": "..."}`. An unknown key is refused: there is none for users, namespaces,
+//! devices, capabilities or hooks.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Start a guest; answered when it runs.
+    Start(Box<Start>),
+    /// Change the limits of one that runs.
+    Limit(Limit),
+    /// End one and forget it; answered when it is gone.
+    Stop(Stop),
+    /// Say what there is.
+    List(List),
+}
+
+/// A guest to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// Its name on this host: letters, digits, `_`, `-`, at most 32.
+    pub name: String,
+    /// Whose it is; one of those of the launcher's file.
+    pub tenant: String,
+    /// The folder of an OCI image layout, an absolute path.
+    pub image: String,
+    /// The digest of its manifest, if it has to be this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Program and arguments; the image's own where it is empty.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Its network interfaces beside loopback.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+    /// Files and folders of the host that it may read, by the path that they have inside.
+    #[serde(default)]
+    pub mounts: BTreeMap<String, String>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+/// A veth pair, of which one end is the guest's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interface {
+    /// Its name inside.
+    pub name: String,
+    /// The name of the other end, in the launcher's network namespace. It begins with `sfg`.
+    pub outer: String,
+    /// Addresses with their prefix lengths, `192.0.2.1/24`. Without any, the guest may use packet sockets.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+}
+
+/// What a guest may use of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of memory, its files in temporary file systems included.
+    pub memory: u64,
+    /// Its part of the processors in relation to others, 1 to 10,000.
+    #[serde(default = "weight")]
+    pub weight: u32,
+    /// The most processor time, in thousandths of one processor; as much as there is without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
+    /// Processes and threads.
+    #[serde(default = "processes")]
+    pub processes: u32,
+    /// Open files of each process.
+    #[serde(default = "files")]
+    pub files: u32,
+}
+
+fn weight() -> u32 {
+    100
+}
+
+fn processes() -> u32 {
+    256
+}
+
+fn files() -> u32 {
+    1024
+}
+
+/// New limits; `files` stays what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Whose.
+    pub name: String,
+    /// What it may use from now on.
+    pub limits: Limits,
+}
+
+/// A guest to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// Which.
+    pub name: String,
+    /// How long it may take after SIGTERM, in milliseconds, at most 10,000; then it is killed.
+    #[serde(default)]
+    pub grace_ms: u32,
+}
+
+/// What is to be listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// Answer when something has changed since the answer with this version, or after `wait_ms`.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// At most 30,000.
+    #[serde(default)]
+    pub wait_ms: u32,
+    /// With the log of this one.
+    #[serde(default)]
+    pub log_of: Option<String>,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// What there is.
+    Guests(Listed),
+    /// It is not done, and why.
+    Refused(String),
+}
+
+/// All guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Increases with each change.
+    pub version: u64,
+    /// By name.
+    pub guests: Vec<Guest>,
+}
+
+/// A guest as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// Whether it runs.
+    pub state: State,
+    /// Bytes of memory that its control group has.
+    pub memory: Option<u64>,
+    /// Processor time that its control group has had, in microseconds.
+    pub cpu_us: Option<u64>,
+    /// Lines of its output, the newest last, if they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+    /// Lines of its output that were lost.
+    pub log_lost: u64,
+}
+
+/// Whether a guest runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is being started.
+    Starting,
+    /// It runs.
+    Running {
+        /// Its first process, in the launcher's PID namespace.
+        pid: u32,
+    },
+    /// It has ended, and is kept until it is stopped or started again.
+    Ended(Ended),
+}
+
+/// How a guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its first process ended with this status.
+    Status(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It ended while no launcher ran, or before it was the launcher's.
+    Unknown,
+}

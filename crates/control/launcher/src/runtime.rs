@@ -1,0 +1,124 @@
+//! The OCI runtime's command line (runc(8), crun(1)): create, start, update, delete.
+
+use crate::Refusal;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest that one command may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How much of what the runtime says is told.
+const TOLD: u64 = 512;
+
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    program: PathBuf,
+    /// Where it keeps what it knows of its containers.
+    pub(crate) state: PathBuf,
+}
+
+impl Runtime {
+    pub(crate) fn new(program: &Path, state: &Path) -> Runtime {
+        Runtime { program: program.to_owned(), state: state.to_owned() }
+    }
+
+    /// Creates the container of a bundle; what it writes goes to `output`. Its first process waits for
+    /// [`Runtime::start`], its number is in `pid_file`.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        bundle: &Path,
+        pid_file: &Path,
+        output: &File,
+    ) -> Result<(), Refusal> {
+        let mut command = self.command("create");
+        command.arg("--bundle").arg(bundle).arg("--pid-file").arg(pid_file).arg(name);
+        let output = || output.try_clone().map_err(Refusal::of("the guest's output"));
+        command.stdout(output()?).stderr(output()?);
+        self.run(command, "create", None)
+    }
+
+    pub(crate) fn start(&self, name: &str) -> Result<(), Refusal> {
+        let mut command = self.command("start");
+        command.arg(name);
+        self.run(command, "start", None)
+    }
+
+    /// Changes limits, given as `linux.resources`.
+    pub(crate) fn update(&self, name: &str, resources: &str) -> Result<(), Refusal> {
+        let mut command = self.command("update");
+        command.args(["--resources", "-", name]);
+        self.run(command, "update", Some(resources))
+    }
+
+    /// Ends a container and forgets it; one that is not there is no error.
+    pub(crate) fn delete(&self, name: &str) -> Result<(), Refusal> {
+        let mut command = self.command("delete");
+        command.args(["--force", name]);
+        let deleted = self.run(command, "delete", None);
+        if self.state.join(name).exists() { deleted } else { Ok(()) }
+    }
+
+    fn command(&self, what: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.current_dir("/").arg("--root").arg(&self.state);
+        command.arg("--log").arg(self.log(what)).arg(what);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn log(&self, what: &str) -> PathBuf {
+        let number = format!("{:?}", std::thread::current().id());
+        let number: String = number.chars().filter(char::is_ascii_digit).collect();
+        self.state.with_extension(format!("{what}-{number}.log"))
+    }
+
+    fn run(&self, mut command: Command, what: &str, input: Option<&str>) -> Result<(), Refusal> {
+        let log = self.log(what);
+        let _ = std::fs::remove_file(&log);
+        let program = self.program.display();
+        let failed =
+            |error: std::io::Error| Refusal::new(format!("the OCI runtime {program} {what}: {error}"));
+        if input.is_some() {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn().map_err(failed)?;
+        if let (Some(text), Some(mut to)) = (input, child.stdin.take()) {
+            to.write_all(text.as_bytes()).map_err(failed)?;
+        }
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            if begin.elapsed() > LIMIT {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Refusal::new(format!(
+                    "the OCI runtime {program} {what}: no answer within {LIMIT:?}"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let said = last(&log);
+        let _ = std::fs::remove_file(&log);
+        if status.success() {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("the OCI runtime {program} {what}: {status}: {}", said.trim())))
+    }
+}
+
+/// The end of a log.
+fn last(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = File::open(path) {
+        let length = file.metadata().map_or(0, |it| it.len());
+        let _ = file.seek(std::io::SeekFrom::Start(length.saturating_sub(TOLD)));
+        let _ = file.take(TOLD).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,143 @@
+//! The socket: which process asks, and one answer for each line.
+
+use crate::guests::Guests;
+use crate::request::{Answer, Request};
+use crate::{ANSWER_MAX, CONNECTIONS_MAX, LauncherError, Permits, REQUEST_MAX, Refusal, Settings};
+use rustix::fs::FlockOperation;
+use rustix::net::sockopt::socket_peercred;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// How long an answer may wait for its reader.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Serves until SIGTERM or SIGINT, then ends all guests.
+///
+/// # Errors
+/// [`LauncherError`]: why it does not start.
+pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
+    let user = rustix::process::geteuid().as_raw();
+    if user != 0 {
+        return Err(LauncherError::NotRoot(user));
+    }
+    let permits = Permits::read(&settings.permits)?;
+    crate::images::passable(&settings.run).map_err(LauncherError::file(&settings.run))?;
+    let lock = settings.run.join("lock");
+    let locked = File::create(&lock).map_err(LauncherError::file(&lock))?;
+    rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| LauncherError::InUse(settings.run.clone()))?;
+    // Processes whose parents have ended become this one's: it is told how they ended.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|error| LauncherError::file("/proc/self")(error.into()))?;
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(LauncherError::file("signals"))?;
+    let guests = Guests::open(settings, permits)?;
+    let socket = &settings.socket;
+    // The lock is held: whatever is there is of a launcher that has ended.
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(LauncherError::file(socket)(error));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(LauncherError::file(socket))?;
+    // Every user may connect: the kernel says which one it is, and the file says which are served.
+    fs::set_permissions(socket, Permissions::from_mode(0o666)).map_err(LauncherError::file(socket))?;
+    console::output().line(&format!("superfluid launcher: listening on {}", socket.display()));
+    let accepting = Arc::clone(&guests);
+    Builder::new()
+        .name("accept".into())
+        .spawn(move || accept(&listener, &accepting))
+        .map_err(LauncherError::file(socket))?;
+    // The first one begins the end.
+    let _ = signals.forever().next();
+    let removed = fs::remove_file(socket).map_err(LauncherError::file(socket));
+    guests.stop_all();
+    removed
+}
+
+fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Of descriptors or memory there are none left just now.
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let refused = admit(&stream, guests.permits()).err().or_else(|| {
+            let full = clients.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
+            full.then(|| Refusal::new(format!("{CONNECTIONS_MAX} clients are connected; allowed: as many")))
+        });
+        if let Some(refused) = refused {
+            let _ = stream.set_write_timeout(Some(PATIENCE));
+            let _ = answer(&stream, &Answer::Refused(refused.to_string()));
+            continue;
+        }
+        clients.fetch_add(1, Ordering::Relaxed);
+        let (guests, counted) = (Arc::clone(guests), Arc::clone(&clients));
+        let serving = move || {
+            // A client that is gone is told nothing.
+            let _ = converse(&stream, &guests);
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if Builder::new().name("client".into()).spawn(serving).is_err() {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether the file lets the user at the other end ask (unix(7), `SO_PEERCRED`).
+fn admit(stream: &UnixStream, permits: &Permits) -> Result<(), Refusal> {
+    let found = socket_peercred(stream).map_err(Refusal::of("the client's user is not known"))?.uid.as_raw();
+    if permits.serves(found) {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("user {found} asks; allowed: root and the `clients` of the launcher's file")))
+}
+
+fn converse(stream: &UnixStream, guests: &Arc<Guests>) -> std::io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut lines).take(REQUEST_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            let why = format!("a request without an end; allowed: a line of at most {REQUEST_MAX} bytes");
+            return answer(stream, &Answer::Refused(why));
+        }
+        answer(stream, &reply(&line, guests))?;
+    }
+}
+
+fn reply(line: &[u8], guests: &Arc<Guests>) -> Answer {
+    let done = |done: Result<(), Refusal>| match done {
+        Ok(()) => Answer::Done,
+        Err(refused) => Answer::Refused(refused.to_string()),
+    };
+    match serde_json::from_slice(line) {
+        Ok(Request::Start(start)) => done(guests.start(&start)),
+        Ok(Request::Limit(limit)) => done(guests.limit(&limit)),
+        Ok(Request::Stop(stop)) => done(guests.stop(&stop)),
+        Ok(Request::List(list)) => Answer::Guests(guests.list(&list)),
+        Err(error) => done(Err(Refusal::new(format!("the request: {error}")))),
+    }
+}
+
+fn answer(mut stream: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(answer).map_err(std::io::Error::other)?;
+    if line.len() >= ANSWER_MAX {
+        line = serde_json::to_vec(&Answer::Refused(format!("an answer of {} bytes", line.len())))?;
+    }
+    line.push(b'\n');
+    stream.write_all(&line)
+}

@@ -1,0 +1,295 @@
+//! What a daemon that was taken over can ask for, and what it gets.
+
+use crate::permits::PREFIX;
+use crate::request::{Interface, Limits, Start};
+use crate::{Permits, Request};
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+/// A host's folders: images of two tenants, files for one, and something that is for none.
+struct Host {
+    folder: TempDir,
+    permits: Permits,
+}
+
+fn host() -> Host {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    for made in ["images/a", "images/b", "other", "etc/below", "secret"] {
+        std::fs::create_dir_all(root.join(made)).expect("made");
+    }
+    std::fs::write(root.join("etc/a.yaml"), "a").expect("written");
+    std::fs::write(root.join("secret/key"), "x").expect("written");
+    symlink("../secret", root.join("etc/way")).expect("linked");
+    symlink("../secret/key", root.join("etc/link")).expect("linked");
+    symlink("../other", root.join("images/link")).expect("linked");
+    let text = format!(
+        "superfluid_launcher: 1\nclients: [998]\ntenants:\n  blue:\n    uids: 1000000\n    images: [{0}/images]\n    \
+         mounts: [{0}/etc, /dev]\n    memory: 64MiB\n  red: {{uids: 1065536, images: [{0}/other]}}\n",
+        root.display()
+    );
+    let permits = Permits::from_text("launcher.yaml", &text).expect("a file");
+    Host { folder, permits }
+}
+
+impl Host {
+    fn path(&self, below: &str) -> String {
+        format!("{}/{below}", self.folder.path().display())
+    }
+
+    fn start(&self) -> Start {
+        Start {
+            name: "ids".into(),
+            tenant: "blue".into(),
+            image: self.path("images/a"),
+            digest: None,
+            command: Vec::new(),
+            interfaces: vec![Interface {
+                name: "eth0".into(),
+                outer: format!("{PREFIX}-1"),
+                addresses: vec!["192.0.2.1/24".into()],
+            }],
+            mounts: BTreeMap::from([("/etc/a.yaml".to_owned(), self.path("etc/a.yaml"))]),
+            limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+        }
+    }
+
+    fn refused(&self, change: impl FnOnce(&mut Start)) -> String {
+        let mut start = self.start();
+        change(&mut start);
+        let refused = self.permits.check(&start).expect_err("refused").to_string();
+        assert!(refused.contains("allowed"), "{refused}");
+        refused
+    }
+}
+
+#[test]
+fn what_the_file_allows_is_permitted() {
+    let host = host();
+    let permitted = host.permits.check(&host.start()).expect("permitted");
+    assert_eq!((permitted.uids, permitted.mounts.len()), (1_000_000, 1));
+}
+
+#[test]
+fn images_lie_where_the_tenants_are() {
+    let host = host();
+    for image in [
+        host.path("other"),
+        host.path("secret"),
+        host.path("images"),
+        host.path("images/../secret"),
+        host.path("images/./a"),
+        host.path("images/link"),
+        host.path("images/missing"),
+        "/".to_owned(),
+        "images/a".to_owned(),
+        String::new(),
+    ] {
+        let refused = host.refused(|start| start.image = image.clone());
+        assert!(refused.starts_with("image: "), "{image}: {refused}");
+    }
+    // What is one tenant's is not another's.
+    let refused = host.refused(|start| {
+        start.tenant = "red".into();
+        start.mounts.clear();
+    });
+    assert!(refused.starts_with("image: "), "{refused}");
+}
+
+#[test]
+fn mounts_are_files_of_the_tenants_folders() {
+    let host = host();
+    for from in [
+        "/etc/shadow".to_owned(),
+        host.path("secret/key"),
+        host.path("etc/../secret/key"),
+        host.path("etc/link"),
+        host.path("etc/way/key"),
+        "/dev/null".to_owned(),
+        "/proc/self/mem".to_owned(),
+    ] {
+        let refused = host.refused(|start| drop(start.mounts.insert("/x".into(), from.clone())));
+        assert!(refused.starts_with("mounts: "), "{from}: {refused}");
+    }
+    for inside in ["/", "/proc/x", "/sys", "/dev/sda", "etc", "/a/../b", "/a/./b", "/a\0b", ""] {
+        let refused = host.refused(|start| {
+            start.mounts = BTreeMap::from([(inside.to_owned(), host.path("etc/a.yaml"))]);
+        });
+        assert!(refused.starts_with("mounts: "), "{inside}: {refused}");
+    }
+}
+
+#[test]
+fn interfaces_are_the_launchers_own() {
+    let host = host();
+    for outer in
+        ["eth0", "lo", "sf-lan", "sfg/../x", "sfg 1", "sfg-0123456789abc", "sfg\nlink delete eth0", "SFG-1"]
+    {
+        let refused = host.refused(|start| start.interfaces[0].outer = outer.into());
+        assert!(refused.starts_with("interfaces: "), "{outer}: {refused}");
+    }
+    for name in ["lo", "", "eth0 up", "eth0\nx", "../x", "0"] {
+        host.refused(|start| start.interfaces[0].name = name.into());
+    }
+    for address in ["192.0.2.1", "192.0.2.1/33", "x", "192.0.2.1/24 dev lo", "192.0.2.1/24\nlink delete eth0"]
+    {
+        host.refused(|start| start.interfaces[0].addresses = vec![address.into()]);
+    }
+    host.refused(|start| start.interfaces.push(start.interfaces[0].clone()));
+}
+
+#[test]
+fn tenants_names_and_limits_are_checked() {
+    let host = host();
+    host.refused(|start| start.tenant = "green".into());
+    for name in ["", "..", "a/b", "a b", "-a", "0", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] {
+        host.refused(|start| start.name = name.into());
+    }
+    host.refused(|start| start.limits.memory = 65 << 20);
+    host.refused(|start| start.limits.weight = 0);
+    host.refused(|start| start.limits.processes = 513);
+    host.refused(|start| start.command = vec!["x\0y".into()]);
+    host.refused(|start| start.digest = Some("sha256:x".into()));
+}
+
+/// There is no word for more rights: each of these is an unknown key.
+#[test]
+fn requests_name_no_users_namespaces_devices_or_hooks() {
+    let good = serde_json::to_value(Request::Start(Box::new(host().start()))).expect("JSON");
+    assert!(serde_json::from_value::<Request>(good.clone()).is_ok());
+    for key in
+        ["uids", "user", "namespaces", "devices", "capabilities", "privileged", "hooks", "seccomp", "rootfs"]
+    {
+        let mut bad = good.clone();
+        bad["start"][key] = serde_json::json!([]);
+        let error = serde_json::from_value::<Request>(bad).expect_err("refused").to_string();
+        assert!(error.contains("unknown field"), "{key}: {error}");
+    }
+    for bad in [r#"{"exec": {}}"#, r#"{"start": null}"#, "[]", r#"{"list": {}, "stop": {"name": "x"}}"#] {
+        assert!(serde_json::from_str::<Request>(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn ranges_of_users_are_apart() {
+    let text = |second: u32| {
+        format!(
+            "superfluid_launcher: 1\nclients: [998]\ntenants:\n  a: {{uids: 1000000}}\n  b: {{uids: {second}}}\n"
+        )
+    };
+    assert!(Permits::from_text("f", &text(1_065_536)).is_ok());
+    let faults = Permits::from_text("f", &text(1_065_535)).expect_err("a fault");
+    assert!(faults[0].to_string().contains("are also those of `a`"), "{}", faults[0]);
+    // The host's own users, and the daemon's.
+    assert!(Permits::from_text("f", &text(998)).is_err());
+}
+
+#[test]
+fn the_file_is_checked() {
+    for text in [
+        "clients: [1]",
+        "superfluid_launcher: 2\nclients: [1]",
+        "superfluid_launcher: 1",
+        "superfluid_launcher: 1\nclients: [1]\ntenant: {}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, images: [/]}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, images: [/a/../b]}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, root: true}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {'../x': {uids: 100000}}",
+    ] {
+        assert!(Permits::from_text("f", text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_log_is_bounded() {
+    let mut log = crate::log::Log::default();
+    for number in 0..300 {
+        log.take(format!("line {number}\n").as_bytes());
+    }
+    log.take(&[b'x'; 5000]);
+    log.take(b"\n\x1b[2Jhidden\nrest");
+    let lines = log.lines();
+    assert_eq!((lines.len(), log.lost), (crate::LOG_LINES + 1, 300 + 2 - crate::LOG_LINES as u64));
+    assert!(lines.iter().all(|line| line.len() <= crate::LOG_LINE + 3));
+    assert!(lines.iter().any(|line| line.contains("\\u{1b}[2Jhidden")), "{:?}", lines.last());
+}
+
+/// The container's configuration for this request, and an image of this user.
+fn config(start: &Start, user: &str) -> Result<serde_json::Value, crate::Refusal> {
+    let root = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(root.path().join("etc")).expect("made");
+    std::fs::write(root.path().join("etc/users"), "root:x:0:0::/:\nweb:x:101:102::/:\nfar:x:70000:0::/:\n")
+        .expect("written");
+    // As an image may have it: the name leads to the image's own file, and not to the host's.
+    symlink("/etc/users", root.path().join("etc/passwd")).expect("linked");
+    let config =
+        container_image::Config { user: user.into(), cmd: vec!["/bin/x".into()], ..Default::default() };
+    let image = crate::images::Unpacked { root: root.path().to_owned(), config };
+    crate::bundle::config("group", start, 1_000_000, &image, &[])
+}
+
+#[test]
+fn a_container_is_confined_whatever_is_asked() {
+    let mut start = host().start();
+    let made = config(&start, "").expect("a configuration");
+    let kinds: Vec<_> = made["linux"]["namespaces"].as_array().expect("a list").iter().collect();
+    for kind in ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"] {
+        // Without a path: a new one, and not the host's.
+        assert!(kinds.iter().any(|it| **it == serde_json::json!({"type": kind})), "{kind}: {kinds:?}");
+    }
+    let process = &made["process"];
+    assert_eq!(process["noNewPrivileges"], true);
+    for set in ["bounding", "effective", "permitted", "inheritable", "ambient"] {
+        assert_eq!(process["capabilities"][set], serde_json::json!([]), "{set}");
+    }
+    assert_eq!(made["root"]["readonly"], true);
+    assert_eq!(made["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_ERRNO");
+    assert_eq!(
+        made["linux"]["uidMappings"][0],
+        serde_json::json!({"containerID": 0, "hostID": 1_000_000, "size": 65_536})
+    );
+    assert_eq!(made["linux"]["resources"]["pids"]["limit"], 16);
+    assert_eq!(made["linux"]["cgroupsPath"], "/group/ids");
+    assert!(made.get("hooks").is_none());
+    for mount in made["mounts"].as_array().expect("mounts") {
+        assert_ne!(mount["type"], "bind", "{mount}");
+    }
+    // An interface without addresses is read by packet sockets.
+    start.interfaces[0].addresses.clear();
+    let raw = config(&start, "").expect("a configuration");
+    assert_eq!(raw["process"]["capabilities"]["effective"], serde_json::json!(["CAP_NET_RAW"]));
+}
+
+#[test]
+fn the_images_user_is_one_of_the_images() {
+    let start = host().start();
+    for (user, uid, gid) in
+        [("", 0, 0), ("root", 0, 0), ("7", 7, 0), ("7:8", 7, 8), ("web", 101, 102), ("web:9", 101, 9)]
+    {
+        let made = config(&start, user).expect("a configuration");
+        assert_eq!(
+            (&made["process"]["user"]["uid"], &made["process"]["user"]["gid"]),
+            (&uid.into(), &gid.into()),
+            "{user}"
+        );
+    }
+    for user in ["far", "missing", "65536", "-1", "7:x"] {
+        let refused = config(&start, user).expect_err("refused").to_string();
+        assert!(refused.contains("allowed"), "{user}: {refused}");
+    }
+}
+
+#[test]
+fn a_process_is_held_by_its_start_as_well() {
+    let own = std::process::id();
+    let began = crate::record::start_time(own).expect("it runs");
+    let record = |process| crate::record::Record { start: host().start(), root: None, process };
+    assert!(record(Some((own, began))).hold().is_some());
+    // Another process has its number.
+    assert!(record(Some((own, began + 1))).hold().is_none());
+    assert!(record(None).hold().is_none());
+    let folder = tempfile::tempdir().expect("a folder");
+    record(Some((own, began))).write(folder.path()).expect("written");
+    assert!(crate::record::Record::read(folder.path()).expect("read").hold().is_some());
+}

@@ -1,0 +1,166 @@
+//! Containers by a real runtime, in network namespaces of the test: what they may, how they end, what is found.
+
+mod support;
+
+use launcher::{Answer, Ended, Interface, Limit, Limits, Request, State};
+use std::time::Duration;
+use support::{Host, UIDS};
+use testbed::Namespace;
+
+/// Runs `body` in a network namespace of its own, unless the machine lacks something.
+fn tried(test: &str, body: impl FnOnce(&mut Host)) {
+    if let Some(missing) = support::missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    testbed::isolated(test, || body(&mut Host::new()));
+}
+
+/// Not a test: the launcher, when this executable is started as one.
+#[test]
+fn serves() {
+    support::be_launcher();
+}
+
+fn interface(name: &str, outer: &str, addresses: &[&str]) -> Interface {
+    Interface {
+        name: name.into(),
+        outer: outer.into(),
+        addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+    }
+}
+
+#[test]
+fn a_container_has_what_is_its_own_and_nothing_else() {
+    tried("a_container_has_what_is_its_own_and_nothing_else", |host| {
+        std::fs::write(host.path("files/given"), "given\n").expect("written");
+        let line = "id -u; grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status; ls /sys/class/net; cat \
+                    /etc/given; touch /x 2>&1; mount -t tmpfs x /tmp 2>&1; touch /etc/given 2>&1; touch /tmp/x && \
+                    echo wrote; cat /dev/mem 2>&1; echo end; sleep 1000";
+        let mut start = host.guest("one", line);
+        start.interfaces = vec![interface("eth0", "sfg-0", &["192.0.2.1/24"])];
+        start.mounts.insert("/etc/given".into(), host.path("files/given").display().to_string());
+        host.start(start);
+        let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+        let log = guest.log.join("\n");
+        let flat = log.replace("\\t", " ");
+        assert!(log.starts_with("0\n"), "root inside: {log}");
+        for line in ["CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"] {
+            assert!(flat.contains(line), "{line}: {log}");
+        }
+        assert!(log.contains("eth0\nlo\ngiven"), "{log}");
+        assert!(log.contains("/x: Read-only file system"), "{log}");
+        assert!(log.contains("permission denied") || log.contains("Operation not permitted"), "mount: {log}");
+        assert!(log.contains("/etc/given: Read-only file system"), "{log}");
+        assert!(log.contains("wrote"), "{log}");
+        assert!(log.contains("/dev/mem"), "{log}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid("one"))).expect("a status");
+        assert!(status.contains(&format!("Uid:\t{UIDS}\t")), "no user of the host: {status}");
+        let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", host.pid("one"))).expect("groups");
+        let own = format!("/{}/one", host.group());
+        assert!(groups.lines().any(|line| line.ends_with(&own)), "{groups}");
+        assert!(guest.memory.is_some_and(|bytes| bytes > 0), "{guest:?}");
+    });
+}
+
+#[test]
+fn traffic_passes_a_container_again_after_it_was_killed() {
+    tried("traffic_passes_a_container_again_after_it_was_killed", |host| {
+        let start = || {
+            let mut start = host.guest("one", "sleep 1000");
+            start.interfaces = vec![
+                interface("eth0", "sfg-0", &["192.0.2.1/24"]),
+                interface("eth1", "sfg-1", &["198.51.100.1/24"]),
+            ];
+            start
+        };
+        let here = Namespace::here().expect("a namespace");
+        for _ in 0..2 {
+            host.start(start());
+            // They go with the interfaces.
+            let (client, server) = (Namespace::new().expect("a host"), Namespace::new().expect("a host"));
+            for (host, outer, own, router) in [
+                (&client, "sfg-0", "192.0.2.2", "192.0.2.1"),
+                (&server, "sfg-1", "198.51.100.2", "198.51.100.1"),
+            ] {
+                here.give(outer, host, "eth0").expect("given");
+                host.ip(&format!("address add {own}/24 dev eth0")).expect("an address");
+                host.ip("link set eth0 up").expect("up");
+                host.ip(&format!("route add default via {router}")).expect("a route");
+            }
+            let ping =
+                client.run("ping -c 3 -i 0.2 -w 20 198.51.100.2", Duration::from_secs(30)).expect("answers");
+            assert!(ping.stdout.contains(" 0% packet loss"), "{}", ping.stdout);
+            let pid = host.pid("one").to_string();
+            testbed::run(std::process::Command::new("kill").args(["-9", &pid]), Duration::from_secs(10))
+                .expect("killed");
+            let guest = host.await_guest("one", |guest| matches!(guest.state, State::Ended(_)));
+            assert_eq!(guest.state, State::Ended(Ended::Signal(9)));
+            assert!(client.ip("link show eth0").is_err(), "the pair went with the guest");
+        }
+    });
+}
+
+#[test]
+fn a_launcher_finds_what_the_one_before_started() {
+    tried("a_launcher_finds_what_the_one_before_started", |host| {
+        host.start(host.guest("one", "echo before; sleep 1000"));
+        host.start(host.guest("two", "sleep 1000"));
+        let (one, two) = (host.pid("one"), host.pid("two"));
+        host.replace();
+        assert_eq!((host.pid("one"), host.pid("two")), (one, two));
+        assert_eq!(host.stop("two"), Answer::Done);
+        assert!(!support::is_alive(two));
+        host.end();
+        assert!(!support::is_alive(one), "guests end with the launcher");
+    });
+}
+
+#[test]
+fn limits_hold_and_change() {
+    tried("limits_hold_and_change", |host| {
+        // Output without end neither grows the log nor stops the launcher.
+        let mut start = host.guest("one", "yes");
+        start.limits.cap = Some(100);
+        host.start(start);
+        let guest = host.await_guest("one", |guest| guest.log_lost > 0);
+        assert!(guest.log.len() <= launcher::LOG_LINES + 1);
+        let limits = Limits { memory: 16 << 20, weight: 50, cap: Some(200), processes: 8, files: 64 };
+        assert_eq!(host.ask(Request::Limit(Limit { name: "one".into(), limits })), Answer::Done);
+        let more = Limits { memory: 64 << 30, ..limits };
+        let refused = host.ask(Request::Limit(Limit { name: "one".into(), limits: more }));
+        assert!(matches!(&refused, Answer::Refused(why) if why.contains("limits.memory")), "{refused:?}");
+        // More memory than there is of it: the kernel ends it, and nothing else.
+        host.start(host.guest("two", "head -c 200m /dev/zero | grep x"));
+        let ended = host.await_guest("two", |guest| matches!(guest.state, State::Ended(_)));
+        assert_ne!(ended.state, State::Ended(Ended::Status(0)));
+        assert!(matches!(host.await_guest("one", |_| true).state, State::Running { .. }));
+        let third = host.ask(Request::Start(Box::new(host.guest("two", "sleep 1000"))));
+        assert_eq!(third, Answer::Done, "one that has ended is replaced");
+        let over = host.ask(Request::Start(Box::new(host.guest("three", "sleep 1000"))));
+        assert!(matches!(&over, Answer::Refused(why) if why.contains("guests")), "{over:?}");
+    });
+}
+
+#[test]
+fn what_cannot_start_leaves_nothing_behind() {
+    tried("what_cannot_start_leaves_nothing_behind", |host| {
+        let mut start = host.guest("one", "");
+        start.command = vec!["/bin/missing".into()];
+        let refused = host.ask(Request::Start(Box::new(start)));
+        assert!(matches!(&refused, Answer::Refused(why) if why.contains("runc")), "{refused:?}");
+        // The name of an interface that is not the launcher's.
+        Namespace::here()
+            .expect("a namespace")
+            .ip("link add sfg-9 type veth peer name other")
+            .expect("a pair");
+        let mut start = host.guest("one", "sleep 1000");
+        start.interfaces = vec![interface("eth0", "sfg-9", &[])];
+        let refused = host.ask(Request::Start(Box::new(start)));
+        assert!(matches!(&refused, Answer::Refused(why) if why.contains("sfg-9")), "{refused:?}");
+        assert_eq!(host.list().guests, []);
+        let runtime = std::fs::read_dir(host.path("run/runtime")).expect("a folder").count();
+        assert_eq!(runtime, 0, "the runtime knows of none");
+        host.start(host.guest("one", "sleep 1000"));
+    });
+}
