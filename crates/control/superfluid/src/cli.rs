@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Serve functions, ports and chains that clients create and change while packets pass.
     Daemon(DaemonOptions),
+    /// Start containers as a file of its own allows, for a daemon that may not.
+    Launcher(LauncherOptions),
     /// Make the state of a daemon of a backup, before the daemon starts.
     Restore(RestoreOptions),
     /// Make the folder of a new function: it builds, runs in a chain and has a test.
@@ -172,6 +174,33 @@ pub(crate) struct DaemonOptions {
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid launcher\n  superfluid launcher --ask '{\"list\": {}}'\n  superfluid launcher --ask - < \
+                        start.json\n\nIt needs root, and is started by its unit: systemctl enable --now superfluid-launcher."
+)]
+pub(crate) struct LauncherOptions {
+    /// The UNIX socket that it listens on, or that is asked.
+    #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
+    pub(crate) socket: PathBuf,
+    /// Send this request to the launcher, print its answer, and end; `-` reads it from standard input.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["permits", "state", "run"])]
+    pub(crate) ask: Option<String>,
+    /// What may be started, for whom: a file that only root may write.
+    #[arg(long, value_name = "FILE", default_value = "/etc/superfluid/launcher.yaml")]
+    pub(crate) permits: PathBuf,
+    /// The folder of unpacked images.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid-launcher")]
+    pub(crate) state: PathBuf,
+    /// The folder of what runs now, which must not outlive a start of the host.
+    #[arg(long, value_name = "DIR", default_value = "/run/superfluid-launcher")]
+    pub(crate) run: PathBuf,
+    /// The control group that containers' are below. It is the launcher's alone: what it finds in it and has not
+    /// started it ends.
+    #[arg(long, value_name = "NAME", default_value = "superfluid")]
+    pub(crate) cgroup: String,
 }
 
 /// Whether changes need the audit log.

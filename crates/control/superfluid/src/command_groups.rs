@@ -11,7 +11,7 @@ const GROUPS: [Group; 6] = [
         "What a daemon is to run",
         &[
             "daemon", "apply", "diff", "edit", "delete", "function", "upgrade", "snapshot", "token",
-            "registry",
+            "registry", "launcher",
         ],
     ),
     ("Back up and restore", &["backup", "restore"]),

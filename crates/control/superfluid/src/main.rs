@@ -4,9 +4,10 @@
 //! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it
 //!    out, [`run`] lets it work and shows it, [`view`] and [`event_json`] are how.
 //! 3. `daemon`: the same host, changed by clients; [`daemon_command`] starts the `controller`.
-//! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
-//! 5. `restore` makes a daemon's state of a backup.
-//! 6. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
+//! 4. `launcher`: starts containers, with rights that the daemon has not; [`launcher_command`].
+//! 5. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
+//! 6. `restore` makes a daemon's state of a backup.
+//! 7. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was
 //! started, 3 something that is needed is missing.
@@ -23,6 +24,7 @@ mod event_log;
 mod hop_capture;
 mod image_command;
 mod image_registry;
+mod launcher_command;
 mod live_table;
 mod manual;
 mod new_command;
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
         cli::Command::Daemon(options) => daemon_command::daemon(&options),
+        cli::Command::Launcher(options) => launcher_command::launcher(&options),
         cli::Command::Restore(options) => restore::restore(&options),
         cli::Command::New(options) => new_command::new(&options),
         cli::Command::Completions(options) => completions::completions(&options),

@@ -91,6 +91,9 @@ fn files(package: &Path, folder: &Path) {
         "{unit}"
     );
     assert!(!unit.contains("/usr/local"), "{unit}");
+    let launcher = read("usr/lib/systemd/system/superfluid-launcher.service");
+    assert!(launcher.contains("\nExecStart=/usr/bin/superfluid launcher\n"), "{launcher}");
+    assert!(!launcher.contains("/usr/local"), "{launcher}");
     // The unit's user is the one that is made.
     assert!(
         unit.contains("\nUser=superfluid\n")

@@ -1,0 +1,180 @@
+//! What `docs/containers.md` shows is carried out: a container of a real runtime in a chain, killed in the middle of traffic and
+//! started again. Runs in namespaces of its own; needs root, runc and busybox.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use testbed::{Background, Iperf, Line, Namespace, isolated};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const PROGRAM: &str = env!("CARGO_BIN_EXE_superfluid");
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/containers.md");
+const BUSYBOX: &str = "/bin/busybox";
+const SERVER: &str = "198.51.100.2";
+
+fn missing() -> Option<&'static str> {
+    let there =
+        |program: &str| ["/usr/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists());
+    if !rustix::process::geteuid().is_root() {
+        return Some("root, whose right it is to make namespaces with ranges of users");
+    }
+    if !there("runc") {
+        return Some("runc (Debian: runc)");
+    }
+    (!Path::new(BUSYBOX).exists()).then_some("busybox (Debian: busybox-static)")
+}
+
+/// The document's blocks of a language, with its folders as this test has them.
+fn blocks(language: &str, folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(GUIDE).expect("the document");
+    let begin = format!("\n```{language}\n");
+    let blocks = text.split(begin.as_str()).skip(1).filter_map(|rest| rest.split("\n```").next());
+    blocks.map(|block| block.replace("/srv", &folder.display().to_string())).collect()
+}
+
+/// An OCI image layout with busybox in it.
+fn image(layout: &Path) {
+    let folder = layout.join("blobs/sha256");
+    fs::create_dir_all(&folder).expect("made");
+    let root = tempfile::tempdir().expect("a folder");
+    for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
+        fs::create_dir(root.path().join(name)).expect("made");
+    }
+    fs::copy(BUSYBOX, root.path().join("bin/sleep")).expect("copied");
+    let tar = Command::new("tar")
+        .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
+        .arg(root.path())
+        .arg(".")
+        .output();
+    let blob = |kind: &str, bytes: &[u8]| -> Value {
+        let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(folder.join(&digits), bytes).expect("written");
+        json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": format!("sha256:{digits}"), "size": bytes.len()})
+    };
+    let layer = blob("layer.v1.tar", &tar.expect("tar").stdout);
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let config = json!({"os": "linux", "architecture": architecture,
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}});
+    let config = blob("config.v1+json", config.to_string().as_bytes());
+    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [layer]});
+    let manifest = blob("manifest.v1+json", manifest.to_string().as_bytes());
+    fs::write(layout.join("index.json"), json!({"schemaVersion": 2, "manifests": [manifest]}).to_string())
+        .expect("written");
+}
+
+/// The launcher of a folder.
+struct Launcher<'a> {
+    folder: &'a Path,
+    line: &'a Line,
+}
+
+impl Launcher<'_> {
+    fn start(&self) -> Background {
+        let mut command = self.line.middle.command(PROGRAM);
+        command.arg("launcher").arg("--socket").arg(self.folder.join("launcher.sock"));
+        command.arg("--permits").arg(self.folder.join("launcher.yaml"));
+        command.arg("--state").arg(self.folder.join("state")).arg("--run").arg(self.folder.join("run"));
+        let group = self.folder.file_name().expect("a name");
+        let launcher = Background::start(command.arg("--cgroup").arg(group)).expect("it starts");
+        let begin = Instant::now();
+        while self.ask(r#"{"list": {}}"#).is_err() {
+            assert!(begin.elapsed() < LIMIT, "the launcher does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        launcher
+    }
+
+    /// What it answers, or why it refuses.
+    fn ask(&self, request: &str) -> Result<String, String> {
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg("launcher")
+            .arg("--socket")
+            .arg(self.folder.join("launcher.sock"))
+            .args(["--ask", request]);
+        let output = command.output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+
+    /// The first process of the container.
+    fn pid(&self) -> Option<u64> {
+        let listed: Value =
+            serde_json::from_str(&self.ask(r#"{"list": {}}"#).expect("a list")).expect("JSON");
+        listed["guests"][0]["state"]["running"]["pid"].as_u64()
+    }
+}
+
+/// Asks the other end until it answers.
+fn await_answer(client: &Namespace) {
+    let begin = Instant::now();
+    while client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "no answer");
+    }
+}
+
+#[test]
+fn a_container_in_a_chain_is_killed_and_comes_back() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_container_in_a_chain_is_killed_and_comes_back", || {
+        let line = Line::new().expect("a line");
+        for (host, own, router) in
+            [(&line.client, "192.0.2.2", "192.0.2.1"), (&line.server, SERVER, "198.51.100.1")]
+        {
+            host.ip("address flush dev eth0").expect("flushed");
+            host.ip(&format!("address add {own}/24 dev eth0")).expect("an address");
+            host.ip(&format!("route add default via {router}")).expect("a route");
+        }
+        let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
+        image(&folder.path().join("images/busybox"));
+        let yaml = blocks("yaml", folder.path());
+        let [permits, chain] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
+        fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
+        fs::write(folder.path().join("chain.yaml"), chain).expect("written");
+        let start = blocks("json", folder.path()).remove(0);
+
+        let launcher = Launcher { folder: folder.path(), line: &line };
+        let running = launcher.start();
+        assert_eq!(launcher.ask(&start), Ok(String::new()));
+        let mut command = line.middle.command(PROGRAM);
+        command.args(["run", "--json"]).arg(folder.path().join("chain.yaml"));
+        let mut program = Background::start(&mut command).expect("it starts");
+        await_answer(&line.client);
+        let iperf = Iperf::serve(&line.server).expect("a server");
+
+        let pid = launcher.pid().expect("it runs");
+        let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill");
+        assert!(killed.success());
+        let begin = Instant::now();
+        while launcher.pid().is_some() {
+            assert!(begin.elapsed() < LIMIT, "it is said to run");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(program.is_running(), "what runs beside it goes on");
+        assert_eq!(launcher.ask(&start), Ok(String::new()));
+        await_answer(&line.client);
+        line.client.run(&format!("iperf3 --client {SERVER} --time 1"), LIMIT).expect("TCP passes");
+        drop(iperf);
+
+        let refused = launcher.ask(&start.replace("\"default\"", "\"green\"")).expect_err("no such tenant");
+        assert!(refused.contains("tenant: found `green`"), "{refused}");
+        let ended = program.interrupt(LIMIT).expect("it ends");
+        let last: Value = serde_json::from_str(ended.stdout.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(last["balanced"], true, "{last}");
+        let pid = launcher.pid().expect("it runs");
+        running.interrupt(LIMIT).expect("it ends");
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        assert!(
+            stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z ")),
+            "containers end with the launcher"
+        );
+    });
+}
