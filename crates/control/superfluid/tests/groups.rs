@@ -237,7 +237,8 @@ functions:
             let bind = |port| UdpSocket::bind((CLIENT, port)).expect("a socket");
             (bind(53), bind(54))
         });
-        allowed.set_read_timeout(Some(TRY)).expect("a limit");
+        // What is rewritten does not come: more is sent then.
+        allowed.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
         other.set_nonblocking(true).expect("a setting");
         let sender = line.server.enter(|| UdpSocket::bind((SERVER, 0x1111)).expect("a socket"));
         let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
@@ -264,6 +265,6 @@ functions:
         );
         // What was written to before it was copied is denied: it was tried.
         let counters = &account["functions"]["groups@red"]["counters"];
-        assert!(received > 1000 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
+        assert!(received > 100 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
     });
 }
