@@ -23,11 +23,28 @@ pub enum DeviceLaid {
     Wires,
 }
 
+/// Whether packets can pass a device, which is what its ports say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceState {
+    /// All of its ports are up, or it has none.
+    Up,
+    /// Some are, and some are not.
+    Degraded,
+    /// None is.
+    Down,
+}
+
 /// How a device is: the `status` of its object. Numbers that nothing counts are left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStatus {
     /// When this was so, in nanoseconds of the daemon's clock: two readings make a rate.
     pub time_ns: u64,
+    /// Whether its ports are up.
+    pub state: DeviceState,
+    /// Why it is not, of the first port that is not up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// How it is laid.
     pub laid: DeviceLaid,
     /// Its ports, in their order.
@@ -54,6 +71,11 @@ pub struct DeviceStatus {
 pub struct DevicePort {
     /// The port.
     pub port: String,
+    /// `up`, `down`, or `finished`: it brings no more packets.
+    pub state: String,
+    /// Why it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What the device took from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Traffic>,

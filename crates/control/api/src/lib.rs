@@ -42,7 +42,7 @@ mod token;
 mod watch;
 
 pub use checked_name::{NAME_PATTERN, Name};
-pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Traffic};
+pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 pub use difference::Difference;
 pub use event::{Event, Happened};
 pub use function::{FunctionMemory, FunctionState, FunctionStatus, Latency, Upgrade};

@@ -1,7 +1,7 @@
 //! How devices are.
 
 use super::controller::Controller;
-use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Traffic};
+use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 use deployment::{DeviceReading, OpenerReading, SideReading};
 use guest_wasm::watchdog;
 use virtual_device::Entered;
@@ -16,12 +16,16 @@ impl Controller {
         let openers = reading.openers.iter().filter(shown);
         let openers: Vec<DeviceOpener> = openers.map(|opener| self.opener(opener)).collect();
         let warnings = reading.shadowed.iter().map(|found| self.warning(name, found, tenant));
+        let ports: Vec<DevicePort> = reading.sides.iter().map(|side| self.side(side)).collect();
+        let (state, reason) = state(&ports);
         let station = reading.station.as_ref();
         let addresses = station.map(|station| &station.addresses[..]).unwrap_or_default();
         Some(DeviceStatus {
             time_ns,
             laid: if reading.is_wires { DeviceLaid::Wires } else { DeviceLaid::Device },
-            ports: reading.sides.iter().map(side).collect(),
+            state,
+            reason,
+            ports,
             other_openers: (reading.openers.len() - openers.len()) as u64,
             openers,
             copied: reading.copied,
@@ -36,6 +40,23 @@ impl Controller {
             neighbours: station.map_or(0, |station| station.neighbours as u64),
             warnings: warnings.collect(),
         })
+    }
+
+    fn side(&self, side: &SideReading) -> DevicePort {
+        let SideReading { port, received, sent } = side;
+        let account = self.host.account_of_port(port);
+        let (state, reason) = match &account {
+            Some(account) => ::metrics::json::port_state(&account.status),
+            // It is being taken away.
+            None => ("down", None),
+        };
+        DevicePort {
+            port: port.clone(),
+            state: state.to_owned(),
+            reason: reason.cloned(),
+            received: received.map(traffic),
+            sent: sent.map(traffic),
+        }
     }
 
     fn opener(&self, reading: &OpenerReading) -> DeviceOpener {
@@ -73,8 +94,16 @@ impl Controller {
     }
 }
 
-fn side(side: &SideReading) -> DevicePort {
-    DevicePort { port: side.port.clone(), received: side.received.map(traffic), sent: side.sent.map(traffic) }
+/// Whether a device with these ports is up, and why it is not.
+fn state(ports: &[DevicePort]) -> (DeviceState, Option<String>) {
+    let mut not_up = ports.iter().filter(|port| port.state != "up");
+    let Some(first) = not_up.next() else { return (DeviceState::Up, None) };
+    let state = match not_up.count() + 1 == ports.len() {
+        true => DeviceState::Down,
+        false => DeviceState::Degraded,
+    };
+    let because = first.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    (state, Some(format!("port `{}` is {}{because}", first.port, first.state)))
 }
 
 pub(super) fn traffic(entered: Entered) -> Traffic {
@@ -88,4 +117,31 @@ fn drops(reading: &DeviceReading) -> std::collections::BTreeMap<String, u64> {
         *all.entry(reason.name().to_owned()).or_default() += count;
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_as_its_ports_are() {
+        let port = |(name, state, reason): (&str, &str, Option<&str>)| DevicePort {
+            port: name.to_owned(),
+            state: state.to_owned(),
+            reason: reason.map(str::to_owned),
+            received: None,
+            sent: None,
+        };
+        let (a, b) = (("a", "up", None), ("b", "down", Some("no carrier")));
+        for (ports, expected, why) in [
+            (vec![], DeviceState::Up, None),
+            (vec![a, a], DeviceState::Up, None),
+            (vec![a, b], DeviceState::Degraded, Some("port `b` is down: no carrier")),
+            (vec![b, ("c", "finished", None)], DeviceState::Down, Some("port `b` is down: no carrier")),
+            (vec![("c", "finished", None)], DeviceState::Down, Some("port `c` is finished")),
+        ] {
+            let ports: Vec<DevicePort> = ports.into_iter().map(port).collect();
+            assert_eq!(state(&ports), (expected, why.map(str::to_owned)));
+        }
+    }
 }

@@ -100,7 +100,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
         ),
         Kind::Port => (&["NAME", "TYPE", "STATE", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
         Kind::Device => (
-            &["NAME", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
+            &["NAME", "STATE", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
             &["LAID", "ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
         ),
         Kind::Group => (&["NAME", "RULES", "TENANT"], &["STATUS", "VERSION"]),
@@ -193,11 +193,11 @@ fn device(object: &Object) -> Vec<String> {
         1..=3 => ports.join(","),
         count => format!("{},... ({count})", ports[0]),
     };
-    let mut cells = vec![key(object, "mode"), over];
+    let mut cells = vec![state_of(object), key(object, "mode"), over];
     let settings = rest(object, &["mode", "over", "tenant"]);
     let Some(status) = device_status(object) else {
         cells.extend([none(), tenant(object)]);
-        cells.resize(11, none());
+        cells.resize(12, none());
         cells.push(settings);
         return cells;
     };

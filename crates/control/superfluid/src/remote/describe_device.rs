@@ -31,14 +31,14 @@ fn shown(before: &DeviceStatus, now: &DeviceStatus, format: Format) -> String {
         }
     );
     let mut ports = Listing::new(
-        &["PORT", "IN PKT/S", "IN BIT/S", "OUT PKT/S", "OUT BIT/S"],
+        &["PORT", "STATE", "IN PKT/S", "IN BIT/S", "OUT PKT/S", "OUT BIT/S"],
         &["IN PACKETS", "IN BYTES", "OUT PACKETS", "OUT BYTES"],
     );
-    for DevicePort { port, received, sent } in &now.ports {
+    for DevicePort { port, state, received, sent, .. } in &now.ports {
         let old = before.ports.iter().find(|old| old.port == *port);
         let received_before = old.and_then(|old| old.received);
         let sent_before = old.and_then(|old| old.sent);
-        let mut cells = vec![cell(port)];
+        let mut cells = vec![cell(port), cell(state)];
         cells.extend(rate(received_before, *received).cells());
         cells.extend(rate(sent_before, *sent).cells());
         cells.extend(totals(*received));
@@ -75,6 +75,11 @@ fn shown(before: &DeviceStatus, now: &DeviceStatus, format: Format) -> String {
             text.push_str(&format!("{head}:\n  {}\n", lines.join("\n  ")));
         }
     };
+    let down = now.ports.iter().filter_map(|port| Some((port, port.reason.as_ref()?)));
+    lines(
+        "ports that are down",
+        down.map(|(at, why)| format!("{}  {}", cell(&at.port), cell(why))).collect(),
+    );
     let address = |own: &api::DeviceAddress| format!("{}  {}", cell(&own.address), cell(&own.state));
     lines("addresses", now.addresses.iter().map(address).collect());
     if !now.addresses.is_empty() {
@@ -128,14 +133,20 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::DeviceAddress;
+    use api::{DeviceAddress, DeviceState};
 
     fn traffic(packets: u64) -> Option<Traffic> {
         Some(Traffic { packets, bytes: packets * 100 })
     }
 
     fn status(at: u64, packets: u64) -> DeviceStatus {
-        let port = |port: &str, sent| DevicePort { port: port.into(), received: traffic(packets), sent };
+        let port = |port: &str, reason: Option<&str>, sent| DevicePort {
+            port: port.into(),
+            state: if reason.is_some() { "down" } else { "up" }.into(),
+            reason: reason.map(str::to_owned),
+            received: traffic(packets),
+            sent,
+        };
         let opener = DeviceOpener {
             opener: "edge_firewall:outside".into(),
             tenant: "default".into(),
@@ -155,7 +166,9 @@ mod tests {
         DeviceStatus {
             time_ns: at,
             laid: DeviceLaid::Device,
-            ports: vec![port("nic1", None), port("nic2", traffic(packets))],
+            state: DeviceState::Degraded,
+            reason: Some("port `nic1` is down: no carrier".into()),
+            ports: vec![port("nic1", Some("no carrier"), None), port("nic2", None, traffic(packets))],
             openers: vec![opener, observer],
             other_openers: 1,
             copied: 3,
@@ -173,14 +186,16 @@ mod tests {
 laid:
   as a device, which counts what passes it
 ports, where packets come in and go out:
-  PORT  IN PKT/S  IN BIT/S  OUT PKT/S  OUT BIT/S
-  nic1  1.50k     1.20M     -          -
-  nic2  1.50k     1.20M     1.50k      1.20M
+  PORT  STATE  IN PKT/S  IN BIT/S  OUT PKT/S  OUT BIT/S
+  nic1  down   1.50k     1.20M     -          -
+  nic2  up     1.50k     1.20M     1.50k      1.20M
 openers:
   OPENER                 ORDER     SIDE  GETS PKT/S  BIT/S  SENDS PKT/S  BIT/S
   edge_firewall:outside  10        -     3.00k       2.40M  750          600k
   ids:in                 observes  nic1  -           -      750          600k
   and 1 of other tenants
+ports that are down:
+  nic1  no carrier
 addresses:
   192.0.2.9/24  valid
 neighbours:

@@ -18,16 +18,20 @@ pub struct Stations {
     /// Links left something, came or went.
     event: Event,
     is_signalled: AtomicBool,
+    /// The port is down, as its worker found last.
+    is_down: AtomicBool,
     coming: Mutex<Vec<Seat>>,
 }
 
 impl Stations {
     pub(super) fn new() -> io::Result<Stations> {
-        let (is_signalled, coming) = (AtomicBool::new(false), Mutex::default());
-        Ok(Stations { event: Event::new()?, is_signalled, coming })
+        let (is_signalled, is_down, coming) =
+            (AtomicBool::new(false), AtomicBool::new(false), Mutex::default());
+        Ok(Stations { event: Event::new()?, is_signalled, is_down, coming })
     }
 
-    /// Puts a station there. `tell` is called by the port's worker when frames have come: it must not wait.
+    /// Puts a station there. `tell` is called by the port's worker when frames have come, and when the port has come up or
+    /// gone down: it must not wait.
     pub fn attach(self: &Arc<Self>, identity: Identity, tell: impl Fn() + Send + 'static) -> Link {
         let (send, outgoing) = RingBuffer::new(FRAMES);
         // As much again for answers that are awaited.
@@ -55,6 +59,11 @@ impl Stations {
     #[inline]
     pub(super) fn is_signalled(&self) -> bool {
         self.is_signalled.load(Acquire)
+    }
+
+    /// Notes whether the port is down, and whether that is new.
+    pub(super) fn set_down(&self, is_down: bool) -> bool {
+        self.is_down.swap(is_down, Relaxed) != is_down
     }
 
     pub(super) fn signal(&self) {
@@ -108,6 +117,11 @@ impl Link {
     /// Frames that the station did not get, for want of room or because there were too many.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
+    }
+
+    /// Whether the port is up, as its worker found when it last had it maintained.
+    pub fn is_up(&self) -> bool {
+        !self.stations.0.is_down.load(Relaxed)
     }
 }
 
@@ -188,6 +202,11 @@ impl Seat {
         if std::mem::take(&mut self.has_new) {
             (self.tell)();
         }
+    }
+
+    /// Says that the port came up or went down.
+    pub(super) fn tell_status(&self) {
+        (self.tell)();
     }
 
     pub(super) fn next_frame(&mut self) -> Option<Vec<u8>> {

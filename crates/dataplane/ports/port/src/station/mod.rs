@@ -7,7 +7,8 @@
 //!    control plane reads and sends frames. Dropping the link takes the station away.
 //! 3. Of packets that come in, those of neighbour protocols ([`mod@select`]) go to the stations: those for one
 //!    alone are taken and counted as consumed, those for all are copied and go on.
-//! 4. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They are
+//! 4. Whether the port is up is told with it ([`Link::is_up`]), as often as the port is maintained.
+//! 5. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They are
 //!    counted as generated.
 //!
 //! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second; as many again of answers to
@@ -74,7 +75,7 @@ impl StationPort {
         epoll::add(&readable, stations.event(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         let (seats, passing, ledger) = (Vec::new(), Vec::new(), Ledger::default());
         let watched = AtomicI32::new(-1);
-        Ok(StationPort {
+        let port = StationPort {
             inner,
             stations,
             seats,
@@ -85,7 +86,16 @@ impl StationPort {
             unsent: 0,
             missed: 0,
             counters: None,
-        })
+        };
+        port.note_status();
+        Ok(port)
+    }
+
+    /// Tells the stations whether the port is up, if that has changed.
+    fn note_status(&self) {
+        if self.stations.set_down(matches!(self.inner.status(), PortStatus::Down(_))) {
+            self.seats.iter().for_each(Seat::tell_status);
+        }
     }
 
     /// Takes notice of links that came and of frames that they left.
@@ -231,6 +241,7 @@ impl Port for StationPort {
             // The interface may have come back with another descriptor of the same number.
             self.watched.store(-1, Relaxed);
         }
+        self.note_status();
         if self.counters.is_some() {
             self.count();
         }

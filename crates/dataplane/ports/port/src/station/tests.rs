@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{NOW, assert_conserved, packets, pool};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, RwLock};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -14,6 +14,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 struct Wire {
     incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
     outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
+    is_down: Arc<AtomicBool>,
     counters: PortCounters,
 }
 
@@ -34,6 +35,13 @@ impl Port for Wire {
         Wake::default()
     }
 
+    fn status(&self) -> PortStatus {
+        match self.is_down.load(SeqCst) {
+            true => PortStatus::Down("no carrier".to_owned()),
+            false => PortStatus::Up,
+        }
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }
@@ -44,14 +52,16 @@ struct Bench {
     port: StationPort,
     incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
     outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
+    is_down: Arc<AtomicBool>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let wire = Wire::default();
         let (incoming, outgoing) = (wire.incoming.clone(), wire.outgoing.clone());
+        let is_down = wire.is_down.clone();
         let port = StationPort::new(Box::new(wire)).expect("descriptors");
-        Bench { pool: pool(1024), port, incoming, outgoing }
+        Bench { pool: pool(1024), port, incoming, outgoing, is_down }
     }
 
     /// Has these come in; what goes on.
@@ -191,6 +201,28 @@ fn stations_come_and_go_while_packets_pass() {
     drop(link);
     assert_eq!(bench.receive([own.clone()]), [own], "it is a function's from now on");
     assert_eq!(bench.outgoing.lock().expect("a test").len(), 2);
+}
+
+#[test]
+fn a_station_is_told_when_its_port_goes_down_and_comes_up() {
+    let mut bench = Bench::new();
+    let told = Arc::new(AtomicUsize::new(0));
+    let tell = told.clone();
+    let stations = bench.port.stations().expect("room for stations");
+    let link = stations.attach(identity(&[]), move || {
+        tell.fetch_add(1, SeqCst);
+    });
+    bench.receive([]);
+    assert!(link.is_up());
+    for (is_down, times) in [(true, 1), (true, 1), (false, 2)] {
+        bench.is_down.store(is_down, SeqCst);
+        bench.port.maintain(NOW);
+        assert_eq!((link.is_up(), told.load(SeqCst)), (!is_down, times));
+    }
+    // One that comes while the port is down knows it.
+    bench.is_down.store(true, SeqCst);
+    bench.port.maintain(NOW);
+    assert!(!stations.attach(identity(&[]), || ()).is_up());
 }
 
 #[test]
