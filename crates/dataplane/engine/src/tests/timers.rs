@@ -86,6 +86,32 @@ fn many_that_are_due_at_once_are_noticed_over_several_turns() {
     assert_whole(&bench.worker.stop());
 }
 
+/// Packets that a function holds for an answer that never comes, a next hop's for example, end by themselves: no packet,
+/// timer or change of its devices is needed for that.
+#[test]
+fn what_is_held_ends_in_time_though_nothing_happens() {
+    let mut bench = Bench::new(&[64]);
+    let (left, _) = bench.port(0, vec![1, 2, 3]);
+    let hold = Manner::deciding(|byte, _| Action::Give(Verdict::Hold(u16::from(byte))));
+    let longest = Nanos::from_millis(1_000);
+    let (f, seen) = bench.add(0, Manner { hold: longest, ..hold });
+    bench.link(left, Target::Instance(f, 0));
+    while bench.worker.instances[f.index()].counters.packets < 3 {
+        bench.turn(1);
+    }
+    let clock = bench.worker.time.clock;
+    let expired =
+        |worker: &Worker| worker.instances[f.index()].counters.ledger.dropped[DropReason::HoldExpired];
+    pass(&clock, clock.cycles(Nanos(longest.0 / 2)));
+    bench.turn(1);
+    assert_eq!(expired(&bench.worker), 0);
+    let called = seen.calls();
+    pass(&clock, clock.cycles(longest));
+    bench.turn(10);
+    assert_eq!((expired(&bench.worker), seen.calls()), (3, called));
+    assert_whole(&bench.worker.stop());
+}
+
 #[test]
 fn in_a_pause_no_timer_runs_and_held_packets_expire() {
     let mut bench = Bench::new(&[64]);
