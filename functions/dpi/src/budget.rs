@@ -34,9 +34,7 @@ impl Reserve {
     const MOST: u32 = 40_000;
 
     /// A full one.
-    pub fn new() -> Reserve {
-        Reserve(Reserve::MOST)
-    }
+    pub const FULL: Reserve = Reserve(Reserve::MOST);
 
     /// For a payload of so many bytes: what is its own, and half of what is here.
     pub fn budget(&mut self, bytes: usize) -> Budget {
@@ -153,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_left_over_serves_others_and_no_packet_takes_all_of_it() {
-        let mut reserve = Reserve::new();
+        let mut reserve = Reserve::FULL;
         // A packet that is made to cost much has its own and half of what is kept, one after the other.
         let dear = |reserve: &mut Reserve| {
             let mut budget = reserve.budget(500);

@@ -116,7 +116,7 @@ impl NetworkFunction for Dpi {
             hosts: Hosts::new(settings.max_thresholds),
             settings,
             detector,
-            reserve: Reserve::new(),
+            reserve: Reserve::FULL,
             tally: Tally::default(),
             text: String::new(),
             matched: Vec::new(),
