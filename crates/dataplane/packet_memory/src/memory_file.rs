@@ -66,6 +66,9 @@ impl MemoryFile {
         unsafe {
             checked(libc::ftruncate(fd, size))?;
             checked(libc::fallocate(fd, 0, 0, size))?;
+            // A memory file can be opened again by a process that has a descriptor of it, with the rights
+            // that its mode gives: none to other users.
+            checked(libc::fchmod(fd, 0o600))?;
             checked(libc::fcntl(
                 fd,
                 libc::F_ADD_SEALS,
@@ -94,6 +97,15 @@ impl MemoryFile {
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// A descriptor by which the memory can be read and never written: not by a mapping, and by a process of another
+    /// user not by opening it again either, which the file's mode forbids.
+    ///
+    /// # Errors
+    /// The kernel's refusal; `/proc` has to be there.
+    pub fn read_only(&self) -> io::Result<OwnedFd> {
+        std::fs::File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd())).map(OwnedFd::from)
     }
 
     /// Bytes, whole pages.
