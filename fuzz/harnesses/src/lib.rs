@@ -32,6 +32,7 @@ mod load_balancer;
 mod monitor;
 mod mutate;
 mod nat;
+mod native;
 mod neighbours;
 mod path_mtu;
 mod policer;
@@ -88,6 +89,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "load_balancer", run: load_balancer::run },
     Harness { name: "monitor", run: monitor::run },
     Harness { name: "nat", run: nat::run },
+    Harness { name: "native", run: native::run },
     Harness { name: "neighbours", run: neighbours::run },
     Harness { name: "path_mtu", run: path_mtu::run },
     Harness { name: "policer", run: policer::run },

@@ -37,6 +37,8 @@ pub struct Catalog {
     shared: Arc<SharedImages>,
     /// Where ports meet that share a capture.
     meetings: port::pcap::Meetings,
+    /// Processes that are attached to native ports.
+    processes: port_native::Processes,
 }
 
 impl Catalog {
@@ -57,6 +59,7 @@ impl Catalog {
             driver("af_packet", port_af_packet::SCHEMA),
             driver("af_xdp", port_af_xdp::SCHEMA),
             driver("generator", port::generator::SCHEMA),
+            driver("native", port_native::SCHEMA),
             driver("null", port::null::SCHEMA),
             driver("pcap", port::pcap::SCHEMA),
             driver("sink", port::sink::SCHEMA),
@@ -72,6 +75,7 @@ impl Catalog {
             memory: None,
             shared: Arc::default(),
             meetings: port::pcap::Meetings::default(),
+            processes: port_native::Processes::default(),
         }
     }
 
@@ -106,6 +110,11 @@ impl Catalog {
     /// Where ports meet that share a capture.
     pub(crate) fn meetings(&self) -> &port::pcap::Meetings {
         &self.meetings
+    }
+
+    /// Processes that are attached to native ports.
+    pub(crate) fn processes(&self) -> &port_native::Processes {
+        &self.processes
     }
 
     /// A path as it stands in the file.

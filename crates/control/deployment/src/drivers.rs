@@ -95,6 +95,11 @@ impl Opening<'_> {
                 let opened = AfXdpPort::open(settings.clone(), pool.clone());
                 Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
             }
+            "native" => {
+                use port_native::{NativePort, Settings};
+                let opened = NativePort::open(Settings::from_value(settings), pool, self.catalog.processes());
+                Box::new(opened.map_err(|error| error.to_string())?)
+            }
             "tap" => {
                 use port_tap::{Settings, TapPort};
                 let settings = Settings::from_value(settings);

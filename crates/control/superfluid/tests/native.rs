@@ -1,0 +1,95 @@
+//! Native ports of a daemon: a program in C between two of them, killed and started again, and a port that changes under
+//! it. Needs no privileges.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use support::daemon::{Daemon, Options};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+/// The guide's program, compiled as the guide says.
+fn forwarder(folder: &Path) -> PathBuf {
+    let here = std::env::current_exe().expect("this test");
+    let libraries = here.parent().expect("a folder");
+    let program = folder.join("forwarder");
+    let done = Command::new("clang-19")
+        .args(["-O2", "-Iinclude", "examples/native/forwarder.c", "-L"])
+        .arg(libraries)
+        .args(["-lsuperfluid_native", "-o"])
+        .arg(&program)
+        .current_dir(ROOT)
+        .output()
+        .expect("clang-19 is needed: apt-get install clang-19 lld-19");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    program
+}
+
+/// The program, ended with this value.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, folder: &Path) -> Running {
+        let here = std::env::current_exe().expect("this test");
+        let child = Command::new(program)
+            .args([folder.join("in.sock"), folder.join("out.sock")])
+            .env("LD_LIBRARY_PATH", here.parent().expect("a folder"))
+            .spawn();
+        Running(child.expect("it was just made"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn port(daemon: &Daemon, name: &str) -> Value {
+    daemon.get(&format!("/v1/ports/{name}"))["status"].clone()
+}
+
+fn delivered(daemon: &Daemon) -> u64 {
+    daemon.get("/v1/account")["ports"]["end"]["packets"]["delivered"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_program_in_c_stands_in_a_chain_may_be_killed_and_loses_nothing_of_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
+    let file =
+        guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its example");
+    let place = folder.path().to_str().expect("text");
+    let file = file.replace("/run/superfluid/", &format!("{place}/"));
+    let program = forwarder(folder.path());
+    let daemon = Options::new(folder.path()).shared_cache().start();
+    daemon.write("file.yaml", &file);
+    daemon.done("apply -f file.yaml");
+    let down = port(&daemon, "in");
+    assert!(down.to_string().contains("no process is attached at"), "{down}");
+    for life in 0..3 {
+        let before = delivered(&daemon);
+        let running = Running::start(&program, folder.path());
+        daemon.wait("packets pass the process", || delivered(&daemon) > before + 2_000);
+        drop(running);
+        daemon
+            .wait("it is noticed", || port(&daemon, "in").to_string().contains("no process is attached at"));
+        let account = daemon.get("/v1/account");
+        assert_eq!(account["balanced"], true, "life {life}: {account}");
+    }
+    // Another port in its place, at the same socket: it takes the socket over from the one that goes.
+    daemon.write("file.yaml", &file.replacen("write: true", "write: true, ring: 64", 1));
+    daemon.done("apply -f file.yaml");
+    let before = delivered(&daemon);
+    daemon.wait("the socket is the new port's", || {
+        port(&daemon, "in").to_string().contains("no process is attached at")
+    });
+    let _running = Running::start(&program, folder.path());
+    daemon.wait("packets pass the process again", || delivered(&daemon) > before + 2_000);
+    assert_eq!(daemon.get("/v1/account")["balanced"], true);
+    assert!(daemon.end().contains("the account balances"));
+}

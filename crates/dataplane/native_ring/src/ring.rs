@@ -1,0 +1,123 @@
+//! The two ends of a ring, over wherever its counts and entries lie.
+
+use super::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release};
+use std::fmt;
+
+/// The other side's count is no possible one: it is broken or hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfStep;
+
+impl fmt::Display for OutOfStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a count in the shared memory says that a ring holds more than it has places for")
+    }
+}
+
+/// Where a ring's counts and entries lie.
+pub trait Entries<const W: usize> {
+    /// Places, a power of two.
+    fn size(&self) -> u32;
+    /// The writer's count.
+    fn tail(&self) -> &AtomicU32;
+    /// The reader's count.
+    fn head(&self) -> &AtomicU32;
+    /// The words of a place; `place` is below the size.
+    fn words(&self, place: u32) -> [&AtomicU64; W];
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub struct Producing<E, const W: usize> {
+    entries: E,
+    tail: u32,
+    /// Places that are known to be free.
+    room: u32,
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub struct Consuming<E, const W: usize> {
+    entries: E,
+    head: u32,
+    /// Entries that are known to be there.
+    ready: u32,
+}
+
+impl<E: Entries<W>, const W: usize> Producing<E, W> {
+    /// Of a ring that is empty.
+    pub fn new(entries: E) -> Self {
+        Producing { entries, tail: 0, room: 0 }
+    }
+
+    /// Looks how many places are free.
+    ///
+    /// # Errors
+    /// [`OutOfStep`], by the reader's count.
+    #[inline]
+    pub fn room(&mut self) -> Result<u32, OutOfStep> {
+        let used = self.tail.wrapping_sub(self.entries.head().load(Acquire));
+        self.room = self.entries.size().checked_sub(used).ok_or(OutOfStep)?;
+        Ok(self.room)
+    }
+
+    /// Puts an entry in, to be published; whether there was room when it was last looked at.
+    #[inline]
+    #[must_use]
+    pub fn push(&mut self, entry: [u64; W]) -> bool {
+        let Some(left) = self.room.checked_sub(1) else { return false };
+        let place = self.tail & (self.entries.size() - 1);
+        for (word, value) in self.entries.words(place).into_iter().zip(entry) {
+            word.store(value, Relaxed);
+        }
+        (self.tail, self.room) = (self.tail.wrapping_add(1), left);
+        true
+    }
+
+    /// Lets the reader see what was put in.
+    #[inline]
+    pub fn publish(&self) {
+        self.entries.tail().store(self.tail, Release);
+    }
+}
+
+impl<E: Entries<W>, const W: usize> Consuming<E, W> {
+    /// Of a ring that is empty.
+    pub fn new(entries: E) -> Self {
+        Consuming { entries, head: 0, ready: 0 }
+    }
+
+    /// Looks how many entries there are, without taking note of it.
+    ///
+    /// # Errors
+    /// [`OutOfStep`], by the writer's count.
+    #[inline]
+    pub fn waiting(&self) -> Result<u32, OutOfStep> {
+        let waiting = self.entries.tail().load(Acquire).wrapping_sub(self.head);
+        if waiting <= self.entries.size() { Ok(waiting) } else { Err(OutOfStep) }
+    }
+
+    /// Looks how many entries there are.
+    ///
+    /// # Errors
+    /// [`OutOfStep`], by the writer's count.
+    #[inline]
+    pub fn available(&mut self) -> Result<u32, OutOfStep> {
+        self.ready = self.waiting()?;
+        Ok(self.ready)
+    }
+
+    /// Copies the next entry out, if there was one when it was last looked.
+    #[inline]
+    pub fn pop(&mut self) -> Option<[u64; W]> {
+        self.ready = self.ready.checked_sub(1)?;
+        let place = self.head & (self.entries.size() - 1);
+        self.head = self.head.wrapping_add(1);
+        Some(self.entries.words(place).map(|word| word.load(Relaxed)))
+    }
+
+    /// Gives the places of what was taken out back to the writer.
+    #[inline]
+    pub fn release(&self) {
+        self.entries.head().store(self.head, Release);
+    }
+}

@@ -1,0 +1,379 @@
+//! The port itself: giving packets to the process, and taking back what it sends and returns.
+
+use crate::attendant::Attendant;
+use crate::belief::believe;
+use crate::custody::Custody;
+use crate::session::Session;
+use crate::{Processes, Settings};
+use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
+use native_ring::{OutOfStep, sleep};
+use packet_memory::{Packet, Pool};
+use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use telemetry::DropReason;
+use telemetry::clock::Nanos;
+
+/// Returned buffers, and buffers that were asked for, that one poll deals with at most.
+const BURST: u32 = 256;
+
+/// Why a port cannot be opened, and will not be.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A setting that is not allowed.
+    #[error("{0}: found {1}; allowed: {2}")]
+    Setting(&'static str, String, &'static str),
+    /// No descriptors or threads are left.
+    #[error("socket `{0}`: {1}")]
+    System(String, io::Error),
+}
+
+/// A port of a native process. See the crate's documentation.
+#[derive(Debug)]
+pub struct NativePort {
+    settings: Settings,
+    attendant: Option<Attendant>,
+    session: Option<Session>,
+    counters: PortCounters,
+    /// Descriptors that named what the process does not have.
+    faults: u64,
+    /// Processes that were attached.
+    attached: u64,
+    condition: Condition,
+    /// The worker may have slept: the process may have sent something to wake it.
+    slept: Cell<bool>,
+    /// Buffers on their way back to the pool.
+    freed: Vec<Packet>,
+}
+
+impl NativePort {
+    /// Opens the port. A socket that cannot be made yet is tried again; the port is down until a process attaches.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(settings: Settings, pool: Arc<Pool>, processes: &Processes) -> Result<NativePort, OpenError> {
+        if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
+            let allowed = "a path from the root on, of at most 107 bytes";
+            return Err(OpenError::Setting("socket", format!("`{}`", settings.socket), allowed));
+        }
+        // A process never has more buffers than there are: giving them back finds room.
+        let returned = pool.config().buffers.clamp(SIZE_MIN, SIZE_MAX).next_power_of_two();
+        let Some(layout) = Layout::new(settings.ring, returned) else {
+            return Err(OpenError::Setting(
+                "ring",
+                settings.ring.to_string(),
+                "a power of two from 64 to 4096",
+            ));
+        };
+        let attendant = Attendant::start(&settings, layout, &pool, processes)
+            .map_err(|error| OpenError::System(settings.socket.clone(), error))?;
+        let condition = Condition::new(PortStatus::Down(attendant.desk.reason()));
+        Ok(NativePort {
+            settings,
+            attendant: Some(attendant),
+            session: None,
+            counters: PortCounters::default(),
+            faults: 0,
+            attached: 0,
+            condition,
+            slept: Cell::new(false),
+            freed: Vec::new(),
+        })
+    }
+
+    /// The memory of the rings, for tests that write there as a process may.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> &native_ring::SharedMemory {
+        &self.session.as_ref().expect("a process is attached").line.memory
+    }
+
+    /// Takes up what the attendant has left.
+    #[inline]
+    fn refresh(&mut self) {
+        let Some(attendant) = &self.attendant else { return };
+        if self.slept.take() {
+            attendant.desk.clear();
+            if let Some(session) = &self.session {
+                sleep::awake(session.engine_sleeps());
+                session.line.drain();
+            }
+        }
+        if attendant.desk.has_news() {
+            self.take_news();
+        }
+    }
+
+    #[cold]
+    fn take_news(&mut self) {
+        let Some(attendant) = &self.attendant else { return };
+        // The end of one before the beginning of the next, however close together.
+        if self.session.as_ref().is_some_and(|session| session.line.has_ended()) {
+            self.session = None;
+        }
+        if let Some(session) = attendant.desk.take_session() {
+            self.session = Some(session);
+            self.attached += 1;
+        }
+        match &self.session {
+            Some(session) if session.line.has_ended() => self.session = None,
+            _ => {}
+        }
+        match &self.session {
+            Some(session) if !session.line.hung.load(Acquire) => {
+                self.condition.up(&format!("process {} is attached", session.line.process.pid));
+            }
+            _ => self.condition.down(attendant.desk.reason()),
+        }
+    }
+
+    /// The process has written what cannot be: it is not talked to any more.
+    #[cold]
+    fn hang_up(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.line.cut_off.store(true, Release);
+            session.line.hang_up();
+            let pid = session.line.process.pid;
+            self.condition.down(format!("process {pid} was cut off: {OutOfStep}"));
+        }
+    }
+
+    /// Takes back what the process returns, and gives it empty buffers that it asked for.
+    #[inline]
+    fn exchange(&mut self, pool: &Pool) -> Result<(), OutOfStep> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let returned = session.returned.available()?.min(BURST);
+        session.asked = session.wanted();
+        let wanted = session.asked.wrapping_sub(session.given);
+        if returned == 0 && wanted == 0 {
+            return Ok(());
+        }
+        let process = session.line.process.clone();
+        let mut custody = process.custody();
+        for _ in 0..returned {
+            let Some([number]) = session.returned.pop() else { break };
+            match u32::try_from(number).ok().and_then(|number| custody.take_back(number)) {
+                Some(packet) => self.freed.push(packet),
+                None => self.faults += u64::from(!custody.has_ended()),
+            }
+        }
+        if returned > 0 {
+            session.returned.release();
+        }
+        if wanted > 0 && self.settings.write {
+            let room = session.packets.room()?.min(BURST).min(wanted) as usize;
+            let mut empty = Vec::new();
+            pool.allocate_batch(room.min(custody.room()), &mut empty);
+            session.given = session.given.wrapping_add(empty.len() as u32);
+            for packet in empty {
+                let number = number_of(pool, &packet);
+                let (offset, length) = (packet.offset(), pool.room());
+                let descriptor = Descriptor {
+                    buffer: number,
+                    offset,
+                    length,
+                    flags: flags::EMPTY,
+                    ..Descriptor::default()
+                };
+                give(session, &mut custody, packet, descriptor, &mut self.freed);
+            }
+            session.packets.publish();
+            session.wake();
+        }
+        drop(custody);
+        if !self.freed.is_empty() {
+            pool.free_batch(self.freed.drain(..));
+        }
+        Ok(())
+    }
+
+    /// Takes packets that the process sends.
+    #[inline]
+    fn take_sent(
+        &mut self,
+        pool: &Pool,
+        now: Nanos,
+        budget: usize,
+        out: &mut Vec<Packet>,
+    ) -> Result<(), OutOfStep> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let available = session.sent.available()? as usize;
+        if available == 0 || budget == 0 {
+            return Ok(());
+        }
+        let process = session.line.process.clone();
+        let mut custody = process.custody();
+        for _ in 0..available.min(budget) {
+            let Some(words) = session.sent.pop() else { break };
+            let descriptor = Descriptor::from_words(words);
+            let Some(mut packet) = custody.take_back(descriptor.buffer) else {
+                self.faults += u64::from(!custody.has_ended());
+                continue;
+            };
+            self.counters.ledger.received += 1;
+            if believe(&mut packet, &descriptor, pool, self.settings.write, now) {
+                self.counters.received_bytes += u64::from(packet.length());
+                out.push(packet);
+            } else {
+                self.counters.ledger.dropped[DropReason::Malformed] += 1;
+                self.freed.push(packet);
+            }
+        }
+        session.sent.release();
+        drop(custody);
+        if !self.freed.is_empty() {
+            pool.free_batch(self.freed.drain(..));
+        }
+        Ok(())
+    }
+
+    /// Gives packets to the process, as many as there is room for; the others stay.
+    #[inline]
+    fn give_packets(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let room = session.packets.room()? as usize;
+        let process = session.line.process.clone();
+        let mut custody = process.custody();
+        let count = packets.len().min(room).min(custody.room());
+        for mut packet in packets.drain(..count) {
+            // What was taken off it stays on this side.
+            pool.forget_kept(&mut packet);
+            let descriptor = describe(pool, &packet);
+            self.counters.delivered_bytes += u64::from(packet.length());
+            give(session, &mut custody, packet, descriptor, &mut self.freed);
+        }
+        drop(custody);
+        self.counters.ledger.delivered += (count - self.freed.len()) as u64;
+        // A buffer that is lent twice would be a defect of the engine.
+        self.counters.ledger.dropped[DropReason::PortRefused] += self.freed.len() as u64;
+        pool.free_batch(self.freed.drain(..));
+        session.packets.publish();
+        session.wake();
+        Ok(())
+    }
+}
+
+/// Lends a packet and puts its descriptor into the ring, in which there is room.
+#[inline]
+fn give(
+    session: &mut Session,
+    custody: &mut Custody,
+    packet: Packet,
+    descriptor: Descriptor,
+    refused: &mut Vec<Packet>,
+) {
+    match custody.lend(descriptor.buffer, packet) {
+        Ok(()) => {
+            if !session.packets.push(descriptor.to_words()) {
+                refused.extend(custody.take_back(descriptor.buffer));
+            }
+        }
+        Err(packet) => refused.push(packet),
+    }
+}
+
+/// The number of a packet's buffer in its pool.
+#[inline]
+fn number_of(pool: &Pool, packet: &Packet) -> u32 {
+    packet.buffer().wrapping_sub(nf_abi::WINDOW_BASE) >> pool.buffer_size().trailing_zeros()
+}
+
+/// What the process is told of a packet.
+#[inline]
+fn describe(pool: &Pool, packet: &Packet) -> Descriptor {
+    let record = packet.record();
+    Descriptor {
+        buffer: number_of(pool, packet),
+        offset: packet.offset(),
+        length: packet.length(),
+        flow_hash: record.flow_hash,
+        mark: record.mark,
+        flags: record.offload_flags & (flags::NEEDS_CHECKSUM | flags::CHECKSUM_VALID),
+        gso_type: record.gso_type,
+        gso_size: record.gso_size,
+        csum_start: record.csum_start,
+        csum_offset: record.csum_offset,
+    }
+}
+
+impl Port for NativePort {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.refresh();
+        if self.exchange(pool).and_then(|()| self.take_sent(pool, now, budget, out)).is_err() {
+            self.hang_up();
+            pool.free_batch(self.freed.drain(..));
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.refresh();
+        let mut reason = DropReason::PortDown;
+        if self.condition.is_up() {
+            reason = DropReason::PortFull;
+            if self.give_packets(pool, packets).is_err() {
+                self.hang_up();
+                reason = DropReason::PortDown;
+            }
+        }
+        self.counters.ledger.dropped[reason] += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let Some(attendant) = &self.attendant else { return Wake::default() };
+        self.slept.set(true);
+        let idle = self.session.as_ref().is_none_or(|session| {
+            sleep::will_sleep(session.engine_sleeps());
+            session.is_idle()
+        });
+        if !idle || attendant.desk.has_unread() {
+            return Wake::NOW;
+        }
+        Wake { readable: Some(attendant.desk.readable.as_fd()), at: None }
+    }
+
+    fn status(&self) -> PortStatus {
+        self.condition.status().clone()
+    }
+
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk.has_news()) {
+            self.take_news();
+        }
+        self.condition.take_events()
+    }
+
+    fn backlog(&self) -> usize {
+        self.settings.ring as usize / 2
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let (refused, given_back) = self.attendant.as_ref().map_or((0, 0), |attendant| {
+            (attendant.desk.refused.load(Relaxed), attendant.desk.given_back.load(Relaxed))
+        });
+        let held = self.session.as_ref().map_or(0, |session| session.line.process.custody().len());
+        vec![
+            ("processes", self.attached),
+            ("processes_refused", refused),
+            ("buffers_held", held as u64),
+            ("buffers_given_back", given_back),
+            ("descriptor_faults", self.faults),
+        ]
+    }
+
+    fn close(&mut self, pool: &Pool) -> Result<(), String> {
+        // What the process has sent and the port has not taken was never received; its buffers are the process's.
+        let _ = self.exchange(pool);
+        self.session = None;
+        self.attendant = None;
+        self.condition.down(format!("socket `{}` was closed", self.settings.socket));
+        self.condition.take_events();
+        Ok(())
+    }
+}

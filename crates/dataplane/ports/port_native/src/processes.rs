@@ -1,0 +1,104 @@
+//! The processes that are attached to ports, and what each has of a pool.
+//!
+//! A process that is attached to several ports has one list of buffers for all that are of one pool. It comes back
+//! when the process is gone and no port has it any more; a process that closed its sockets and lives keeps its buffers,
+//! as it keeps its mapping, until then. Whether it is gone is looked at whenever a port attends to something.
+
+use crate::custody::Custody;
+use packet_memory::Pool;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A process, and what it has of one pool.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub pid: u32,
+    pidfd: OwnedFd,
+    pool: Arc<Pool>,
+    custody: Mutex<Custody>,
+    /// Ports that it is attached to.
+    ports: Mutex<usize>,
+}
+
+/// The processes of a host. Ports of one host are opened with clones of one.
+#[derive(Clone, Debug, Default)]
+pub struct Processes(Arc<Mutex<Vec<Arc<Process>>>>);
+
+impl Process {
+    /// What it has.
+    #[inline]
+    pub fn custody(&self) -> MutexGuard<'_, Custody> {
+        self.custody.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Whether the process has ended: its memory is unmapped then.
+    pub fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+
+    fn ports(&self) -> MutexGuard<'_, usize> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Processes {
+    /// A process has attached to a port: it may have so many buffers more.
+    pub(crate) fn join(&self, pid: u32, pidfd: OwnedFd, pool: &Arc<Pool>, held: u32) -> Arc<Process> {
+        let mut all = self.all();
+        let known = all
+            .iter()
+            .find(|process| process.pid == pid && Arc::ptr_eq(&process.pool, pool) && !process.is_gone());
+        let process = known.cloned().unwrap_or_else(|| {
+            let process = Arc::new(Process {
+                pid,
+                pidfd,
+                pool: pool.clone(),
+                custody: Mutex::new(Custody::new(pool.config().buffers)),
+                ports: Mutex::new(0),
+            });
+            all.push(process.clone());
+            process
+        });
+        *process.ports() += 1;
+        process.custody().change_limit(held as isize);
+        process
+    }
+
+    /// The process is not attached to a port any more. Returns what [`Processes::sweep`] does.
+    pub(crate) fn leave(&self, process: &Process, held: u32) -> u64 {
+        *process.ports() -= 1;
+        process.custody().change_limit(-(held as isize));
+        self.sweep()
+    }
+
+    /// Takes back what processes had that are gone; returns how many buffers that were.
+    pub(crate) fn sweep(&self) -> u64 {
+        let mut given_back = 0;
+        self.all().retain(|process| {
+            if *process.ports() > 0 || !process.is_gone() {
+                return true;
+            }
+            let left = process.custody().end();
+            given_back += left.len() as u64;
+            process.pool.free_batch(left);
+            false
+        });
+        given_back
+    }
+
+    /// Whether there are processes that no port has any more, and that live.
+    pub(crate) fn any_without_ports(&self) -> bool {
+        self.all().iter().any(|process| *process.ports() == 0)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
