@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A device on its links, and a part of the neighbours that it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceNeighbours {
-    /// What it is on its links; none when it has no addresses, asks for none and joins no groups.
+    /// What it is on its links, and what interfaces are there that open it with addresses of their own; none where there
+    /// are no addresses.
     pub stations: Vec<Station>,
     /// Its neighbours, in the order of their addresses.
     pub items: Vec<Neighbour>,
@@ -18,6 +19,9 @@ pub struct DeviceNeighbours {
 /// What others on a link know a device by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Station {
+    /// The interface whose it is, `gate:inside`; the device's own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// The link-layer address.
     pub mac: String,
     /// Bytes of the largest IP packet.
@@ -137,6 +141,9 @@ pub enum NeighbourProtocol {
 /// A neighbour of a device: one that a function has asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbour {
+    /// The interface that knows it, `gate:inside`; the device itself without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Its address.
     pub address: String,
     /// Its link-layer address, once it is known.

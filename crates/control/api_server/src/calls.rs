@@ -278,7 +278,7 @@ async fn neighbours(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem>
     let after = asked.address("after")?;
     state.read(&asked.rights, &id)?;
     aside(state, &asked.rights.clone(), move |state| {
-        let told = state.control.neighbours(&id.name, after, limit);
+        let told = state.control.neighbours(&id.name, asked.rights.tenant(), after, limit);
         // Another tenant's device may have come to have the name.
         state.read(&asked.rights, &id).map_or_else(Answer::from, |_| Answer::json(200, &told))
     })

@@ -108,9 +108,16 @@ pub trait Control: Send + Sync + 'static {
     fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value>;
 
     /// What a device is on its links, with up to `limit` of its neighbours, of those whose addresses are behind
-    /// `after`. It waits for no worker. Without effect for one that is not there.
-    fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
-        let _ = (device, after, limit);
+    /// `after`, and of others with the last one's address. What it says to a tenant names nothing of others. It waits for
+    /// no worker. Without effect for one that is not there.
+    fn neighbours(
+        &self,
+        device: &str,
+        tenant: Option<&str>,
+        after: Option<IpAddr>,
+        limit: usize,
+    ) -> DeviceNeighbours {
+        let _ = (device, tenant, after, limit);
         DeviceNeighbours::default()
     }
 

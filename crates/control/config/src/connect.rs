@@ -7,6 +7,9 @@ use schema::Value;
 use wiring::{Edge, Endpoint};
 use yaml_document::{Key, Location, Node, Position};
 
+/// Keys of an attachment that are for devices alone.
+const ATTACHMENT_KEYS: [&str; 5] = ["order", "addresses", "mac", "mtu", "gateways"];
+
 /// What stands in one place of a chain: how packets get in from before, and out to what follows.
 struct Link {
     position: Position,
@@ -195,32 +198,41 @@ impl Reader<'_> {
                 let own_place = place.at(interface.position);
                 let own = self.names.endpoint(&own_place, &own, &mut self.faults);
                 let given = other;
-                let Some((other, order)) = self.attachment(&place, given) else { continue };
+                let Some((other, order, values)) = self.attachment(&place, given) else { continue };
                 let mut other = self.names.endpoint(&place, other, &mut self.faults);
-                match (&mut other, given.get("order")) {
-                    (Some(Endpoint::Device(opening)), _) => opening.order = order,
-                    (Some(_), Some(order)) => {
-                        place.key("order", order.position).report(&mut self.faults, || {
-                            "`order` says nothing here; allowed: with the name of a device".to_owned()
-                        })
+                if let Some(Endpoint::Device(opening)) = &mut other {
+                    opening.order = order;
+                } else if other.is_some() {
+                    for (key, value) in ATTACHMENT_KEYS.map(|key| (key, given.get(key))) {
+                        let Some(value) = value else { continue };
+                        place.key(key, value.position).report(&mut self.faults, || {
+                            format!("`{key}` says nothing here; allowed: with the name of a device")
+                        });
                     }
-                    _ => {}
                 }
                 if let (Some(own), Some(other)) = (own, other) {
+                    if let (Some(values), Endpoint::Device(opening)) = (&values, &other) {
+                        self.interface_station(&place, (&own, opening), given, values);
+                    }
                     self.wire([(own_place, &own), (place, &other)]);
                 }
             }
         }
     }
 
-    /// What an interface is wired to, and its order among the openers of a device.
-    fn attachment<'n>(&mut self, place: &Location<'_>, node: &'n Node) -> Option<(&'n str, u32)> {
+    /// What an interface is wired to, its order among the openers of a device, and what else is said.
+    fn attachment<'n>(
+        &mut self,
+        place: &Location<'_>,
+        node: &'n Node,
+    ) -> Option<(&'n str, u32, Option<Value>)> {
         if node.as_map().is_none() {
-            return Some((self.reference(place, node)?, 0));
+            return Some((self.reference(place, node)?, 0, None));
         }
         let values = attachment_schema().check_at(place, Some(node), &[], &mut self.faults)?;
         let order = values.get("order").and_then(Value::as_integer);
-        Some((node.get("to")?.as_text()?, order.and_then(|order| u32::try_from(order).ok())?))
+        let order = order.and_then(|order| u32::try_from(order).ok())?;
+        Some((node.get("to")?.as_text()?, order, Some(values)))
     }
 
     /// Reads the section `wires`.

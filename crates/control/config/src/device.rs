@@ -130,7 +130,7 @@ impl Reader<'_> {
                 };
                 let plain = PortPolicy {
                     priority: 100,
-                    station: station.ok().flatten().map(|_| PortStation::default()),
+                    station: Some(PortStation::default()),
                     ..PortPolicy::default()
                 };
                 if over.insert(name.to_owned(), plain).is_some() {
@@ -170,7 +170,7 @@ impl Reader<'_> {
         };
         let priority = values.get("priority").and_then(Value::as_integer);
         let (decapsulate, layers) = (layers(&values), self.encapsulate(place, node, station)?);
-        let station = station.ok().flatten().and_then(|own| port_station(own, &decapsulate, &layers));
+        let station = port_station(station.ok().flatten(), &decapsulate, &layers);
         Some(PortPolicy {
             receive,
             priority: priority.and_then(|priority| u32::try_from(priority).ok())?,

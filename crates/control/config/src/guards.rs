@@ -118,6 +118,14 @@ impl Reader<'_> {
         let edges = self.wiring.edges.iter().filter_map(|edge| Some((edge, edge.opening()?)));
         let mut openers = edges.filter(|(_, (_, opening))| opening.device == name);
         let Some((wire, (opener, opening))) = openers.next() else { return Ok(None) };
+        // Packets leave from the device's addresses alone.
+        if let Endpoint::Interface(function, number) = opener
+            && self.wiring.instances.get(function).is_some_and(|it| it.stations.contains_key(number))
+        {
+            return Err(format!(
+                "`{opener}` has addresses of its own; allowed: an opener that has the device's"
+            ));
+        }
         match (&opening.port, openers.count()) {
             (None, 0) => Ok(Some(wire)),
             (Some(port), 0) => Err(format!(

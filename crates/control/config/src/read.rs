@@ -116,6 +116,7 @@ impl<'a> Reader<'a> {
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
         self.openers(place, root);
+        self.stations_differ(place, root);
         self.guards(place, root);
         self.unnamed_tenants(place, root);
         self.leftovers(place, root);
@@ -420,6 +421,7 @@ impl<'a> Reader<'a> {
                 worker: worker?,
                 preemptible: values.get("preemptible").and_then(Value::as_bool)?,
                 pauses: pauses?,
+                stations: BTreeMap::new(),
             })
         })();
         if let Some(instance) = instance {

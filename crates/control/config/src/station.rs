@@ -5,19 +5,23 @@ use crate::tunnels::PutOn;
 use encapsulation::{LayerKind, LayerSettings};
 use neighbours::{Mac, Prefix, Settings};
 use schema::Value;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, PortStation};
-use yaml_document::{Location, Node, spelling};
+use wiring::{Device, Endpoint, Opening, PortStation};
+use yaml_document::{Location, Node, Position, spelling};
 
 /// Drivers whose ports are on a link with neighbours.
 const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
+
+/// What the sequence header leaves less of the usual MTU.
+const STRIPE_HEADER: u16 = ::stripe::HEADER as u16;
 
 /// Keys that make a device a station.
 const KEYS: [&str; 3] = ["addresses", "dhcp", "multicast"];
 
 impl Reader<'_> {
-    /// Reads what a device is on its link; `Err`: it is wrong, which was told.
+    /// Reads what a device is on its link, or an interface that opens one; `Err`: it is wrong, which was told.
     pub(crate) fn station(
         &mut self,
         place: &Location<'_>,
@@ -49,10 +53,15 @@ impl Reader<'_> {
             }
         }
         if addresses.is_empty() && !dhcp && multicast.is_empty() {
+            // An interface that opens a device has neither DHCP nor groups.
+            let allowed = match values.get("dhcp") {
+                Some(_) => "`addresses`, `dhcp: true` or `multicast`",
+                None => "`addresses`",
+            };
             for key in ["mac", "mtu", "gateways"] {
                 if let Some(node) = node.get(key) {
                     place.key(key, node.position).report(&mut self.faults, || {
-                        format!("`{key}` says nothing here; allowed: with `addresses`, `dhcp: true` or `multicast`")
+                        format!("`{key}` says nothing here; allowed: with {allowed}")
                     });
                     return Err(());
                 }
@@ -66,8 +75,7 @@ impl Reader<'_> {
         settings.mtu = mtu.unwrap_or(settings.mtu);
         settings.gateways = list("gateways").iter().filter_map(Value::as_address).collect();
         if node.get("balance").and_then(Node::as_text) == Some("stripe") && node.get("mtu").is_none() {
-            // What links of the usual MTU leave beside the sequence header.
-            settings.mtu -= ::stripe::HEADER as u16;
+            settings.mtu -= STRIPE_HEADER;
         }
         (settings.addresses, settings.dhcp, settings.multicast) = (addresses, dhcp, multicast);
         (settings.ipv6, settings.router_advertisements) = (ipv6, ipv6);
@@ -76,6 +84,102 @@ impl Reader<'_> {
             return Err(());
         }
         Ok(Some(settings))
+    }
+
+    /// Reads what an interface that opens a device is on the links of that: a station of its own.
+    pub(crate) fn interface_station(
+        &mut self,
+        place: &Location<'_>,
+        (own, opening): (&Endpoint, &Opening),
+        node: &Node,
+        values: &Value,
+    ) {
+        let Endpoint::Interface(function, number) = own else { return };
+        let name = format!("{}/{own}", opening.device);
+        let Ok(Some(mut settings)) = self.station(place, &name, node, values) else { return };
+        let Some(device) = self.wiring.devices.get(&opening.device) else { return };
+        let opened = || device.ports_opened(opening);
+        let not_on_a_link = opened().find_map(|(name, _)| {
+            let driver = &self.wiring.ports.get(name)?.driver;
+            (!ON_A_LINK.contains(&driver.as_str())).then_some((name, driver))
+        });
+        let in_tunnel = opened().find(|(_, policy)| policy.station.is_none_or(|station| station.outside));
+        let fault = match (not_on_a_link, in_tunnel) {
+            _ if device.mode == Mode::Rootless => format!(
+                "the device `{}` is over no port; allowed: with devices whose ports are on a link",
+                opening.device
+            ),
+            (Some((port, driver)), _) => format!(
+                "the driver of the port `{port}` of the device `{}` is `{driver}`; allowed: over ports of {}",
+                opening.device,
+                ON_A_LINK.join(", ")
+            ),
+            (None, Some((port, _))) => format!(
+                "packets of the port `{port}` of the device `{}` are in tunnels; allowed: over ports without them, or \
+                 with `decapsulate: [vlan]` and one `vlan` as `encapsulate`",
+                opening.device
+            ),
+            (None, None) => String::new(),
+        };
+        if !fault.is_empty() {
+            let position = node.get("addresses").map_or(place.position(), |node| node.position);
+            place.key("addresses", position).report(&mut self.faults, || fault);
+            return;
+        }
+        if device.stripe.is_some() && node.get("mtu").is_none() {
+            settings.mtu -= STRIPE_HEADER;
+        }
+        if let Some(instance) = self.wiring.instances.get_mut(function) {
+            instance.stations.insert(*number, settings);
+        }
+    }
+
+    /// Faults of addresses, and of MAC addresses, that two stations at one device have: the device itself and
+    /// interfaces that open it; and of addresses of observers, which nothing is sent to.
+    pub(crate) fn stations_differ(&mut self, root_place: &Location<'_>, root: &Node) {
+        let devices = root.entry("devices").map(|(_, node)| node);
+        let device_at = |name: &str| devices.and_then(|node| node.get(name)).map(|node| node.position);
+        // Which station has it, whose that is, and where that is said.
+        let mut known: BTreeMap<(&str, String), (String, Option<&str>, Position)> = BTreeMap::new();
+        for (name, device) in &self.wiring.devices {
+            let (Some(settings), Some(at)) = (&device.station, device_at(name)) else { continue };
+            for what in identities(settings) {
+                known.insert((name, what), (format!("the device `{name}`"), None, at));
+            }
+        }
+        let functions = root_place.key("functions", root_place.position());
+        let mut faults = Vec::new();
+        for edge in &self.wiring.edges {
+            let Some((end @ Endpoint::Interface(function, number), opening)) = edge.opening() else {
+                continue;
+            };
+            let Some(instance) = self.wiring.instances.get(function) else { continue };
+            let Some(settings) = instance.stations.get(number) else { continue };
+            let at = self.wired.get(end).map_or(root_place.position(), |(at, _)| *at);
+            if self.wiring.observations.iter().any(|seen| seen.observer == *function) {
+                faults.push(functions.key(function, at).fault(format!(
+                    "`{end}` has addresses, and `{function}` is an observer; allowed: of functions that packets pass"
+                )));
+                continue;
+            }
+            for what in identities(settings) {
+                let Some((other, tenant, other_at)) = known.get(&(opening.device.as_str(), what.clone()))
+                else {
+                    known.insert((&opening.device, what), (format!("`{end}`"), Some(&instance.tenant), at));
+                    continue;
+                };
+                // The name of another tenant's function is nothing to the one whose fault it is.
+                let other = match tenant.is_none_or(|tenant| tenant == instance.tenant) {
+                    true => format!("{other}{}", other_at.in_line(" ")),
+                    false => "another tenant's function".to_owned(),
+                };
+                faults.push(functions.key(function, at).fault(format!(
+                    "`{end}` has {what} at the device `{}`, and so has {other}; allowed: each address once",
+                    opening.device
+                )));
+            }
+        }
+        self.faults.extend(faults);
     }
 
     /// Whether a device that has addresses is over ports where it has neighbours. Where they are for its tunnels, it is
@@ -132,12 +236,23 @@ impl Reader<'_> {
     }
 }
 
+/// What tells a station from others on its link.
+fn identities(settings: &Settings) -> impl Iterator<Item = String> + '_ {
+    let [a, b, c, d, e, f] = settings.mac;
+    let mac = format!("the MAC address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    settings.addresses.iter().map(|prefix| prefix.address.to_string()).chain([mac])
+}
+
 /// The addresses of a device that is read: none, or wrong, which was told.
 pub(crate) type StationRead<'a> = Result<Option<&'a Settings>, ()>;
 
-/// How a device with addresses is on the link of a port where these headers are taken off and put on; `None`: it is
-/// not.
-pub(crate) fn port_station(own: &Settings, decapsulate: &[LayerKind], put_on: &PutOn) -> Option<PortStation> {
+/// How a device is on the link of a port where these headers are taken off and put on, should it have addresses; `None`:
+/// it is not.
+pub(crate) fn port_station(
+    own: Option<&Settings>,
+    decapsulate: &[LayerKind],
+    put_on: &PutOn,
+) -> Option<PortStation> {
     let (tag, rest) = match put_on.layers.split_first() {
         Some((LayerSettings::Vlan { id, priority, service }, rest)) => {
             let ethertype = if *service { 0x88a8 } else { 0x8100 };
@@ -145,7 +260,9 @@ pub(crate) fn port_station(own: &Settings, decapsulate: &[LayerKind], put_on: &P
         }
         _ => (None, put_on.layers.as_slice()),
     };
-    let is_local = |local| own.dhcp || own.addresses.iter().any(|prefix| prefix.address == local);
+    let is_own =
+        |own: &Settings, local| own.dhcp || own.addresses.iter().any(|prefix| prefix.address == local);
+    let is_local = |local| own.is_some_and(|own| is_own(own, local));
     match (rest, tag, decapsulate) {
         ([], None, []) | ([], Some(_), [LayerKind::Vlan]) => {
             Some(PortStation { tag, ..PortStation::default() })

@@ -111,8 +111,14 @@ impl Control for Handle {
         self.0.report(function)
     }
 
-    fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
-        self.0.neighbours(device, after, limit)
+    fn neighbours(
+        &self,
+        device: &str,
+        tenant: Option<&str>,
+        after: Option<IpAddr>,
+        limit: usize,
+    ) -> DeviceNeighbours {
+        self.0.neighbours(device, tenant, after, limit)
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {

@@ -9,16 +9,27 @@ use neighbours::{Mac, NeighbourState as Known, Origin};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 use telemetry::clock::Nanos;
+use wiring::Endpoint;
 
 impl Controller {
-    /// One device, with up to `limit` of its neighbours.
-    pub(super) fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
-        let told = self.host.neighbours(device, after, limit);
+    /// One device, with up to `limit` of its neighbours; to a tenant, without what others' interfaces know.
+    pub(super) fn neighbours(
+        &self,
+        device: &str,
+        tenant: Option<&str>,
+        after: Option<IpAddr>,
+        limit: usize,
+    ) -> DeviceNeighbours {
+        let told = self.host.neighbours(device, tenant, after, limit);
+        let named = |interface: Option<(String, u16)>| {
+            let end = interface.map(|(function, number)| Endpoint::Interface(function, number));
+            end.map(|end| self.end_in_words(&end))
+        };
         let times = Times { at: told.at, now: SystemTime::now() };
         let last = told.neighbours.last().map(|last| last.neighbour.address.to_string());
         DeviceNeighbours {
-            stations: told.stations.into_iter().map(|station| of_station(station, &times)).collect(),
-            items: told.neighbours.into_iter().map(|shown| of_neighbour(shown, &times)).collect(),
+            stations: told.stations.into_iter().map(|shown| of_station(shown, &named, &times)).collect(),
+            items: told.neighbours.into_iter().map(|shown| of_neighbour(shown, &named, &times)).collect(),
             next: last.filter(|_| told.more),
         }
     }
@@ -42,7 +53,10 @@ impl Times {
     }
 }
 
-fn of_station(shown: ShownStation, times: &Times) -> Station {
+/// An interface by its name, `gate:inside`.
+type Named<'a> = dyn Fn(Option<(String, u16)>) -> Option<String> + 'a;
+
+fn of_station(shown: ShownStation, named: &Named<'_>, times: &Times) -> Station {
     let address = |(own, until): (neighbours::Address, Option<Nanos>)| api::StationAddress {
         address: own.prefix.to_string(),
         state: match own.state {
@@ -61,6 +75,7 @@ fn of_station(shown: ShownStation, times: &Times) -> Station {
     };
     let texts = |addresses: Vec<IpAddr>| addresses.iter().map(IpAddr::to_string).collect();
     Station {
+        interface: named(shown.interface),
         mac: mac(shown.mac),
         mtu: shown.mtu,
         ports: shown.ports,
@@ -75,9 +90,10 @@ fn of_station(shown: ShownStation, times: &Times) -> Station {
     }
 }
 
-fn of_neighbour(shown: ShownNeighbour, times: &Times) -> api::Neighbour {
-    let ShownNeighbour { neighbour, port } = shown;
+fn of_neighbour(shown: ShownNeighbour, named: &Named<'_>, times: &Times) -> api::Neighbour {
+    let ShownNeighbour { interface: of, neighbour, port } = shown;
     api::Neighbour {
+        interface: named(of),
         address: neighbour.address.to_string(),
         mac: neighbour.mac.map(mac),
         state: match neighbour.state {

@@ -183,7 +183,7 @@ impl Work<'_, '_, '_> {
             if let (Some(id), Some(instance)) =
                 (self.deployed.instances.get(name).copied(), self.deployed.wiring.instances.get_mut(name))
             {
-                adjustment.apply(instance);
+                adjustment.clone().apply(instance);
                 let pool = match &instance.pool {
                     InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
                     InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),

@@ -1,17 +1,17 @@
-//! What the platform is on the links of devices that have addresses: it answers for them, knows their neighbours,
-//! and tells the functions that open them.
+//! What the platform is on the links of devices that have addresses, and for interfaces that open devices with addresses
+//! of their own: it answers for them, knows their neighbours, and tells the functions that open them.
 //!
-//! 1. [`Stations::follow`] compares the devices of a wiring with what is there, after each change: stations come,
-//!    change and go, at ports that packets pass meanwhile.
+//! 1. [`Stations::follow`] compares the devices and openers of a wiring with what is there, after each change: stations
+//!    come, change and go, at ports that packets pass meanwhile.
 //! 2. One thread, beside the workers, takes the frames that ports hand over, does what is due, and hands the
 //!    answers out. It sleeps until a port or a function has something, or something is due.
 //! 3. What functions read ([`nf_abi::DeviceEntry`]) is made anew when it changed, and given to each that opens the
 //!    device; what they ask for comes by [`Stations::asked`].
 //! 4. [`Stations::end`] gives back what stations hold of others, and ends the thread.
 //!
-//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each device; 1,024
-//! messages with asks wait, and functions ask again for what is lost. Addresses that are on no network of a device
-//! are told to be unreachable for 20 s, 256 of each device. Functions are told 100 times in a second at most, eight
+//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station; 1,024
+//! messages with asks wait, and functions ask again for what is lost. Addresses that are on no network of a station
+//! are told to be unreachable for 20 s, 256 of each station. Functions are told 100 times in a second at most, eight
 //! times at once ([`mod@pace`]).
 
 mod entries;
@@ -19,6 +19,8 @@ mod feed;
 mod pace;
 mod shown;
 mod station;
+#[cfg(test)]
+mod tests;
 
 pub use shown::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 
@@ -27,16 +29,18 @@ use engine::{Fleet, FleetInstance};
 use feed::Feed;
 use guest::Ask;
 use guest_wasm::watchdog;
+use neighbours::Settings;
 use pace::Pace;
 use port::station as at_port;
 use station::Station;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::Wiring;
+use wiring::{Edge, Endpoint, Wiring};
 
 /// Messages with asks that wait.
 const ASKS: usize = 1024;
@@ -61,12 +65,60 @@ struct Shared {
     sleeper: Arc<OnceLock<Thread>>,
 }
 
+/// A device's station, or that of an interface that opens it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StationName {
+    device: String,
+    /// The function, and the number of its interface.
+    interface: Option<(String, u16)>,
+}
+
+/// In words, for the operator.
+impl fmt::Display for StationName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((function, number)) = &self.interface {
+            write!(f, "interface `{function}:{number}` at ")?;
+        }
+        write!(f, "device `{}`", self.device)
+    }
+}
+
 #[derive(Default)]
 struct State {
-    stations: BTreeMap<String, Station>,
+    stations: BTreeMap<StationName, Station>,
     /// By function.
     feeds: HashMap<String, Feed>,
     ends: bool,
+}
+
+/// What a station is to be.
+struct Wanted<'a> {
+    device: &'a wiring::Device,
+    settings: &'a Settings,
+    /// It is at this port of the device alone.
+    port: Option<&'a String>,
+}
+
+/// The stations of a wiring.
+fn wanted(wiring: &Wiring) -> BTreeMap<StationName, Wanted<'_>> {
+    let mut wanted = BTreeMap::new();
+    for (name, device) in &wiring.devices {
+        if let Some(settings) = &device.station {
+            let name = StationName { device: name.clone(), interface: None };
+            wanted.insert(name, Wanted { device, settings, port: None });
+        }
+    }
+    for (end, opening) in wiring.edges.iter().filter_map(Edge::opening) {
+        let Endpoint::Interface(function, number) = end else { continue };
+        let settings = wiring.instances.get(function).and_then(|instance| instance.stations.get(number));
+        let (Some(settings), Some(device)) = (settings, wiring.devices.get(&opening.device)) else {
+            continue;
+        };
+        let interface = Some((function.clone(), *number));
+        let name = StationName { device: opening.device.clone(), interface };
+        wanted.insert(name, Wanted { device, settings, port: opening.port.as_ref() });
+    }
+    wanted
 }
 
 /// What is there of a wiring.
@@ -101,7 +153,7 @@ impl Stations {
         {
             let now = watchdog::clock().now();
             let mut state = self.shared.lock();
-            if state.stations.is_empty() && !there.wiring.devices.values().any(|it| it.station.is_some()) {
+            if state.stations.is_empty() && wanted(there.wiring).is_empty() {
                 return troubles;
             }
             let sleeper = &self.shared.sleeper;
@@ -209,27 +261,26 @@ impl State {
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
         troubles: &mut Vec<String>,
     ) {
-        let devices = &there.wiring.devices;
+        let wanted = wanted(there.wiring);
         self.stations.retain(|name, station| {
-            let stays = devices.get(name).is_some_and(|device| device.station.is_some());
+            let stays = wanted.contains_key(name);
             if !stays {
                 station.stop(now);
             }
             stays
         });
-        for (name, device) in devices {
-            let Some(settings) = &device.station else { continue };
-            let followed = match self.stations.get_mut(name) {
+        for (name, Wanted { device, settings, port }) in wanted {
+            let followed = match self.stations.get_mut(&name) {
                 Some(station) => station.change(settings, now),
-                None => Station::new(name, settings, now)
+                None => Station::new(&name, settings, now)
                     .map(|made| drop(self.stations.insert(name.clone(), made))),
             };
             if let Err(error) = followed {
-                troubles.push(format!("device `{name}`: {error}"));
+                troubles.push(format!("{name}: {error}"));
             }
-            if let Some(station) = self.stations.get_mut(name) {
-                station.stand_at(name, device, there.ports, waker);
-                station.lead(there.next_hops.get(name));
+            if let Some(station) = self.stations.get_mut(&name) {
+                station.stand_at((&name, device, port), there.ports, waker);
+                station.lead(there.next_hops.get(&name.device).filter(|_| name.interface.is_none()));
             }
         }
         let mut before = std::mem::take(&mut self.feeds);

@@ -80,14 +80,26 @@ fn until(what: &str, program: &mut Background, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// The device at the line's client, and a function that opens it.
-fn start(line: &Line, folder: &Path) -> Background {
+/// What the addresses are of.
+#[derive(Clone, Copy)]
+enum Whose {
+    Device,
+    Interface,
+}
+
+/// A device at the line's client, and a function that opens it. The addresses are the device's or the interface's.
+fn start(line: &Line, folder: &Path, whose: Whose) -> Background {
     let image = returner(folder);
     let file = folder.join("neighbours.yaml");
+    let own = format!(", addresses: [{OWN}/24, '{OWN_V6}/64'], mac: '{MAC}'");
+    let (of_device, of_interface) = match whose {
+        Whose::Device => (own.as_str(), ""),
+        Whose::Interface => ("", own.as_str()),
+    };
     let text = format!(
         "superfluid: 1\nports: {{lan: {{type: af_packet, interface: sf-lan}}}}\n\
-         devices:\n  edge: {{mode: direct, over: [lan], addresses: [{OWN}/24, '{OWN_V6}/64'], mac: '{MAC}'}}\n\
-         functions:\n  returner: {{image: {}, attach: {{net: edge}}}}\n",
+         devices:\n  edge: {{mode: direct, over: [lan]{of_device}}}\n\
+         functions:\n  returner: {{image: {}, attach: {{net: {{to: edge{of_interface}}}}}}}\n",
         image.display()
     );
     fs::write(&file, text).expect("written");
@@ -140,25 +152,35 @@ fn end(program: Background) -> Value {
 #[test]
 fn the_kernel_finds_a_device_and_a_function_finds_the_kernel() {
     isolated("the_kernel_finds_a_device_and_a_function_finds_the_kernel", || {
-        let line = Line::new().expect("a line");
-        line.client.enter(|| {
-            for which in ["all", "eth0"] {
-                let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-                fs::write(path, "0").expect("IPv6 can be switched on");
-            }
-        });
-        line.client.ip("addr add 2001:db8::1/64 dev eth0 nodad").expect("an address");
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut program = start(&line, folder.path());
-        ping(&line, &mut program, OWN, "ping");
-        ping(&line, &mut program, OWN_V6, "ping -6");
-        until_returned(&line, &mut program);
-        let account = end(program);
-        let counters = &account["functions"]["returner"]["counters"];
-        for name in ["dropped", "sent", "changes"] {
-            assert!(counters[name].as_u64() > Some(0), "{name}: {counters}");
+        each_finds_the_other(Whose::Device)
+    });
+}
+
+#[test]
+fn the_kernel_finds_an_interface_that_has_addresses_of_its_own() {
+    let name = "the_kernel_finds_an_interface_that_has_addresses_of_its_own";
+    isolated(name, || each_finds_the_other(Whose::Interface));
+}
+
+fn each_finds_the_other(whose: Whose) {
+    let line = Line::new().expect("a line");
+    line.client.enter(|| {
+        for which in ["all", "eth0"] {
+            let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+            fs::write(path, "0").expect("IPv6 can be switched on");
         }
     });
+    line.client.ip("addr add 2001:db8::1/64 dev eth0 nodad").expect("an address");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut program = start(&line, folder.path(), whose);
+    ping(&line, &mut program, OWN, "ping");
+    ping(&line, &mut program, OWN_V6, "ping -6");
+    until_returned(&line, &mut program);
+    let account = end(program);
+    let counters = &account["functions"]["returner"]["counters"];
+    for name in ["dropped", "sent", "changes"] {
+        assert!(counters[name].as_u64() > Some(0), "{name}: {counters}");
+    }
 }
 
 /// A capture of ARP requests to the device, each from another station that is not there: 1,000 of them at once,
@@ -195,7 +217,7 @@ fn a_storm_at_a_device_leaves_its_functions_packets_alone() {
     isolated("a_storm_at_a_device_leaves_its_functions_packets_alone", || {
         let line = Line::new().expect("a line");
         let folder = tempfile::tempdir().expect("a folder");
-        let mut program = start(&line, folder.path());
+        let mut program = start(&line, folder.path(), Whose::Device);
         ping(&line, &mut program, OWN, "ping");
         until_returned(&line, &mut program);
         let before = memory(&program);

@@ -59,7 +59,7 @@ pub struct PortPolicy {
     pub encapsulate: Option<Encapsulation>,
     /// The port of the device by which that leaves which came by this one.
     pub send: Option<String>,
-    /// How the device is a station on the port's link, where it has addresses; `None`: not there.
+    /// How the device, and what opens it, is a station on the port's link, where it has addresses; `None`: not there.
     pub station: Option<PortStation>,
 }
 
@@ -169,6 +169,12 @@ impl Device {
     pub fn has_station_inside(&self) -> bool {
         let is_outside = |policy: &PortPolicy| policy.station.is_some_and(|station| station.outside);
         self.station.is_some() && !self.over.values().any(is_outside)
+    }
+
+    /// The ports by which an opener sends and gets packets.
+    pub fn ports_opened(&self, opening: &Opening) -> impl Iterator<Item = (&String, &PortPolicy)> {
+        let only = opening.port.clone();
+        self.over.iter().filter(move |(name, _)| only.as_ref().is_none_or(|only| only == *name))
     }
 
     /// Two of its ports that are of two tenants.

@@ -54,6 +54,7 @@ pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 
 use indexmap::IndexMap;
 use manifest::Access;
+use neighbours::Settings;
 use packet_memory::PoolConfig;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,6 +189,8 @@ pub struct Instance {
     pub preemptible: bool,
     /// When it is paused, in time since the start, one span after another.
     pub pauses: Vec<Pause>,
+    /// Interfaces that have addresses of their own on the links of the devices that they open.
+    pub stations: BTreeMap<u16, Settings>,
 }
 
 /// A span in which an instance is paused.

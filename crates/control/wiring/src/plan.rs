@@ -5,6 +5,7 @@ use crate::{
     Switch, Tenant, TenantMemory, Wiring, Workers,
 };
 use indexmap::IndexMap;
+use neighbours::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use telemetry::clock::Nanos;
 
@@ -83,7 +84,7 @@ impl Allowance {
 }
 
 /// What changes about an instance while it runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adjustment {
     /// See [`Instance::cpu`].
     pub cpu: Cpu,
@@ -99,6 +100,8 @@ pub struct Adjustment {
     pub quota: Fraction,
     /// See [`Instance::longest_hold`].
     pub longest_hold: Nanos,
+    /// See [`Instance::stations`].
+    pub stations: BTreeMap<u16, Settings>,
 }
 
 impl Adjustment {
@@ -112,15 +115,16 @@ impl Adjustment {
             max_call: instance.max_call,
             quota: instance.quota,
             longest_hold: instance.longest_hold,
+            stations: instance.stations.clone(),
         }
     }
 
     /// Makes it an instance's.
     pub fn apply(self, instance: &mut Instance) {
-        let Adjustment { cpu, worker, fail, restart, max_call, quota, longest_hold } = self;
+        let Adjustment { cpu, worker, fail, restart, max_call, quota, longest_hold, stations } = self;
         (instance.cpu, instance.worker) = (cpu, worker);
         (instance.fail, instance.restart, instance.max_call) = (fail, restart, max_call);
-        (instance.quota, instance.longest_hold) = (quota, longest_hold);
+        (instance.quota, instance.longest_hold, instance.stations) = (quota, longest_hold, stations);
     }
 }
 
@@ -308,7 +312,7 @@ impl Plan {
         }
         for (name, adjustment) in &self.adjust_instances {
             let instance = next.instances.get_mut(name);
-            gone("function", name, instance.map(|instance| adjustment.apply(instance)).is_some())?;
+            gone("function", name, instance.map(|instance| adjustment.clone().apply(instance)).is_some())?;
         }
         for (name, after) in &self.change_instances {
             let instance = next.instances.get_mut(name);

@@ -29,6 +29,7 @@ fn instance(tenant: &str) -> Instance {
         resident: None,
         preemptible: false,
         pauses: Vec::new(),
+        stations: BTreeMap::new(),
     }
 }
 

@@ -383,10 +383,11 @@ impl Control for Fake {
     }
 
     /// 300 neighbours, from 10.0.0.0 on.
-    fn neighbours(&self, _: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
+    fn neighbours(&self, _: &str, _: Option<&str>, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
         let all = (0..300u32).map(|n| IpAddr::from(Ipv4Addr::from(0x0a00_0000 + n)));
         let behind: Vec<_> = all.filter(|address| after.is_none_or(|after| *address > after)).collect();
         let items = behind.iter().take(limit).map(|address| Neighbour {
+            interface: None,
             address: address.to_string(),
             mac: None,
             state: NeighbourState::Incomplete,

@@ -484,3 +484,81 @@ fn a_striped_bond_has_links_alone_and_room_for_its_header() {
         "{faults}"
     );
 }
+
+#[test]
+fn interfaces_have_addresses_of_their_own() {
+    let read = |devices: &str, functions: &str| {
+        let text = format!(
+            "superfluid: 1\nports: {{lan: {{type: af_packet, interface: eth0}}, dev: {{type: 'null'}}}}\n\
+             devices:\n  d: {{{devices}}}\nfunctions:\n{functions}"
+        );
+        check("f.yaml", &text, &shelf()).map(|it| it.wiring).map_err(|faults| lines(&faults))
+    };
+    let one = |attach: &str| format!("  fw: {{image: firewall, attach: {{inside: {attach}}}}}\n");
+    let device = "mode: direct, over: [lan], share: duplicate, addresses: [192.0.2.9/24]";
+    let given = "{to: d, addresses: [192.0.2.10/24], mac: 02:00:00:00:00:10}";
+    let wiring = read(device, &one(given)).unwrap();
+    let station = &wiring.instances["fw"].stations[&0];
+    assert_eq!((station.mac, station.addresses.len()), ([2, 0, 0, 0, 0, 0x10], 1));
+    // They come and go while the function runs on.
+    let plan = wiring::Plan::between(&read(device, &one("d")).unwrap(), &wiring);
+    assert!(plan.adjust_instances.contains_key("fw") && plan.change_instances.is_empty());
+    assert!(plan.wire.is_empty() && plan.add_instances.is_empty(), "{plan:?}");
+
+    let two = |second: &str| {
+        format!("{}  g: {{image: firewall, attach: {{inside: {{to: d, {second}}}}}}}\n", one(given))
+    };
+    assert!(read(device, &two("addresses: [192.0.2.11/24]")).is_ok());
+    for (device, functions, fault) in [
+        (
+            device,
+            two("addresses: [192.0.2.10/24]"),
+            "`g:0` has 192.0.2.10 at the device `d`, and so has `fw:0` in line 6",
+        ),
+        (
+            device,
+            two("addresses: [192.0.2.9/24]"),
+            "`g:0` has 192.0.2.9 at the device `d`, and so has the device `d` in line 4",
+        ),
+        (
+            device,
+            two("addresses: [192.0.2.12/24], mac: 02:00:00:00:00:10"),
+            "`g:0` has the MAC address 02:00:00:00:00:10 at the device `d`",
+        ),
+        (
+            device,
+            one("{to: d, addresses: [192.0.2.10]}"),
+            "addresses[0]: found `192.0.2.10`; allowed: an address with",
+        ),
+        (
+            device,
+            one("{to: d, mac: 02:00:00:00:00:10}"),
+            "inside.mac: `mac` says nothing here; allowed: with `addresses`",
+        ),
+        (
+            device,
+            one("{to: dev, addresses: [192.0.2.10/24]}"),
+            "`addresses` says nothing here; allowed: with the name of a",
+        ),
+        ("mode: rootless", one(given), "inside.addresses: the device `d` is over no port"),
+        (
+            "mode: direct, over: [dev]",
+            one(given),
+            "the driver of the port `dev` of the device `d` is `null`; allowed: over ports of af_packet",
+        ),
+        (
+            "mode: direct, over: {lan: {decapsulate: [vxlan]}}",
+            one(given),
+            "packets of the port `lan` of the device `d` are in tunnels",
+        ),
+        (
+            device,
+            "  ids: {image: monitor, attach: {tap: {to: d, addresses: [192.0.2.10/24]}}}\nobservers: {ids: {at: [d]}}\n"
+                .to_owned(),
+            "`ids:0` has addresses, and `ids` is an observer; allowed: of functions that packets pass",
+        ),
+    ] {
+        let faults = read(device, &functions).unwrap_err();
+        assert!(faults.contains(fault), "{functions}: {faults}");
+    }
+}

@@ -261,4 +261,7 @@ fn one_opener_of_the_whole_device_is_guarded() {
     let told =
         "devices.red.groups: `f:0` opens the side `red:a`; allowed: an opener of the whole device, `red`";
     assert!(faults(&side).contains(told), "{}", faults(&side));
+    let own = net(GROUPS, of, "").replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
+    let told = "devices.red.groups: `f:0` has addresses of its own; allowed: an opener that has the device's";
+    assert!(faults(&own).contains(told), "{}", faults(&own));
 }

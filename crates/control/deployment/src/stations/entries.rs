@@ -13,11 +13,11 @@ pub(super) fn entries<'a>(stations: impl Iterator<Item = Option<&'a Station>>) -
 
 /// The entries of one interface, by kind and address.
 fn of_interface(interface: u16, station: Option<&Station>) -> Vec<DeviceEntry> {
-    let Some(Station { device, off_link, .. }) = station else {
+    let Some(Station { device, off_link, is_up, .. }) = station else {
         return vec![DeviceEntry::Interface { interface, is_up: true, mac: [0; 6], mtu: 0 }];
     };
     let link =
-        DeviceEntry::Interface { interface, is_up: true, mac: device.mac(), mtu: u32::from(device.mtu()) };
+        DeviceEntry::Interface { interface, is_up: *is_up, mac: device.mac(), mtu: u32::from(device.mtu()) };
     let mut own: Vec<_> = device.addresses().filter(|own| is_used(own.state)).map(|own| own.prefix).collect();
     own.sort_unstable();
     let own = own.into_iter().map(|prefix| DeviceEntry::Address {

@@ -1,5 +1,6 @@
 //! What a function is told of the stations behind its interfaces.
 
+use super::StationName;
 use super::entries::entries;
 use super::station::Station;
 use engine::FleetInstance;
@@ -10,11 +11,11 @@ use wiring::{Device, Edge, Endpoint, Wiring};
 /// A function that opens a device with addresses, or did.
 pub(super) struct Feed {
     pub(super) id: FleetInstance,
-    /// The device behind each of its interfaces, if it has addresses.
-    pub(super) interfaces: Vec<Option<String>>,
+    /// What each of its interfaces is on the links of its device, where it is something.
+    pub(super) interfaces: Vec<Option<StationName>>,
     told: Arc<[u8]>,
-    /// What was told came of these, and of devices that had changed so often.
-    of: Vec<Option<(String, u64)>>,
+    /// What was told came of these, and of stations that had changed so often.
+    of: Vec<Option<(StationName, u64)>>,
 }
 
 impl Feed {
@@ -23,8 +24,8 @@ impl Feed {
     }
 
     /// What it is to be told, if that is not what it was told last.
-    pub(super) fn changed(&mut self, stations: &BTreeMap<String, Station>) -> Option<Arc<[u8]>> {
-        let behind = |name: &Option<String>| name.as_ref().and_then(|name| stations.get_key_value(name));
+    pub(super) fn changed(&mut self, stations: &BTreeMap<StationName, Station>) -> Option<Arc<[u8]>> {
+        let behind = |name: &Option<StationName>| name.as_ref().and_then(|name| stations.get_key_value(name));
         let versions = self
             .interfaces
             .iter()
@@ -43,20 +44,23 @@ impl Feed {
     }
 }
 
-/// Functions that open devices with addresses, or are wired to the guards of such, and the devices behind their
-/// interfaces.
-pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<String>>> {
-    let mut found: HashMap<String, Vec<Option<String>>> = HashMap::new();
+/// Functions whose interfaces have addresses, open devices that have, or are wired to the guards of such: what
+/// each of them is on its links.
+pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName>>> {
+    let mut found: HashMap<String, Vec<Option<StationName>>> = HashMap::new();
     for (end, device) in wiring.edges.iter().filter_map(Edge::device_behind) {
-        let Endpoint::Interface(function, interface) = end else { continue };
+        let Endpoint::Interface(function, number) = end else { continue };
+        let Some(instance) = wiring.instances.get(function) else { continue };
+        let interface = instance.stations.contains_key(number).then(|| (function.clone(), *number));
         let has_station = wiring.devices.get(device).is_some_and(Device::has_station_inside);
-        let Some(instance) = wiring.instances.get(function).filter(|_| has_station) else {
+        if interface.is_none() && !has_station {
             continue;
-        };
+        }
+        let name = StationName { device: device.to_owned(), interface };
         let all = found.entry(function.clone());
         let all = all.or_insert_with(|| vec![None; usize::from(instance.interfaces)]);
-        if let Some(place) = all.get_mut(usize::from(*interface)) {
-            *place = Some(device.to_owned());
+        if let Some(place) = all.get_mut(usize::from(*number)) {
+            *place = Some(name);
         }
     }
     found

@@ -1,7 +1,7 @@
 //! What is told of stations and of the neighbours that they know.
 
-use super::Stations;
 use super::station::Station;
+use super::{StationName, Stations};
 use crate::Host;
 use guest_wasm::watchdog;
 use neighbours::{Address, AddressState, DhcpLease, Mac, Neighbour, Prefix};
@@ -13,7 +13,7 @@ use telemetry::clock::Nanos;
 pub struct ShownDevice {
     /// When it was so, on the clock of all other times here.
     pub at: Nanos,
-    /// What it is there; none without addresses.
+    /// What it is there, and each interface that has addresses of its own; none without addresses.
     pub stations: Vec<ShownStation>,
     /// Neighbours, by their addresses.
     pub neighbours: Vec<ShownNeighbour>,
@@ -24,6 +24,8 @@ pub struct ShownDevice {
 /// What a device is on its links.
 #[derive(Debug)]
 pub struct ShownStation {
+    /// The interface whose it is, by function and number; the device's own without one.
+    pub interface: Option<(String, u16)>,
     /// Its link-layer address.
     pub mac: Mac,
     /// Bytes of the largest IP packet.
@@ -52,6 +54,8 @@ pub struct StationReading {
 /// A neighbour.
 #[derive(Debug)]
 pub struct ShownNeighbour {
+    /// The interface that knows it; the device itself without one.
+    pub interface: Option<(String, u16)>,
     /// What is known of it.
     pub neighbour: Neighbour,
     /// The port by which it answered last.
@@ -59,10 +63,22 @@ pub struct ShownNeighbour {
 }
 
 impl Host {
-    /// What a device is on its links, and up to `limit` neighbours whose addresses are behind `after`. Waits for no
-    /// worker.
-    pub fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> ShownDevice {
-        self.stations.shown(device, after, limit)
+    /// What a device is on its links, and up to `limit` neighbours whose addresses are behind `after`, and those with the
+    /// last one's address. With a tenant, without the interfaces of others. Waits for no worker.
+    pub fn neighbours(
+        &self,
+        device: &str,
+        tenant: Option<&str>,
+        after: Option<IpAddr>,
+        limit: usize,
+    ) -> ShownDevice {
+        let deployed = self.deployed();
+        let tenant_of =
+            |function: &String| deployed.wiring.instances.get(function).map(|it| it.tenant.as_str());
+        self.stations.shown(device, after, limit, |name| match &name.interface {
+            Some((function, _)) => tenant.is_none() || tenant_of(function) == tenant,
+            None => true,
+        })
     }
 }
 
@@ -70,31 +86,50 @@ impl Stations {
     /// What a device is on its link now; `None`: it has no addresses.
     pub(crate) fn reading(&self, device: &str) -> Option<StationReading> {
         let state = self.shared.lock();
-        let known = &state.stations.get(device)?.device;
+        let name = StationName { device: device.to_owned(), interface: None };
+        let known = &state.stations.get(&name)?.device;
         let mut addresses: Vec<_> = known.addresses().map(|own| (own.prefix, own.state)).collect();
         addresses.sort_unstable_by_key(|(prefix, _)| *prefix);
         Some(StationReading { addresses, neighbours: known.neighbours_count() })
     }
 
-    fn shown(&self, device: &str, after: Option<IpAddr>, limit: usize) -> ShownDevice {
+    fn shown(
+        &self,
+        device: &str,
+        after: Option<IpAddr>,
+        limit: usize,
+        is_shown: impl Fn(&StationName) -> bool,
+    ) -> ShownDevice {
         let state = self.shared.lock();
-        let station = state.stations.get(device);
-        let mut neighbours: Vec<ShownNeighbour> =
-            station.map(|station| station.neighbours(after, limit.saturating_add(1))).unwrap_or_default();
-        let more = neighbours.len() > limit;
-        neighbours.truncate(limit);
-        let stations = station.into_iter().map(Station::shown).collect();
-        ShownDevice { at: watchdog::clock().now(), stations, neighbours, more }
+        let first = StationName { device: device.to_owned(), interface: None };
+        let stations = state.stations.range(first..).take_while(|(name, _)| name.device == device);
+        let stations = stations.filter(|(name, _)| is_shown(name));
+        let (mut shown, mut neighbours) = (Vec::new(), Vec::new());
+        for (name, station) in stations {
+            shown.push(station.shown(name));
+            neighbours.extend(station.neighbours(name, after, limit.saturating_add(1)));
+        }
+        neighbours.sort_by_key(|shown| shown.neighbour.address);
+        // Those of one address stay together: the next part begins behind an address.
+        let address = |at: usize| neighbours.get(at).map(|shown| shown.neighbour.address);
+        let mut end = limit.min(neighbours.len());
+        while end > 0 && end < neighbours.len() && address(end) == address(end - 1) {
+            end += 1;
+        }
+        let more = end < neighbours.len();
+        neighbours.truncate(end);
+        ShownDevice { at: watchdog::clock().now(), stations: shown, neighbours, more }
     }
 }
 
 impl Station {
-    fn shown(&self) -> ShownStation {
+    fn shown(&self, name: &StationName) -> ShownStation {
         let device = &self.device;
         let until = |own: &Address| (*own, device.valid_until(own.prefix.address));
         let mut addresses: Vec<_> = device.addresses().map(until).collect();
         addresses.sort_unstable_by_key(|(own, _)| own.prefix);
         ShownStation {
+            interface: name.interface.clone(),
             mac: device.mac(),
             mtu: device.mtu(),
             ports: self.links.iter().map(|link| link.port.clone()).collect(),
@@ -105,9 +140,13 @@ impl Station {
         }
     }
 
-    fn neighbours(&self, after: Option<IpAddr>, most: usize) -> Vec<ShownNeighbour> {
+    fn neighbours(&self, name: &StationName, after: Option<IpAddr>, most: usize) -> Vec<ShownNeighbour> {
         let port = |way: u16| self.links.get(usize::from(way)).map(|link| link.port.clone());
-        let shown = |neighbour: Neighbour| ShownNeighbour { port: neighbour.way.and_then(port), neighbour };
+        let shown = |neighbour: Neighbour| ShownNeighbour {
+            interface: name.interface.clone(),
+            port: neighbour.way.and_then(port),
+            neighbour,
+        };
         match after {
             None => self.device.neighbours().take(most).map(shown).collect(),
             Some(after) => self.device.neighbours_after(after).take(most).map(shown).collect(),

@@ -1,9 +1,10 @@
 //! One device on its link.
 
+use super::StationName;
 use crate::devices::NextHops;
-use neighbours::{AddressState, Device, Refusal, Resolution, Settings, SettingsError};
+use neighbours::{AddressState, Device, Mac, Refusal, Resolution, Settings, SettingsError};
 use port::station::{self as at_port, Awaited, Identity, Link, Tag};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -39,6 +40,10 @@ pub(super) struct Station {
     pub(super) links: Vec<PortLink>,
     /// Where its tunnels lead to.
     tunnels: Vec<(IpAddr, Arc<NextHop>)>,
+    /// Routers that did not answer when they were last asked.
+    silent: BTreeSet<IpAddr>,
+    /// One of its ports is up.
+    pub(super) is_up: bool,
     /// The exchange of DHCP that the ports were told of.
     exchange: Option<u32>,
     /// Its ports are one link: what it sends goes out by the first.
@@ -50,9 +55,9 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn new(name: &str, settings: &Settings, now: Nanos) -> Result<Station, SettingsError> {
+    pub(super) fn new(name: &StationName, settings: &Settings, now: Nanos) -> Result<Station, SettingsError> {
         // Another one at each start.
-        let seed = RandomState::new().hash_one(name);
+        let seed = RandomState::new().hash_one((&name.device, &name.interface));
         Ok(Station {
             device: Device::new(settings.clone(), seed, now)?,
             settings: settings.clone(),
@@ -60,6 +65,8 @@ impl Station {
             awaited: Arc::default(),
             links: Vec::new(),
             tunnels: Vec::new(),
+            silent: BTreeSet::new(),
+            is_up: false,
             exchange: None,
             bonds: false,
             off_link: BTreeMap::new(),
@@ -81,16 +88,17 @@ impl Station {
         Ok(())
     }
 
-    /// Stands at the ports of its device.
+    /// Stands at the ports of its device, or at the one that its interface opens.
     pub(super) fn stand_at(
         &mut self,
-        name: &str,
-        device: &wiring::Device,
+        (name, device, only): (&StationName, &wiring::Device, Option<&String>),
         ports: &HashMap<String, Arc<at_port::Stations>>,
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
     ) {
         let tag = |station: PortStation| station.tag.map(|(ethertype, control)| Tag { ethertype, control });
-        let on_link = device.ports_on_link(name);
+        let mut on_link = device.ports_on_link(&name.device);
+        // Neither side of a striped bond is opened alone.
+        on_link.retain(|port| only.is_none_or(|only| only == port));
         let place = |name: &String| {
             let (name, at) = ports.get_key_value(name)?;
             // The inside of a striped bond has no policy.
@@ -152,6 +160,9 @@ impl Station {
             let used: Vec<IpAddr> = used.map(|own| own.prefix.address).collect();
             *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = used;
         }
+        let is_up = self.links.iter().any(|known| known.link.is_up());
+        self.changes += u64::from(is_up != self.is_up);
+        self.is_up = is_up;
         let before = self.off_link.len();
         self.off_link.retain(|_, until| *until > now);
         self.changes += u64::from(self.off_link.len() != before);
@@ -168,15 +179,11 @@ impl Station {
     /// Asks for the next hops of its tunnels, and keeps them fresh; when that is to be done again at the latest.
     fn find_next_hops(&mut self, now: Nanos) -> Option<Nanos> {
         for (remote, next_hop) in &self.tunnels {
-            let found = match self.device.resolve(*remote, now) {
+            next_hop.set(match self.device.resolve(*remote, now) {
+                Resolution::Known(mac) => Some(mac),
                 Resolution::Refused(Refusal::OffLink) => {
-                    let router = self.device.routers().find(|it| it.is_ipv4() == remote.is_ipv4());
-                    router.map(|router| self.device.resolve(router, now))
+                    find_router(&mut self.device, &mut self.silent, remote.is_ipv4(), now)
                 }
-                found => Some(found),
-            };
-            next_hop.set(match found {
-                Some(Resolution::Known(mac)) => Some(mac),
                 _ => None,
             });
         }
@@ -213,6 +220,25 @@ impl Station {
         self.device.stop(now);
         self.send();
     }
+}
+
+/// The link-layer address of the first router of a family that answers. One that did not is passed over, and asked again
+/// beside those behind it; for one that was not asked yet the answer is waited for (RFC 4861 section 6.3.6).
+fn find_router(device: &mut Device, silent: &mut BTreeSet<IpAddr>, is_ipv4: bool, now: Nanos) -> Option<Mac> {
+    let routers: Vec<IpAddr> = device.routers().collect();
+    silent.retain(|router| routers.contains(router));
+    for router in routers.into_iter().filter(|router| router.is_ipv4() == is_ipv4) {
+        match device.resolve(router, now) {
+            Resolution::Known(mac) => {
+                silent.remove(&router);
+                return Some(mac);
+            }
+            Resolution::Asked if !silent.contains(&router) => return None,
+            Resolution::Unreachable => drop(silent.insert(router)),
+            Resolution::Asked | Resolution::Refused(_) => {}
+        }
+    }
+    None
 }
 
 /// Whether an address is the device's, and functions and echo requests may use it.

@@ -64,7 +64,10 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
         for station in &told.stations {
             for row in rows(station) {
                 let place = [cell(&station.mac), station.mtu.to_string(), cell(&station.ports.join(","))];
-                let cells = std::iter::once(cell(device)).chain(row).chain(place).collect();
+                let cells = std::iter::once(place_of(device, station.interface.as_deref()))
+                    .chain(row)
+                    .chain(place)
+                    .collect();
                 own.add(cells, Value::Null);
             }
         }
@@ -74,7 +77,7 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
                 NeighbourProtocol::Nd => "nd",
             };
             let cells = vec![
-                cell(device),
+                place_of(device, neighbour.interface.as_deref()),
                 cell(&neighbour.address),
                 neighbour.mac.as_deref().map_or_else(none, cell),
                 neighbour.state.as_str().to_owned(),
@@ -94,6 +97,11 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
             listing.shown(format)
         }
     }
+}
+
+/// A device, and the interface that opens it with addresses of its own.
+fn place_of(device: &str, interface: Option<&str>) -> String {
+    interface.map_or_else(|| cell(device), |interface| cell(&format!("{device} {interface}")))
 }
 
 fn none() -> String {
@@ -157,6 +165,7 @@ mod tests {
             until: until.clone(),
         };
         let station = Station {
+            interface: None,
             mac: "02:00:00:00:00:09".to_owned(),
             mtu: 1500,
             ports: vec!["lan".to_owned()],
@@ -173,6 +182,7 @@ mod tests {
             groups: vec!["239.1.1.1".to_owned()],
         };
         let items = vec![Neighbour {
+            interface: None,
             address: "198.51.100.101".to_owned(),
             mac: Some("02:00:00:00:00:01".to_owned()),
             state: NeighbourState::Unreachable,
