@@ -101,10 +101,10 @@ impl Search<'_, '_> {
         if data.len() < length || !self.budget.pay(1) {
             return None;
         }
-        let search = content.find(data);
-        let walked = search.at.map_or(data.len(), |at| at + length);
-        let is_paid = self.budget.pay(walked as u32 / 16 + search.compared / 2);
-        search.at.filter(|_| is_paid).map(|at| first + at)
+        let found = content.find(data);
+        let walked = found.at.map_or(data.len(), |at| at + length);
+        let is_paid = self.budget.pay(walked as u32 / 16 + found.compared / 2);
+        found.at.filter(|_| is_paid).map(|at| first + at)
     }
 
     /// Where a content has to end at the latest lies behind what has come, and more may follow.

@@ -58,7 +58,7 @@ pub struct Content {
 
 /// A content's place in data, and at how many places it was compared until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Search {
+pub struct Found {
     /// The first place.
     pub at: Option<usize>,
     /// Comparisons.
@@ -92,25 +92,25 @@ impl Content {
     }
 
     /// Its first place in `data`.
-    pub fn find(&self, data: &[u8]) -> Search {
+    pub fn find(&self, data: &[u8]) -> Found {
         let rare = usize::from(self.rare);
-        let mut search = Search { at: None, compared: 0 };
+        let mut found = Found { at: None, compared: 0 };
         let ends = data.len().checked_sub(self.bytes.len());
         let Some((byte, places)) =
             self.bytes.get(rare).copied().zip(ends.and_then(|last| data.get(rare..=rare + last)))
         else {
-            return search;
+            return found;
         };
         let mut is_here = |at: &usize| {
-            search.compared += 1;
+            found.compared += 1;
             self.is_at(&data[*at..])
         };
-        search.at = if self.nocase && byte.is_ascii_alphabetic() {
+        found.at = if self.nocase && byte.is_ascii_alphabetic() {
             memchr::memchr2_iter(byte, byte.to_ascii_uppercase(), places).find(&mut is_here)
         } else {
             memchr::memchr_iter(byte, places).find(&mut is_here)
         };
-        search
+        found
     }
 }
 

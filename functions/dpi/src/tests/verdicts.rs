@@ -180,6 +180,24 @@ fn a_dear_rule_hides_no_other_one() {
     }
 }
 
+/// Packets that are made to cost much empty what is kept for others. What is usual is found all the same, and what
+/// is not verified to the end is counted.
+#[test]
+fn an_empty_reserve_hides_nothing_unseen() {
+    let (dear, data) = too_much();
+    let usual = "alert udp any any -> any any (content:\"needle\"; sid:50;)\n\
+                 alert udp any any -> any any (content:\"from\"; content:\"to\"; distance:0; sid:51;)\n";
+    let mut bench = Bench::new(&format!("{dear}\n{usual}"), &[("overload", ConfigValue::text("drop"))]);
+    for n in 1..=30 {
+        assert_eq!(bench.show(0, udp(CLIENT, SERVER, &data)).0, Verdict::Drop(OVERLOAD));
+        assert_eq!(bench.count("overloads"), n);
+    }
+    let honest = [vec![b'.'; 1300], b"needle from a to b".to_vec()].concat();
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, &honest)), (ON, vec![50, 51]));
+    let mixed = [&data[..], b"needle"].concat();
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, &mixed)), (Verdict::Drop(OVERLOAD), vec![50]));
+}
+
 #[test]
 fn flows_end_and_make_room() {
     let few = [("max_flows", ConfigValue::Integer(10))];
