@@ -65,7 +65,7 @@ pub struct Config {
     /// `NAME=VALUE`.
     #[serde(deserialize_with = "null_is_empty")]
     pub env: Vec<String>,
-    /// Whom it runs as, as numbers or names of the image: `UID`, `UID:GID`.
+    /// The user that it runs as, by numbers or names of the image: `UID`, `UID:GID`.
     pub user: String,
     /// Where it begins; `/` if it is empty.
     pub working_dir: String,

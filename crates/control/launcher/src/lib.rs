@@ -1,7 +1,7 @@
 //! The launcher: the one part of Superfluid that has the rights to start processes outside of the sandbox.
 //!
 //! The daemon has no more rights than ports need. What it wants started it asks this part for, which runs as
-//! root, in a unit of its own, and believes nothing: what may be started, with which files, for whom and as
+//! root, in a unit of its own, and believes nothing: what may be started, with which files, for which tenant and as
 //! which users is in a file of its own, [`Permits`], that the daemon cannot write. A daemon that was taken over
 //! can start and end what this file allows, confined as this part confines it, and gains nothing else.
 //!

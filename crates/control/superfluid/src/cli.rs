@@ -188,7 +188,7 @@ pub(crate) struct LauncherOptions {
     /// Send this request to the launcher, print its answer, and end; `-` reads it from standard input.
     #[arg(long, value_name = "JSON", conflicts_with_all = ["permits", "state", "run"])]
     pub(crate) ask: Option<String>,
-    /// What may be started, for whom: a file that only root may write.
+    /// What may be started, and for which tenant: a file that only root may write.
     #[arg(long, value_name = "FILE", default_value = "/etc/superfluid/launcher.yaml")]
     pub(crate) permits: PathBuf,
     /// The folder of unpacked images.

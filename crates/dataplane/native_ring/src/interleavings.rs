@@ -17,7 +17,7 @@ mod sync;
 use ring::{Consuming, Entries, OutOfStep, Producing};
 use sync::{AtomicU32, AtomicU64, Relaxed};
 
-/// The memory of a ring of two places, and who sleeps.
+/// The memory of a ring of two places, and which side sleeps.
 #[derive(Default)]
 struct Memory {
     tail: AtomicU32,

@@ -1,6 +1,6 @@
 //! The thread that waits at a port's socket, so that the worker does not have to.
 //!
-//! 1. It accepts connections, one at a time, looks at who they are, and reads their first message.
+//! 1. It accepts connections, one at a time, looks at their user, and reads their first message.
 //! 2. It makes the memory of the rings, hands it and the pool over, and leaves the engine's side for the worker.
 //! 3. It notices when a heartbeat is missed, the socket is closed, and the process is gone, and tells the worker.
 

@@ -1,6 +1,6 @@
 // UNSAFETY: one call of `getsockopt` for an option that `rustix` does not have. It is run by the tests of this crate.
 #![allow(unsafe_code)]
-//! The socket at which processes attach, and who they are.
+//! The socket at which processes attach, and their users.
 
 use rustix::io::Errno;
 use rustix::net::{

@@ -243,7 +243,7 @@ fn a_call_does_not_pay_for_others_on_its_processor() {
     while took(&mut room, rounds) < LIMIT / 20 {
         rounds *= 2;
     }
-    // Less than half of the time that it may take. Whoever shares the processor with others needs all of it
+    // Less than half of the time that it may take. A call that shares the processor needs all of it
     // and more by the clock, sooner or later.
     rounds = (rounds as f64 * 0.45 * LIMIT.as_secs_f64() / took(&mut room, rounds).as_secs_f64()) as u64;
     // SAFETY: it has no arguments.
