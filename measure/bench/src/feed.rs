@@ -92,6 +92,39 @@ impl Supply for Stamped {
     }
 }
 
+/// Frames of which the first ones are sent once, and the others over and over.
+pub(crate) struct Opened {
+    /// Sent once.
+    pub(crate) opening: Vec<peers::frames::Frame>,
+    /// Sent over and over.
+    pub(crate) established: Stamped,
+}
+
+impl Supply for Opened {
+    fn count(&self) -> usize {
+        self.opening.len() + self.established.count()
+    }
+
+    #[inline]
+    fn fill(&self, pool: &Pool, packet: &mut Packet, now: Nanos, number: usize) {
+        match self.opening.get(number) {
+            None => self.established.fill(pool, packet, now, number - self.opening.len()),
+            Some(frame) => {
+                let written = pool.write(packet, frame);
+                debug_assert!(written.is_ok(), "a frame fits into a buffer");
+                packet.edit(|record| record.timestamp = now.0);
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&self, pool: &Pool, packet: &mut Packet, now: Nanos, number: usize) -> usize {
+        let number = if number < self.count() { number } else { self.opening.len() };
+        self.fill(pool, packet, now, number);
+        number + 1
+    }
+}
+
 /// Takes packets out, and counts them.
 pub(crate) fn deliver(counters: &mut PortCounters, pool: &Pool, packets: &mut Vec<Packet>) {
     counters.ledger.delivered += packets.len() as u64;

@@ -3,7 +3,8 @@
 use crate::frames::{Flow, Numbers};
 use crate::functions::{Load, Pair, Times};
 use crate::guests::{configuration, stock};
-use crate::{BenchError, Measurement};
+use crate::peers::conntrack;
+use crate::{BenchError, Bound, Measurement};
 use guest::Guest;
 use guest_wasm::{Sandbox, watchdog};
 use nf_abi::Verdict;
@@ -82,10 +83,17 @@ pub(crate) fn connections(sandbox: &Sandbox, numbers: &mut Numbers) -> Result<Ti
     Ok(times)
 }
 
-pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+/// The results, and how both sides were configured.
+pub(crate) fn run(
+    progress: &mut dyn FnMut(f64, &str),
+) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let mut results = Vec::new();
     progress(0.0, "65,536 connections");
     connections(&sandbox, &mut Numbers(5))?.report("flows-65536", None, Some(40.0), &mut results);
-    Ok(results)
+    let notes = conntrack::groups(progress, &mut results).unwrap_or_else(|error| {
+        results.push(Measurement::missing("ovs-ratio", "x", Some(Bound::AtLeast(3.0)), "not-measured"));
+        vec![format!("ovs: {error}")]
+    });
+    Ok((results, notes))
 }

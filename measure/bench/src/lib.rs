@@ -358,7 +358,7 @@ impl Bench {
             Bench::Functions => functions::run(progress),
             Bench::Nat => nat::run(progress),
             Bench::Balancer => balancer::run(progress),
-            Bench::Groups => groups::run(progress),
+            Bench::Groups => groups::run(progress).map(told),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

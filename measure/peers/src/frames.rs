@@ -46,6 +46,10 @@ pub struct Segment {
     pub flags: u8,
 }
 
+/// TCP's flags (RFC 9293, section 3.1).
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+
 /// Bytes of the headers of a segment without options.
 pub(crate) const HEADERS: usize = 54;
 
@@ -128,11 +132,16 @@ fn checksum(start: u32, bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
+/// Address of the device of [`Established::of_device`]: 192.0.2.9.
+pub const DEVICE: u32 = 0xc000_0209;
+
 /// Frames of connections whose beginning was long ago, as each end of a line sees them.
 #[derive(Clone, Debug)]
 pub struct Established {
     /// Number of connections.
     pub connections: u32,
+    /// What the initiators' end of each connection sends next.
+    segments: Vec<Segment>,
     /// From inside, in random order; every connection equally often.
     pub inside: Vec<Frame>,
     /// From outside, likewise.
@@ -143,21 +152,37 @@ pub struct Established {
 pub const EACH_WAY: u32 = 65_536;
 
 impl Established {
-    /// So many connections, at most 65,536.
+    /// So many connections, at most 65,536, each from an address of its own.
     pub fn new(connections: u32) -> Established {
+        Established::opened_by(connections, |n, numbers| Segment {
+            source: 0x0a00_0000 | n,
+            destination: 0xc612_0000 | (numbers.next() as u32 & 0x1_ffff),
+            source_port: 1024 + numbers.below(60_000) as u16,
+            destination_port: 443,
+            sequence: numbers.next() as u32,
+            acknowledged: numbers.next() as u32,
+            flags: ACK,
+        })
+    }
+
+    /// So many connections, at most 65,536, all from [`DEVICE`].
+    pub fn of_device(connections: u32) -> Established {
+        Established::opened_by(connections, |n, numbers| Segment {
+            source: DEVICE,
+            // Those that share a port differ in this.
+            destination: 0xc612_0000 | n.wrapping_mul(0x9e37_79b1) >> 15,
+            source_port: 1024 + (n % 60_000) as u16,
+            destination_port: 443,
+            sequence: numbers.next() as u32,
+            acknowledged: numbers.next() as u32,
+            flags: ACK,
+        })
+    }
+
+    fn opened_by(connections: u32, segment: impl Fn(u32, &mut Numbers) -> Segment) -> Established {
         let connections = connections.clamp(1, EACH_WAY);
         let mut numbers = Numbers(u64::from(connections));
-        let segments: Vec<Segment> = (0..connections)
-            .map(|n| Segment {
-                source: 0x0a00_0000 | n,
-                destination: 0xc612_0000 | (numbers.next() as u32 & 0x1_ffff),
-                source_port: 1024 + numbers.below(60_000) as u16,
-                destination_port: 443,
-                sequence: numbers.next() as u32,
-                acknowledged: numbers.next() as u32,
-                flags: 0x10,
-            })
-            .collect();
+        let segments: Vec<Segment> = (0..connections).map(|n| segment(n, &mut numbers)).collect();
         let mut direction = |back: bool| -> Vec<Frame> {
             let mut order: Vec<u32> = (0..EACH_WAY).map(|n| n % connections).collect();
             for n in (1..order.len()).rev() {
@@ -167,15 +192,44 @@ impl Established {
             let written = order.into_iter().map(|n| {
                 let segment = segments[n as usize];
                 let segment = if back { segment.reverse() } else { segment };
-                segment.write(&[0; FRAME - HEADERS], &mut bytes);
-                let mut frame = [0; FRAME];
-                frame.copy_from_slice(&bytes);
-                frame
+                framed(segment, &mut bytes)
             });
             written.collect()
         };
-        Established { connections, inside: direction(false), outside: direction(true) }
+        let (inside, outside) = (direction(false), direction(true));
+        Established { connections, segments, inside, outside }
     }
+
+    /// How each connection began: what is sent from inside, and what from outside. Between a SYN, its SYN-ACK and the
+    /// first frame after them lie as many other frames of the same end as there are connections, so that two ends
+    /// that send equally fast do so in the right order.
+    pub fn opening(&self) -> (Vec<Frame>, Vec<Frame>) {
+        let mut bytes = Vec::with_capacity(FRAME);
+        let mut all = |flags: u8, back: bool| -> Vec<Frame> {
+            let segments = self.segments.iter().map(|segment| match back {
+                false => Segment { sequence: segment.sequence.wrapping_sub(1), flags, ..*segment },
+                true => Segment {
+                    sequence: segment.acknowledged.wrapping_sub(1),
+                    acknowledged: segment.sequence,
+                    flags,
+                    ..segment.reverse()
+                },
+            });
+            segments.map(|segment| framed(segment, &mut bytes)).collect()
+        };
+        let (asked, answered) = (all(SYN, false), all(SYN | ACK, true));
+        // Every other frame is one that belongs to nothing.
+        let filler = vec![[0; FRAME]; self.segments.len()];
+        ([&asked[..], &filler, &filler].concat(), [&filler[..], &answered, &filler].concat())
+    }
+}
+
+/// A segment with as many bytes as make a frame of it.
+fn framed(segment: Segment, bytes: &mut Vec<u8>) -> Frame {
+    segment.write(&[0; FRAME - HEADERS], bytes);
+    let mut frame = [0; FRAME];
+    frame.copy_from_slice(bytes);
+    frame
 }
 
 #[cfg(test)]
@@ -203,5 +257,27 @@ mod tests {
         }
         assert_eq!(seen.len(), 1024);
         assert!(seen.values().all(|times| *times == [64, 64]));
+    }
+
+    #[test]
+    fn connections_of_a_device_are_all_different_and_begin_with_a_handshake() {
+        let all = Established::of_device(EACH_WAY);
+        let (asked, answered) = all.opening();
+        let key = |frame: &Frame| (frame[26..34].to_vec(), frame[34..38].to_vec());
+        let connections: std::collections::HashSet<_> = all.inside.iter().map(key).collect();
+        assert_eq!(connections.len(), EACH_WAY as usize);
+        assert!(all.inside.iter().all(|frame| frame[26..30] == DEVICE.to_be_bytes()));
+        let number = |bytes: &[u8]| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let first = EACH_WAY as usize;
+        let handshakes = asked[..first].iter().zip(&answered[first..2 * first]);
+        for ((syn, answer), segment) in handshakes.zip(&all.segments) {
+            assert_eq!((syn[47], answer[47]), (SYN, SYN | ACK));
+            assert_eq!(syn[26..30], answer[30..34]);
+            // Both ends' first bytes, of which the other one has heard.
+            assert_eq!(number(&answer[42..]), number(&syn[38..]).wrapping_add(1));
+            assert_eq!(number(&syn[38..]).wrapping_add(1), segment.sequence);
+            assert_eq!(number(&answer[38..]).wrapping_add(1), segment.acknowledged);
+        }
+        assert!(asked[first..].iter().chain(&answered[..first]).all(|frame| frame == &[0; FRAME]));
     }
 }

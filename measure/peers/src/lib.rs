@@ -52,7 +52,7 @@ pub use flood::Flood;
 pub use folder::Folder;
 pub use install::{missing, missing_of};
 pub use memif::MemifPair;
-pub use openvswitch::{FlowCaches, OpenVswitch};
+pub use openvswitch::{FlowCaches, OpenVswitch, Tracked};
 pub use openvswitch_line::OpenVswitchLine;
 pub use polling::{Polling, Window};
 pub use suricata::{Alerts, PARSERS, Parsers, Reading, Suricata};

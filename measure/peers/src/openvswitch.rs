@@ -22,12 +22,50 @@ const COMMAND: Duration = Duration::from_secs(30);
 const MEMORY: u32 = 1400;
 
 /// Tracked and established packets go out; a new connection may begin from inside alone.
-const FLOWS: &str = "\
+const FIREWALL: &str = "\
 table=0,priority=10,ip,ct_state=-trk,actions=ct(table=1)
 table=1,priority=10,ip,ct_state=+trk+est,actions=output:3
 table=1,priority=10,in_port=1,ip,ct_state=+trk+new,actions=ct(commit),output:3
 table=1,priority=0,actions=drop
 ";
+
+/// A device's groups as OpenStack has them in Open vSwitch: a zone of its own, sources that are the device's, and a rule
+/// of the tenant that allows the connections, the last of ten.
+const GROUPS: &str = "\
+table=0,priority=10,in_port=1,ip,nw_src=192.0.2.9,ct_state=-trk,actions=ct(table=1,zone=7)
+table=0,priority=10,in_port=2,ip,nw_dst=192.0.2.9,ct_state=-trk,actions=ct(table=1,zone=7)
+table=0,priority=0,actions=drop
+table=1,priority=10,ip,ct_state=+trk+est,actions=output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8001,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8002,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8003,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8004,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8005,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8006,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8007,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,tcp,ct_state=+trk+new,tp_dst=8008,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=2,udp,ct_state=+trk+new,tp_dst=53,actions=ct(commit,zone=7),output:3
+table=1,priority=10,in_port=1,tcp,ct_state=+trk+new,nw_dst=198.18.0.0/15,tp_dst=443,actions=ct(commit,zone=7),output:3
+table=1,priority=0,actions=drop
+";
+
+/// What it decides with its connection tracking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracked {
+    /// A firewall: who is inside may open connections.
+    Firewall,
+    /// The security groups of one device, whose address is [`frames::DEVICE`](crate::frames::DEVICE).
+    Groups,
+}
+
+impl Tracked {
+    fn flows(self) -> &'static str {
+        match self {
+            Tracked::Firewall => FIREWALL,
+            Tracked::Groups => GROUPS,
+        }
+    }
+}
 
 /// Which caches stand before the classifier. The best choice depends on the number of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +104,12 @@ impl OpenVswitch {
     ///
     /// # Errors
     /// [`PeerError`].
-    pub fn start(frames: &Established, caches: FlowCaches, cores: Cores) -> Result<OpenVswitch, PeerError> {
+    pub fn start(
+        frames: &Established,
+        tracked: Tracked,
+        caches: FlowCaches,
+        cores: Cores,
+    ) -> Result<OpenVswitch, PeerError> {
         let folder = Folder::new()?;
         let namespace = Namespace::new()?;
         write_frames(&folder.file("inside.pcap"), frames.inside.iter().map(|frame| &frame[..]))?;
@@ -75,7 +118,7 @@ impl OpenVswitch {
         let database = at.database()?;
         let mut configuration = at.configure(caches, cores)?;
         let daemon = at.start()?;
-        configuration += &at.bridge()?;
+        configuration += &at.bridge(tracked.flows())?;
         let socket = Telemetry::path(folder.path(), "ovs");
         let polling = Polling::ready(daemon, &socket, 3, "pmd-", cores)?;
         Ok(OpenVswitch { polling, configuration, namespace, _database: database, folder })
@@ -180,7 +223,7 @@ impl Place<'_> {
     }
 
     /// Two ports that repeat the captures, one that takes everything, and the flows between.
-    fn bridge(&self) -> Result<String, PeerError> {
+    fn bridge(&self, flows: &str) -> Result<String, PeerError> {
         let mut told = self.add_bridge()?;
         let ports = [
             format!("eth_pcap0,rx_pcap={},infinite_rx=1", self.path("inside.pcap")),
@@ -203,10 +246,10 @@ impl Place<'_> {
                 &number,
             ])?;
         }
-        self.set_flows(FLOWS)?;
+        self.set_flows(flows)?;
         // Superfluid's firewall follows sequence numbers no further than a reset needs; nor shall the peer.
         self.control(&["dpctl/ct-disable-tcp-seq-chk"])?;
-        Ok(told + "ovs-appctl dpctl/ct-disable-tcp-seq-chk\n" + FLOWS)
+        Ok(told + "ovs-appctl dpctl/ct-disable-tcp-seq-chk\n" + flows)
     }
 
     fn control(&self, words: &[&str]) -> Result<String, PeerError> {

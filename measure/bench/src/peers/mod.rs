@@ -5,7 +5,7 @@
 //! processor time, which does not count what other programs took meanwhile. `docs/peers.md` says what each
 //! ratio means.
 
-mod conntrack;
+pub(crate) mod conntrack;
 mod device;
 mod macswap;
 mod suricata;
@@ -34,7 +34,23 @@ struct Stage<'a> {
     results: Vec<Measurement>,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    /// If all peers are installed, and huge pages are free.
+    fn open(progress: &'a mut dyn FnMut(f64, &str)) -> Result<Stage<'a>, BenchError> {
+        peers::missing().map_err(BenchError::setup)?;
+        let cores = Cores::find().map_err(BenchError::setup)?;
+        let free = peers::free_huge_pages();
+        if free < HUGE_PAGES {
+            return Err(BenchError::setup(PeerError::HugePages { free, needed: HUGE_PAGES }));
+        }
+        let sandbox = Sandbox::new().map_err(BenchError::setup)?;
+        let notes = vec![format!(
+            "the program that is measured polls on processor {}, everything else runs on processor {}",
+            cores.device, cores.sender
+        )];
+        Ok(Stage { cores, sandbox, progress, notes, results: Vec::new() })
+    }
+
     /// A comparison that fails costs its own result; the others are made nevertheless.
     fn note_failure(&mut self, name: &str, least: f64, done: Result<(), BenchError>) {
         if let Err(error) = done {
@@ -116,18 +132,7 @@ impl Pairs {
 pub(crate) fn run(
     progress: &mut dyn FnMut(f64, &str),
 ) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
-    peers::missing().map_err(BenchError::setup)?;
-    let cores = Cores::find().map_err(BenchError::setup)?;
-    let free = peers::free_huge_pages();
-    if free < HUGE_PAGES {
-        return Err(BenchError::setup(PeerError::HugePages { free, needed: HUGE_PAGES }));
-    }
-    let sandbox = Sandbox::new().map_err(BenchError::setup)?;
-    let mut stage = Stage { cores, sandbox, progress, notes: Vec::new(), results: Vec::new() };
-    stage.notes.push(format!(
-        "the program that is measured polls on processor {}, everything else runs on processor {}",
-        cores.device, cores.sender
-    ));
+    let mut stage = Stage::open(progress)?;
     macswap::run(&mut stage);
     conntrack::run(&mut stage);
     veth::run(&mut stage);
