@@ -1,4 +1,4 @@
-//! The Debian package and the OCI image: made of the program under test, looked through, unpacked, and run in
+//! The Debian packages and the OCI image: made of the program under test, looked through, unpacked, and run in
 //! a root that has nothing else.
 
 use serde_json::Value;
@@ -19,11 +19,24 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Makes both, of the program without its symbols, as a release has it.
-fn packaged(folder: &Path) -> (PathBuf, PathBuf) {
+/// What is made.
+struct Made {
+    package: PathBuf,
+    development: PathBuf,
+    image: PathBuf,
+}
+
+/// Makes all, of the program without its symbols, as a release has it.
+fn packaged(folder: &Path) -> Made {
     let program = folder.join("program/superfluid");
     fs::create_dir(folder.join("program")).expect("a folder");
     run(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_superfluid")));
+    let here = std::env::current_exe().expect("this test");
+    for library in ["libsuperfluid_native.so", "libsuperfluid_native.a"] {
+        let built = here.parent().expect("a folder").join(library);
+        fs::copy(&built, folder.join("program").join(library))
+            .unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+    }
     let script = Path::new(ROOT).join("scripts/package");
     let made = run(Command::new(script)
         .args([&program, &folder.join("made")])
@@ -31,25 +44,28 @@ fn packaged(folder: &Path) -> (PathBuf, PathBuf) {
         .env("DPKG_DEB_COMPRESSOR_TYPE", "gzip")
         .env("DPKG_DEB_COMPRESSOR_LEVEL", "1"));
     let made: Vec<_> = text(&made.stdout).lines().map(PathBuf::from).collect();
-    let [package, image] = made.try_into().expect("a package and an image");
-    (package, image)
+    let [package, development, image] = made.try_into().expect("two packages and an image");
+    Made { package, development, image }
 }
 
 #[test]
 fn the_package_is_whole_and_starts_nothing_and_the_image_runs() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (package, image) = packaged(folder.path());
-    fields(&package);
-    contents(&package);
-    files(&package, folder.path());
-    runs(&image, folder.path());
+    let made = packaged(folder.path());
+    fields(&made.package, "superfluid");
+    contents(&made.package, 60);
+    files(&made.package, folder.path());
+    fields(&made.development, "superfluid-dev");
+    contents(&made.development, 10);
+    builds(&made.development, folder.path());
+    runs(&made.image, folder.path());
 }
 
-fn fields(package: &Path) {
+fn fields(package: &Path, name: &str) {
     let field = |name: &str| {
         text(&run(Command::new("dpkg-deb").arg("--field").arg(package).arg(name)).stdout).trim().to_owned()
     };
-    assert_eq!(field("Package"), "superfluid");
+    assert_eq!(field("Package"), name);
     assert_eq!(field("Version"), env!("CARGO_PKG_VERSION"));
     assert_eq!(field("Architecture"), "amd64");
     assert!(field("Depends").starts_with("libc6 (>= 2."), "{}", field("Depends"));
@@ -58,9 +74,9 @@ fn fields(package: &Path) {
 }
 
 /// Owners and permissions, and that nothing stands where a package has no business.
-fn contents(package: &Path) {
+fn contents(package: &Path, least: usize) {
     let listed = text(&run(Command::new("dpkg-deb").arg("--contents").arg(package)).stdout);
-    assert!(listed.lines().count() > 60, "{listed}");
+    assert!(listed.lines().count() > least, "{listed}");
     for line in listed.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
         let (mode, owner, path) = (words[0], words[1], words[5]);
@@ -133,6 +149,33 @@ fn files(package: &Path, folder: &Path) {
     }
     run(Command::new("bash").arg("-n").arg(root.join("usr/share/bash-completion/completions/superfluid")));
     run(Command::new("gzip").arg("--test").arg(root.join("usr/share/doc/superfluid/changelog.gz")));
+}
+
+/// The example in C is built with what the package installs and nothing else, with either library, and starts.
+fn builds(package: &Path, folder: &Path) {
+    let root = folder.join("development");
+    run(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));
+    let sums = run(Command::new("md5sum").args(["--check", "--quiet", "DEBIAN/md5sums"]).current_dir(&root));
+    assert!(sums.stdout.is_empty() && sums.stderr.is_empty());
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    for (name, library) in [("shared", "-lsuperfluid_native"), ("alone", "-l:libsuperfluid_native.a")] {
+        let program = folder.join(name);
+        run(Command::new("clang-19")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(root.join("usr/include"))
+            .arg(root.join("usr/share/doc/superfluid-dev/examples/forwarder.c"))
+            .arg("-L")
+            .arg(&libraries)
+            .args([library, "-lpthread", "-ldl", "-lm", "-o"])
+            .arg(&program));
+        let started = Command::new(&program)
+            .args([folder.join("no-such-socket"), folder.join("nor-this-one")])
+            .env("LD_LIBRARY_PATH", &libraries)
+            .output()
+            .expect("it was just made");
+        let said = text(&started.stderr);
+        assert!(!started.status.success() && said.contains("no-such-socket"), "{name}: {said}");
+    }
 }
 
 /// Each blob is what its name says, and the layer runs as the root of a process that sees nothing else.
