@@ -29,6 +29,7 @@ mod guest_module;
 mod image_load;
 mod ips;
 mod load_balancer;
+mod memif;
 mod monitor;
 mod mutate;
 mod nat;
@@ -87,6 +88,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "image_load", run: image_load::run },
     Harness { name: "ips", run: ips::run },
     Harness { name: "load_balancer", run: load_balancer::run },
+    Harness { name: "memif", run: memif::run },
     Harness { name: "monitor", run: monitor::run },
     Harness { name: "nat", run: nat::run },
     Harness { name: "native", run: native::run },

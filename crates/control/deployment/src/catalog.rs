@@ -59,6 +59,7 @@ impl Catalog {
             driver("af_packet", port_af_packet::SCHEMA),
             driver("af_xdp", port_af_xdp::SCHEMA),
             driver("generator", port::generator::SCHEMA),
+            driver("memif", port_memif::SCHEMA),
             driver("native", port_native::SCHEMA),
             driver("null", port::null::SCHEMA),
             driver("pcap", port::pcap::SCHEMA),

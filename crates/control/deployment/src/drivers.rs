@@ -95,6 +95,10 @@ impl Opening<'_> {
                 let opened = AfXdpPort::open(settings.clone(), pool.clone());
                 Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
             }
+            "memif" => {
+                let opened = port_memif::MemifPort::open(port_memif::Settings::from_value(settings));
+                Box::new(opened.map_err(|error| error.to_string())?)
+            }
             "native" => {
                 use port_native::{NativePort, Settings};
                 let opened = NativePort::open(Settings::from_value(settings), pool, self.catalog.processes());

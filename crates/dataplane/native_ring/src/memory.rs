@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// A mapping of a memory file that cannot shrink under it.
 #[derive(Debug)]
@@ -72,6 +72,17 @@ impl SharedMemory {
     /// Never: a mapping has at least one byte.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// The word of 16 bits at an offset.
+    ///
+    /// # Panics
+    /// When it does not lie in the memory, or not at a multiple of two: a defect of the caller.
+    #[inline]
+    pub fn half(&self, offset: usize) -> &AtomicU16 {
+        assert!(offset.is_multiple_of(2) && offset + 2 <= self.length, "a word outside of the memory");
+        // SAFETY: as in `word`.
+        unsafe { self.base.add(offset).cast::<AtomicU16>().as_ref() }
     }
 
     /// The word of 32 bits at an offset.

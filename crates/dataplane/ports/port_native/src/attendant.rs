@@ -7,7 +7,7 @@
 use crate::Settings;
 use crate::processes::{Process, Processes};
 use crate::session::{Line, Session};
-use crate::socket::{self, Listener, Peer};
+use local_socket::{Listener, Peer};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
 use packet_memory::Pool;
@@ -171,7 +171,7 @@ impl Attendant {
         let desk = Arc::new(Desk::new()?);
         let mut work = Work {
             settings: settings.clone(),
-            uid: settings.uid.unwrap_or_else(socket::own_uid),
+            uid: settings.uid.unwrap_or_else(local_socket::own_uid),
             layout,
             pool: pool.clone(),
             processes: processes.clone(),
@@ -250,7 +250,7 @@ impl Work {
         };
         // One connection at a time: others wait, and are refused in their turn.
         let listener = self.listener.as_ref().filter(|_| self.greeting.is_none());
-        let listener = listener.map(|listener| add(listener.socket.as_fd(), PollFlags::IN));
+        let listener = listener.map(|listener| add(listener.readable(), PollFlags::IN));
         let greeting = self.greeting.as_ref().map(|greeting| add(greeting.connection.as_fd(), PollFlags::IN));
         let attached = self.attached.as_ref().map(|visit| {
             // A closed socket is told without being asked for; what is sent is the worker's to read.
@@ -304,12 +304,12 @@ impl Work {
 
     fn refuse(&self, connection: &OwnedFd, reason: &str) {
         self.desk.refused.fetch_add(1, Relaxed);
-        let _ = socket::send(connection, &Answer::Refused(reason.to_owned()).to_bytes(), &[]);
+        let _ = local_socket::send(connection, &Answer::Refused(reason.to_owned()).to_bytes(), &[]);
     }
 
     fn accept(&mut self) {
         let Some(connection) = self.listener.as_ref().and_then(Listener::accept) else { return };
-        let peer = match socket::peer(&connection) {
+        let peer = match local_socket::peer(&connection) {
             Ok(peer) if peer.uid == self.uid => Ok(peer),
             Ok(peer) => Err(format!("found: user {}; allowed: user {}", peer.uid, self.uid)),
             Err(error) => Err(format!("its process is not known: {error}")),
@@ -381,7 +381,7 @@ impl Work {
         });
         let message = Answer::Attached(attached).to_bytes();
         let done = watch(&self.desk.readable, &line.socket)
-            .and_then(|()| socket::send(&line.socket, &message, &[descriptor, file.as_fd()]));
+            .and_then(|()| local_socket::send(&line.socket, &message, &[descriptor, file.as_fd()]));
         if let Err(error) = done {
             self.leave(&line);
             return Err(error);

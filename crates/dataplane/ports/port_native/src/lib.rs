@@ -24,7 +24,6 @@ mod custody;
 mod driver;
 mod processes;
 mod session;
-mod socket;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,340 @@
+//! The thread that deals with the peer's socket, so that the worker does not have to.
+//!
+//! 1. It accepts a connection, or makes one, and looks at the user at its other end.
+//! 2. It carries out the handshake and leaves the ends of the rings for the worker.
+//! 3. It wakes the peer when the worker asks for it, notices the socket's end, and begins again.
+
+use crate::Settings;
+use crate::config::Role;
+use crate::desk::{Desk, Line, Session, ring};
+use crate::handshake::Handshake;
+use crate::message::{LENGTH, Message, shown};
+use local_socket::Listener;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::time::Timespec;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a handshake may take: another peer waits meanwhile.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// How often listening or connecting is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long the end of the thread is waited for. See [`Attendant::drop`].
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The thread, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Attendant {
+    pub desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works with.
+struct Work {
+    settings: Settings,
+    uid: u32,
+    desk: Arc<Desk>,
+    listener: Option<Listener>,
+    connection: Connection,
+    /// When listening or connecting is tried next.
+    next: Instant,
+}
+
+/// How far a connection has come.
+enum Connection {
+    None,
+    Shaking { socket: OwnedFd, handshake: Handshake, since: Instant },
+    Joined { line: Arc<Line>, to_peer: OwnedFd, from_peer: OwnedFd },
+}
+
+impl Attendant {
+    /// Begins.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn start(settings: &Settings) -> io::Result<Attendant> {
+        let desk = Arc::new(Desk::new()?);
+        let mut work = Work {
+            settings: settings.clone(),
+            uid: settings.uid.unwrap_or_else(local_socket::own_uid),
+            desk: desk.clone(),
+            listener: None,
+            connection: Connection::None,
+            next: Instant::now(),
+        };
+        work.look_for_peer();
+        let thread = std::thread::Builder::new().name("memif".into()).spawn(move || work.run())?;
+        Ok(Attendant { desk, thread: Some(thread) })
+    }
+}
+
+impl Drop for Attendant {
+    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two of the
+    /// thread's calls. Such a thread is left behind, and ends when the eventfd is read.
+    fn drop(&mut self) {
+        ring(&self.desk.stop);
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() && begun.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread woke up for.
+#[derive(Default)]
+struct Seen {
+    stop: bool,
+    knock: bool,
+    connection: bool,
+    message: bool,
+}
+
+impl Work {
+    fn run(mut self) {
+        loop {
+            let seen = self.wait();
+            if seen.stop {
+                break;
+            }
+            if seen.knock {
+                self.wake_peer();
+            }
+            if seen.message {
+                self.read();
+            }
+            if let Connection::Shaking { since, .. } = &self.connection
+                && since.elapsed() >= HANDSHAKE
+            {
+                self.refuse("the handshake took longer than 3 s");
+            }
+            if seen.connection {
+                self.accept();
+            }
+            if self.is_due() {
+                self.look_for_peer();
+            }
+        }
+        self.leave("the port was closed");
+    }
+
+    /// Whether there is neither a connection nor a socket at which one may come.
+    fn seeks(&self) -> bool {
+        matches!(self.connection, Connection::None) && self.listener.is_none()
+    }
+
+    fn is_due(&self) -> bool {
+        self.seeks() && Instant::now() >= self.next
+    }
+
+    fn wait(&self) -> Seen {
+        let mut fds =
+            vec![PollFd::new(&self.desk.stop, PollFlags::IN), PollFd::new(&self.desk.knock, PollFlags::IN)];
+        let mut add = |fd| {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            fds.len() - 1
+        };
+        let (connection, message, span) = match &self.connection {
+            // One connection at a time: others wait for their turn.
+            Connection::None => {
+                let listener = self.listener.as_ref().map(|listener| add(listener.readable()));
+                let left = self.next.saturating_duration_since(Instant::now());
+                (listener, None, listener.is_none().then_some(left))
+            }
+            Connection::Shaking { socket, since, .. } => {
+                (None, Some(add(socket.as_fd())), Some(HANDSHAKE.saturating_sub(since.elapsed())))
+            }
+            Connection::Joined { line, .. } => (None, Some(add(line.socket.as_fd())), None),
+        };
+        let timeout = span
+            .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Seen::default();
+        }
+        let happened = |index: usize| !fds[index].revents().is_empty();
+        Seen {
+            stop: happened(0),
+            knock: happened(1),
+            connection: connection.is_some_and(happened),
+            message: message.is_some_and(happened),
+        }
+    }
+
+    fn waiting(&self) -> String {
+        format!("no peer is connected at `{}`", self.settings.socket)
+    }
+
+    /// A master listens, a slave connects.
+    fn look_for_peer(&mut self) {
+        self.next = Instant::now() + AGAIN;
+        match self.settings.role {
+            Role::Master => match Listener::bind(&self.settings.socket, self.uid) {
+                Ok(listener) => {
+                    self.listener = Some(listener);
+                    self.desk.tell(self.waiting());
+                }
+                Err(reason) => self.desk.tell(reason),
+            },
+            Role::Slave => match local_socket::connect(&self.settings.socket) {
+                Ok(socket) => self.begin(socket),
+                Err(error) => self.desk.tell(format!("{}: {error}", self.waiting())),
+            },
+        }
+    }
+
+    fn accept(&mut self) {
+        if let Some(socket) = self.listener.as_ref().and_then(Listener::accept) {
+            self.begin(socket);
+        }
+    }
+
+    fn begin(&mut self, socket: OwnedFd) {
+        let (handshake, hello) = Handshake::new(&self.settings);
+        let user = local_socket::peer(&socket).map(|peer| peer.uid);
+        self.connection = Connection::Shaking { socket, handshake, since: Instant::now() };
+        match user {
+            Ok(uid) if uid == self.uid => {}
+            Ok(uid) => return self.refuse(&format!("found: user {uid}; allowed: user {}", self.uid)),
+            Err(error) => return self.refuse(&format!("its process is not known: {error}")),
+        }
+        if let (Some(hello), Connection::Shaking { socket, .. }) = (hello, &self.connection)
+            && local_socket::send(socket, &hello.to_bytes(), &[]).is_err()
+        {
+            // A probe, or a peer that gave up.
+            self.connection = Connection::None;
+        }
+    }
+
+    /// The next message, or the end.
+    fn read(&mut self) {
+        let socket = match &self.connection {
+            Connection::None => return,
+            Connection::Shaking { socket, .. } => socket,
+            Connection::Joined { line, .. } => &line.socket,
+        };
+        let mut bytes = [0; LENGTH + 1];
+        match local_socket::receive(socket, &mut bytes) {
+            Ok(None) => {}
+            Ok(Some((length @ 1.., descriptors))) => match Message::from_bytes(&bytes[..length]) {
+                Ok(message) => self.carry_out(message, descriptors),
+                Err(error) => self.refuse(&error.to_string()),
+            },
+            Ok(Some((0, _))) | Err(_) => self.part(),
+        }
+    }
+
+    fn carry_out(&mut self, message: Message, descriptors: Vec<OwnedFd>) {
+        let (socket, handshake) = match &mut self.connection {
+            Connection::Shaking { socket, handshake, .. } => (socket, handshake),
+            Connection::Joined { .. } => {
+                let reason = match message {
+                    Message::Disconnect { code, reason } => {
+                        format!("the peer has disconnected: {} ({code})", shown(&reason))
+                    }
+                    _ => "found: a message after the handshake; allowed: DISCONNECT".into(),
+                };
+                return self.refuse(&reason);
+            }
+            Connection::None => return,
+        };
+        let done = handshake.read(message, descriptors).and_then(|answer| {
+            if let Some((message, descriptors)) = &answer.message {
+                let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+                local_socket::send(socket, &message.to_bytes(), &descriptors)
+                    .map_err(|error| format!("answering: {error}"))?;
+            }
+            Ok(answer.joined)
+        });
+        match done {
+            Ok(None) => {}
+            Ok(Some(joined)) => {
+                let copies =
+                    joined.to_peer.try_clone().and_then(|to| Ok((to, joined.from_peer.try_clone()?)));
+                let watched = copies.and_then(|(to, from)| self.desk.watch(&from).map(|()| (to, from)));
+                let Connection::Shaking { socket, .. } =
+                    std::mem::replace(&mut self.connection, Connection::None)
+                else {
+                    return;
+                };
+                let line =
+                    Arc::new(Line { socket, ended: AtomicBool::new(false), cut_off: AtomicBool::new(false) });
+                match watched {
+                    Ok((to_peer, from_peer)) => {
+                        self.connection = Connection::Joined { line: line.clone(), to_peer, from_peer };
+                        self.desk.begin(Session { line, joined: *joined });
+                    }
+                    Err(error) => self.desk.tell(format!("{}: the last one failed: {error}", self.waiting())),
+                }
+            }
+            Err(reason) => self.refuse(&reason),
+        }
+    }
+
+    /// The worker has put something into the ring while the peer slept.
+    fn wake_peer(&self) {
+        let mut count = [0u8; 8];
+        let _ = rustix::io::read(&self.desk.knock, &mut count);
+        if let Connection::Joined { to_peer, .. } = &self.connection {
+            // Its flags are shared with the peer, who may have changed them.
+            let _ = rustix::fs::fcntl_setfl(to_peer, OFlags::NONBLOCK);
+            ring(to_peer);
+        }
+    }
+
+    /// The connection is over, because of the peer, which is told.
+    fn refuse(&mut self, reason: &str) {
+        if let Connection::Shaking { .. } = self.connection {
+            self.desk.refused.fetch_add(1, Relaxed);
+        }
+        self.leave(reason);
+        self.desk.tell(format!("{}; the last one: {reason}", self.waiting()));
+        self.next = Instant::now() + AGAIN;
+    }
+
+    /// The peer has closed its socket, or the worker has.
+    fn part(&mut self) {
+        let was = std::mem::replace(&mut self.connection, Connection::None);
+        let what = match &was {
+            Connection::Joined { line, .. } if line.cut_off.load(Acquire) => {
+                "was cut off: what it wrote into the shared memory was impossible"
+            }
+            Connection::Joined { .. } => "closed its socket",
+            _ => "closed its socket during the handshake",
+        };
+        self.connection = was;
+        self.end();
+        self.desk.tell(format!("{}; the last one {what}", self.waiting()));
+        self.next = Instant::now() + AGAIN;
+    }
+
+    /// Says why, and ends the connection.
+    fn leave(&mut self, reason: &str) {
+        let socket = match &self.connection {
+            Connection::None => None,
+            Connection::Shaking { socket, .. } => Some(socket),
+            Connection::Joined { line, .. } => Some(&line.socket),
+        };
+        if let Some(socket) = socket {
+            let _ = local_socket::send(socket, &Message::disconnect(reason).to_bytes(), &[]);
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Connection::Joined { line, from_peer, .. } = &self.connection {
+            line.hang_up();
+            line.ended.store(true, Release);
+            self.desk.unwatch(from_peer);
+        }
+        self.connection = Connection::None;
+    }
+}

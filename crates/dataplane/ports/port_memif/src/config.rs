@@ -1,0 +1,59 @@
+//! Settings of a port, and their schema.
+
+use schema::Value;
+
+/// The schema of the settings, in the language of configuration schemas.
+pub const SCHEMA: &str = include_str!("settings.yaml");
+
+/// Which end of the interface the port is. The names are the protocol's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Makes the socket; maps the memory of its peer.
+    Master,
+    /// Connects to the socket; makes the memory.
+    Slave,
+}
+
+/// What a port is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which end the port is.
+    pub role: Role,
+    /// Path of the socket.
+    pub socket: String,
+    /// The user that the peer runs as; `None`: the one that this process runs as.
+    pub uid: Option<u32>,
+    /// Number of the interface.
+    pub id: u32,
+    /// Given by a slave, compared by a master; `None`: a master takes any.
+    pub secret: Option<String>,
+    /// Entries of the rings each way, a power of two.
+    pub ring: u32,
+    /// Bytes of the buffers that a slave makes.
+    pub buffer: u32,
+}
+
+impl Settings {
+    /// Default settings for a socket.
+    pub fn new(role: Role, socket: &str) -> Settings {
+        Settings { role, socket: socket.to_owned(), uid: None, id: 0, secret: None, ring: 1024, buffer: 2048 }
+    }
+
+    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
+    /// names no socket gives settings that no port opens with.
+    pub fn from_value(value: &Value) -> Settings {
+        let text = |key: &str| value.get(key).and_then(Value::as_text);
+        let number =
+            |key: &str| value.get(key).and_then(Value::as_integer).and_then(|n| u32::try_from(n).ok());
+        let role = if text("role") == Some("master") { Role::Master } else { Role::Slave };
+        let default = Settings::new(role, text("socket").unwrap_or_default());
+        Settings {
+            uid: number("uid"),
+            id: number("id").unwrap_or(default.id),
+            secret: text("secret").map(str::to_owned),
+            ring: number("ring").unwrap_or(default.ring),
+            buffer: number("buffer").unwrap_or(default.buffer),
+            ..default
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The port itself: copying packets into and out of the rings.
+
+use crate::Settings;
+use crate::attendant::Attendant;
+use crate::desk::{Session, ring};
+use crate::ends::{OutOfStep, Unsent};
+use crate::regions::BYTES_MAX;
+use packet_memory::{Packet, Pool};
+use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use telemetry::DropReason;
+use telemetry::clock::Nanos;
+use virtio_net::{finish_checksum, is_whole, split};
+
+/// Why a port cannot be opened, and will not be.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A setting that is not allowed.
+    #[error("{0}: found {1}; allowed: {2}")]
+    Setting(&'static str, String, &'static str),
+    /// No descriptors or threads are left.
+    #[error("socket `{0}`: {1}")]
+    System(String, io::Error),
+}
+
+/// A memif port. See the crate's documentation.
+#[derive(Debug)]
+pub struct MemifPort {
+    settings: Settings,
+    attendant: Option<Attendant>,
+    session: Option<Session>,
+    counters: PortCounters,
+    /// Peers that were connected.
+    peers: u64,
+    condition: Condition,
+    /// The worker may have slept: the peer may have woken it.
+    slept: Cell<bool>,
+    /// Buffers for packets to come.
+    fresh: Vec<Packet>,
+    /// Buffers on their way back to the pool.
+    freed: Vec<Packet>,
+}
+
+impl MemifPort {
+    /// Opens the port. A socket that cannot be made or reached yet is tried again; the port is down until there is a peer.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(settings: Settings) -> Result<MemifPort, OpenError> {
+        let refused = |key, found: &str, allowed| Err(OpenError::Setting(key, format!("`{found}`"), allowed));
+        if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
+            return refused("socket", &settings.socket, "a path from the root on, of at most 107 bytes");
+        }
+        if !settings.ring.is_power_of_two() || !(64..=4096).contains(&settings.ring) {
+            return refused("ring", &settings.ring.to_string(), "a power of two from 64 to 4096");
+        }
+        let bytes = u64::from(settings.ring) * u64::from(settings.buffer) * 2;
+        if !(256..=16_384).contains(&settings.buffer) || bytes > BYTES_MAX {
+            return refused("buffer", &settings.buffer.to_string(), "256 to 16384 bytes");
+        }
+        if settings.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
+            return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
+        }
+        let attendant =
+            Attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
+        let condition = Condition::new(PortStatus::Down(attendant.desk.reason()));
+        Ok(MemifPort {
+            settings,
+            attendant: Some(attendant),
+            session: None,
+            counters: PortCounters::default(),
+            peers: 0,
+            condition,
+            slept: Cell::new(false),
+            fresh: Vec::new(),
+            freed: Vec::new(),
+        })
+    }
+
+    /// Takes up what the attendant has left.
+    #[inline]
+    fn refresh(&mut self) {
+        let Some(attendant) = &self.attendant else { return };
+        if self.slept.take() {
+            attendant.desk.clear();
+            if let Some(session) = &self.session {
+                session.joined.receiver.poll();
+            }
+        }
+        if attendant.desk.has_news() {
+            self.take_news();
+        }
+    }
+
+    #[cold]
+    fn take_news(&mut self) {
+        let Some(attendant) = &self.attendant else { return };
+        // The end of one before the beginning of the next, however close together.
+        let has_ended = |session: &Session| session.line.ended.load(Acquire);
+        self.session.take_if(|session| has_ended(session));
+        if let Some(session) = attendant.desk.take_session() {
+            self.session = Some(session).filter(|session| !has_ended(session));
+            self.peers += 1;
+        }
+        match &self.session {
+            Some(_) => self.condition.up("a peer is connected"),
+            None => self.condition.down(attendant.desk.reason()),
+        }
+    }
+
+    /// The peer has written what cannot be: it is not talked to any more.
+    #[cold]
+    fn hang_up(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.line.cut_off.store(true, Release);
+            session.line.hang_up();
+            self.condition.down(format!("the peer was cut off: {OutOfStep}"));
+        }
+    }
+
+    /// Copies packets out of the ring.
+    #[inline]
+    fn take(
+        &mut self,
+        pool: &Pool,
+        now: Nanos,
+        mut budget: usize,
+        out: &mut Vec<Packet>,
+    ) -> Result<(), OutOfStep> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let receiver = &mut session.joined.receiver;
+        let mut available = receiver.available()?;
+        if available == 0 || budget == 0 {
+            return Ok(());
+        }
+        pool.allocate_batch(budget.min(usize::from(available)), &mut self.fresh);
+        while available > 0 && budget > 0 {
+            let (used, taken) = receiver.take(pool, available, self.fresh.pop());
+            available -= used;
+            budget -= 1;
+            self.counters.ledger.received += 1;
+            match taken {
+                Ok(mut packet) => {
+                    packet.edit(|record| record.timestamp = now.0);
+                    self.counters.received_bytes += u64::from(packet.length());
+                    out.push(packet);
+                }
+                Err((reason, packet)) => {
+                    self.counters.ledger.dropped[reason] += 1;
+                    self.freed.extend(packet);
+                }
+            }
+        }
+        receiver.release();
+        // What several buffers made one packet of.
+        pool.free_batch(self.fresh.drain(..).chain(self.freed.drain(..)));
+        Ok(())
+    }
+
+    /// Copies packets into the ring, as many as there is room for, and wakes the peer if it sleeps. All packets end here.
+    #[inline]
+    fn give(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
+        let (Some(session), Some(attendant)) = (&mut self.session, &self.attendant) else { return Ok(()) };
+        let sender = &mut session.joined.sender;
+        let mut room = sender.room()?;
+        let (mut delivered, mut failed) = (0, false);
+        for mut packet in packets.drain(..) {
+            finish_checksum(pool, &mut packet);
+            let put = if failed {
+                Err(DropReason::PortDown)
+            } else if is_whole(&packet) {
+                Err(DropReason::PortRefused)
+            } else {
+                sender.put(pool, &packet, room).map_err(|unsent| {
+                    failed = unsent == Unsent::OutOfStep;
+                    if failed { DropReason::PortDown } else { DropReason::PortFull }
+                })
+            };
+            match put {
+                Ok(used) => {
+                    room -= used;
+                    delivered += 1;
+                    self.counters.delivered_bytes += u64::from(packet.length());
+                }
+                Err(reason) => self.counters.ledger.dropped[reason] += 1,
+            }
+            self.freed.push(packet);
+        }
+        pool.free_batch(self.freed.drain(..));
+        self.counters.ledger.delivered += delivered;
+        if delivered > 0 {
+            sender.publish();
+            if sender.should_wake() {
+                ring(&attendant.desk.knock);
+            }
+        }
+        if failed { Err(OutOfStep) } else { Ok(()) }
+    }
+
+    /// Puts its segments in the place of each packet that is still to be cut: the interface carries no such state.
+    #[cold]
+    fn cut(&mut self, pool: &Pool, packets: &mut Vec<Packet>) {
+        for packet in std::mem::take(packets) {
+            match split(pool, packet, pool.room() as usize, packets) {
+                Ok(split) => self.counters.note_split(split),
+                Err(packet) => packets.push(packet),
+            }
+        }
+    }
+}
+
+impl Port for MemifPort {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.refresh();
+        if self.take(pool, now, budget, out).is_err() {
+            self.hang_up();
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.refresh();
+        if self.condition.is_up() {
+            if packets.iter().any(is_whole) {
+                self.cut(pool, packets);
+            }
+            if self.give(pool, packets).is_err() {
+                self.hang_up();
+            }
+        }
+        self.counters.ledger.dropped[DropReason::PortDown] += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let Some(attendant) = &self.attendant else { return Wake::default() };
+        self.slept.set(true);
+        let idle = self.session.as_ref().is_none_or(|session| {
+            session.joined.receiver.will_sleep();
+            session.joined.receiver.available() == Ok(0)
+        });
+        if !idle || attendant.desk.has_unread() {
+            return Wake::NOW;
+        }
+        Wake { readable: Some(attendant.desk.readable.as_fd()), at: None }
+    }
+
+    fn status(&self) -> PortStatus {
+        self.condition.status().clone()
+    }
+
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk.has_news()) {
+            self.take_news();
+        }
+        self.condition.take_events()
+    }
+
+    fn backlog(&self) -> usize {
+        self.settings.ring as usize / 2
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let refused = self.attendant.as_ref().map_or(0, |attendant| attendant.desk.refused.load(Relaxed));
+        vec![("peers", self.peers), ("peers_refused", refused)]
+    }
+
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        // What the peer has filled and the port has not taken was never received.
+        self.session = None;
+        self.attendant = None;
+        self.condition.down(format!("socket `{}` was closed", self.settings.socket));
+        self.condition.take_events();
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! The ends of a ring that this port has: one that it fills, one that it empties.
+//!
+//! Each keeps its own count in its own memory; the shared copy is written and never read back. Of the peer's count one
+//! thing is believed: that it is not further away than the ring is long. Anything else ends the connection.
+
+use crate::copying;
+use crate::regions::Buffers;
+use crate::ring::{Descriptor, MASK_INTERRUPTS, Ring};
+use packet_memory::{Packet, Pool};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU16, fence};
+use telemetry::DropReason;
+
+/// Bytes of an Ethernet header.
+const HEADER: u32 = 14;
+
+/// The peer's count is impossible, or a buffer that it offers lies outside of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what it wrote into the shared memory was impossible")]
+pub struct OutOfStep;
+
+/// Why a packet was not put into a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// There is no room for it.
+    Full,
+    /// See [`OutOfStep`].
+    OutOfStep,
+}
+
+/// The two counts of a ring: this port's, and the peer's.
+fn counts<'a>(ring: &'a Ring, buffers: &Buffers) -> (&'a AtomicU16, &'a AtomicU16) {
+    match buffers {
+        Buffers::Own { .. } => (ring.head(), ring.tail()),
+        Buffers::Peers(_) => (ring.tail(), ring.head()),
+    }
+}
+
+/// The end that this port fills.
+#[derive(Debug)]
+pub struct Sender {
+    ring: Ring,
+    buffers: Buffers,
+    position: u16,
+}
+
+impl Sender {
+    /// The end of an empty ring.
+    pub fn new(ring: Ring, buffers: Buffers) -> Sender {
+        let sender = Sender { ring, buffers, position: 0 };
+        sender.publish();
+        sender
+    }
+
+    /// Buffers that may be filled.
+    ///
+    /// # Errors
+    /// [`OutOfStep`].
+    #[inline]
+    pub fn room(&self) -> Result<u16, OutOfStep> {
+        let (size, theirs) = (self.ring.size(), counts(&self.ring, &self.buffers).1.load(Acquire));
+        let room = match self.buffers {
+            // They have taken up to there.
+            Buffers::Own { .. } => size.checked_sub(self.position.wrapping_sub(theirs)),
+            // They have offered up to there.
+            Buffers::Peers(_) => Some(theirs.wrapping_sub(self.position)).filter(|room| *room <= size),
+        };
+        room.ok_or(OutOfStep)
+    }
+
+    /// Copies a packet into as many of `room` buffers as it needs; returns how many. The peer sees them when they are
+    /// published.
+    ///
+    /// # Errors
+    /// [`Unsent`], and the peer sees nothing of the packet.
+    #[inline]
+    pub fn put(&mut self, pool: &Pool, packet: &Packet, room: u16) -> Result<u16, Unsent> {
+        let (length, mut at, mut used) = (packet.length() as usize, 0, 0);
+        while at < length {
+            if used == room {
+                return Err(Unsent::Full);
+            }
+            let count = self.position.wrapping_add(used);
+            let empty = self.buffers.empty(&self.ring, count);
+            let (memory, mut place) =
+                self.buffers.find(&self.ring, count, &empty).ok_or(Unsent::OutOfStep)?;
+            if place.is_empty() {
+                return Err(Unsent::OutOfStep);
+            }
+            place.end = place.end.min(place.start + (length - at));
+            let part = place.len();
+            copying::put(pool, packet, at, memory, place);
+            at += part;
+            let flags = if at < length { Descriptor::NEXT } else { 0 };
+            self.ring.write(count, Descriptor { flags, length: part as u32, ..empty });
+            used += 1;
+        }
+        self.position = self.position.wrapping_add(used);
+        Ok(used)
+    }
+
+    /// Shows the peer what was put.
+    #[inline]
+    pub fn publish(&self) {
+        counts(&self.ring, &self.buffers).0.store(self.position, Release);
+    }
+
+    /// Whether the peer wants to be woken, after something was published.
+    #[inline]
+    pub fn should_wake(&self) -> bool {
+        fence(SeqCst);
+        self.ring.flags().load(Relaxed) & MASK_INTERRUPTS == 0
+    }
+}
+
+/// The end that this port empties.
+#[derive(Debug)]
+pub struct Receiver {
+    ring: Ring,
+    buffers: Buffers,
+    position: u16,
+    /// Up to where this port's own buffers were made ready to be filled again.
+    refilled: u16,
+}
+
+impl Receiver {
+    /// The end of an empty ring, which polls.
+    pub fn new(ring: Ring, buffers: Buffers) -> Receiver {
+        let mut receiver = Receiver { ring, buffers, position: 0, refilled: 0 };
+        receiver.poll();
+        receiver.release();
+        receiver
+    }
+
+    /// Buffers that the peer has filled.
+    ///
+    /// # Errors
+    /// [`OutOfStep`].
+    #[inline]
+    pub fn available(&self) -> Result<u16, OutOfStep> {
+        let theirs = counts(&self.ring, &self.buffers).1.load(Acquire);
+        let available = theirs.wrapping_sub(self.position);
+        if available <= self.ring.size() { Ok(available) } else { Err(OutOfStep) }
+    }
+
+    /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of the pool, if
+    /// there is one. Returns how many buffers it lay in, and the packet, or why there is none and what is left of it.
+    #[inline]
+    pub fn take(
+        &mut self,
+        pool: &Pool,
+        available: u16,
+        mut into: Option<Packet>,
+    ) -> (u16, Result<Packet, (DropReason, Option<Packet>)>) {
+        let (mut used, mut length) = (0, 0u32);
+        let mut lost = if into.is_some() { None } else { Some(DropReason::NoBuffer) };
+        loop {
+            let count = self.position.wrapping_add(used);
+            let descriptor = self.ring.read(count);
+            used += 1;
+            length = length.saturating_add(descriptor.length);
+            let found = self.buffers.find(&self.ring, count, &descriptor);
+            let copied = match (found, &mut into) {
+                (None, _) => Err(DropReason::Malformed),
+                (Some((memory, place)), Some(packet)) if lost.is_none() => {
+                    let fits = copying::append(pool, packet, memory, place);
+                    if fits { Ok(()) } else { Err(DropReason::TooLong) }
+                }
+                _ => Ok(()),
+            };
+            lost = copied.err().or(lost);
+            if !descriptor.goes_on() {
+                break;
+            }
+            // DPDK 22.11 does not clear the flag when it puts a short packet there next: two packets became one.
+            self.ring.write(count, Descriptor { flags: descriptor.flags & !Descriptor::NEXT, ..descriptor });
+            // The rest of a packet is there with its beginning.
+            if used >= available {
+                lost = Some(DropReason::Malformed);
+                break;
+            }
+        }
+        self.position = self.position.wrapping_add(used);
+        if length < HEADER {
+            lost = Some(DropReason::Malformed);
+        }
+        let taken = match (lost, into) {
+            (None, Some(packet)) => Ok(packet),
+            (reason, packet) => Err((reason.unwrap_or(DropReason::NoBuffer), packet)),
+        };
+        (used, taken)
+    }
+
+    /// Gives the buffers of taken packets back to the peer.
+    #[inline]
+    pub fn release(&mut self) {
+        let shown = match self.buffers {
+            Buffers::Peers(_) => self.position,
+            Buffers::Own { .. } => {
+                let end = self.position.wrapping_add(self.ring.size());
+                while self.refilled != end {
+                    self.ring.write(self.refilled, self.buffers.empty(&self.ring, self.refilled));
+                    self.refilled = self.refilled.wrapping_add(1);
+                }
+                end
+            }
+        };
+        counts(&self.ring, &self.buffers).0.store(shown, Release);
+    }
+
+    /// This side sleeps from now on, and wants interrupts. It looks at the ring once more before it does.
+    pub fn will_sleep(&self) {
+        self.ring.flags().store(0, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// This side polls, and wants none.
+    pub fn poll(&self) {
+        self.ring.flags().store(MASK_INTERRUPTS, Relaxed);
+    }
+}

@@ -1,0 +1,506 @@
+//! Two ports of this crate with each other, and a port with a peer that says and writes anything.
+
+use crate::message::{AddRing, Hello, LENGTH, Message, VERSION, padded};
+use crate::{Handshake, Joined, MemifPort, Role, SCHEMA, Settings};
+use local_socket::{Listener, connect, own_uid, receive, send};
+use native_ring::SharedMemory;
+use packet_memory::{Packet, PageKind, Pool, PoolConfig};
+use port::{Port, PortStatus};
+use proptest::prelude::*;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use telemetry::DropReason;
+use telemetry::clock::Nanos;
+
+const NOW: Nanos = Nanos(1_700_000_000_000_000_000);
+/// Met by a hang alone.
+const LONG: Duration = Duration::from_secs(60);
+const BUFFERS: u32 = 2048;
+
+fn pool() -> Arc<Pool> {
+    let config = PoolConfig {
+        buffers: BUFFERS,
+        pages: Some(PageKind::Ordinary),
+        buffer_size: packet_memory::BufferSize::new(16_384).expect("allowed"),
+        ..PoolConfig::default()
+    };
+    Arc::new(Pool::new("test", config).expect("a pool"))
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// A port, and the pool of its tenant.
+struct Bench {
+    pool: Arc<Pool>,
+    port: MemifPort,
+}
+
+impl Bench {
+    fn new(settings: Settings) -> Bench {
+        Bench { pool: pool(), port: MemifPort::open(settings).expect("opened") }
+    }
+
+    fn is_up(&mut self) -> bool {
+        self.port.maintain(NOW);
+        self.port.status() == PortStatus::Up
+    }
+
+    /// Why it is down.
+    fn reason(&mut self) -> String {
+        self.port.maintain(NOW);
+        match self.port.status() {
+            PortStatus::Down(reason) => reason,
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn send(&mut self, frames: &[Vec<u8>]) {
+        let mut packets = Vec::new();
+        for frame in frames {
+            let mut packet = self.pool.allocate().expect("a buffer");
+            self.pool.write(&mut packet, frame).expect("room");
+            packets.push(packet);
+        }
+        self.port.transmit(&self.pool, NOW, &mut packets);
+        assert!(packets.is_empty());
+    }
+
+    fn take(&mut self) -> Vec<Vec<u8>> {
+        let mut out: Vec<Packet> = Vec::new();
+        self.port.receive(&self.pool, NOW, 64, &mut out);
+        let frames = out.iter().map(|packet| self.pool.to_vec(packet)).collect();
+        self.pool.free_batch(out);
+        frames
+    }
+
+    fn lost(&self, reason: DropReason) -> u64 {
+        self.port.counters().ledger.dropped[reason]
+    }
+
+    fn has_all_buffers(&self) -> bool {
+        self.pool.available() == BUFFERS as usize
+    }
+}
+
+fn socket(folder: &tempfile::TempDir) -> String {
+    folder.path().join("memif.sock").to_str().expect("text").to_owned()
+}
+
+fn frame(byte: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|n| byte.wrapping_add((n / 251) as u8)).collect()
+}
+
+/// A master and a slave at one socket, both up.
+fn pair(folder: &tempfile::TempDir, change: impl Fn(&mut Settings)) -> [Bench; 2] {
+    let mut ends = [Role::Master, Role::Slave].map(|role| {
+        let mut settings = Settings::new(role, &socket(folder));
+        change(&mut settings);
+        Bench::new(settings)
+    });
+    until("both are up", || ends.iter_mut().all(Bench::is_up));
+    ends
+}
+
+#[test]
+fn settings_have_the_defaults_of_their_schema() {
+    let schema = schema::Schema::from_text("settings.yaml", SCHEMA).expect("a correct schema");
+    let read = |text: &str| {
+        let document = yaml_document::Document::parse("test.yaml", text).expect("YAML");
+        let mut faults = Vec::new();
+        let value = schema.check("test.yaml", "", Some(document.root()), &mut faults);
+        value.map(|value| Settings::from_value(&value)).ok_or(faults.len())
+    };
+    assert_eq!(read("{role: slave, socket: /run/a}"), Ok(Settings::new(Role::Slave, "/run/a")));
+    let all = "{role: master, socket: /a, uid: 7, id: 3, secret: x, ring: 64, buffer: 256}";
+    let expected = Settings {
+        role: Role::Master,
+        socket: "/a".into(),
+        uid: Some(7),
+        id: 3,
+        secret: Some("x".into()),
+        ring: 64,
+        buffer: 256,
+    };
+    assert_eq!(read(all), Ok(expected));
+    assert_eq!(read("{role: server, socket: /a}"), Err(1));
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let refused = |change: fn(&mut Settings)| {
+        let mut settings = Settings::new(Role::Slave, "/nowhere/a");
+        change(&mut settings);
+        MemifPort::open(settings).expect_err("refused").to_string()
+    };
+    assert_eq!(
+        refused(|settings| settings.ring = 100),
+        "ring: found `100`; allowed: a power of two from 64 to 4096"
+    );
+    assert!(
+        refused(|settings| settings.socket = "a".into()).starts_with("socket: found `a`; allowed: a path")
+    );
+    assert!(refused(|settings| settings.buffer = 1).contains("allowed: 256 to 16384"));
+    assert!(!refused(|settings| settings.secret = Some("s".repeat(25))).contains("sss"), "it is a secret");
+}
+
+#[test]
+fn packets_pass_both_ways_in_order_and_long_ones_in_several_buffers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ends = pair(&folder, |settings| (settings.ring, settings.buffer) = (64, 256));
+    for round in 0..100u8 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let frames = vec![frame(round, 60), frame(round, 256), frame(round, 257), frame(round, 9_000)];
+            ends[from].send(&frames);
+            assert_eq!(ends[to].take(), frames, "round {round}, from {from}");
+        }
+    }
+    for end in &ends {
+        let ledger = &end.port.counters().ledger;
+        assert_eq!((ledger.received, ledger.delivered, ledger.dropped.total()), (400, 400, 0));
+        assert!(end.has_all_buffers());
+    }
+}
+
+#[test]
+fn a_full_ring_and_a_missing_peer_lose_packets_that_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ends = pair(&folder, |settings| (settings.ring, settings.buffer) = (64, 256));
+    let frames: Vec<_> = (0..100).map(|n| frame(n, 60)).collect();
+    for (from, to) in [(0, 1), (1, 0)] {
+        ends[from].send(&frames);
+        assert_eq!(ends[from].lost(DropReason::PortFull), 36);
+        assert_eq!(ends[to].take(), frames[..64]);
+        ends[from].send(&frames[..1]);
+        assert_eq!(ends[to].take(), frames[..1]);
+    }
+    let [mut master, slave] = ends;
+    drop(slave);
+    until("it is down", || !master.is_up());
+    master.send(&frames[..3]);
+    assert_eq!(master.lost(DropReason::PortDown), 3);
+    assert!(master.reason().contains("no peer is connected at"), "{}", master.reason());
+    assert!(master.has_all_buffers());
+}
+
+#[test]
+fn each_side_is_taken_up_again_when_it_returns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mut master, mut slave] = pair(&folder, |_| ());
+    for round in 0..2 {
+        drop(slave);
+        until("the master is down", || !master.is_up());
+        slave = Bench::new(Settings::new(Role::Slave, &socket(&folder)));
+        until("both are up", || master.is_up() & slave.is_up());
+        slave.send(&[frame(round, 60)]);
+        assert_eq!(master.take(), [frame(round, 60)]);
+        drop(master);
+        until("the slave is down", || !slave.is_up());
+        master = Bench::new(Settings::new(Role::Master, &socket(&folder)));
+        until("both are up", || master.is_up() & slave.is_up());
+        master.send(&[frame(round, 60)]);
+        assert_eq!(slave.take(), [frame(round, 60)]);
+    }
+    drop(master);
+    assert!(!std::path::Path::new(&socket(&folder)).exists(), "it is removed with its port");
+}
+
+#[test]
+fn a_worker_that_sleeps_is_woken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ends = pair(&folder, |_| ());
+    for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
+        let readable = |port: &MemifPort, seconds| {
+            let wake = port.wake();
+            let Some(fd) = wake.readable.filter(|_| wake.at.is_none()) else { return true };
+            let mut fds = [rustix::event::PollFd::from_borrowed_fd(fd, rustix::event::PollFlags::IN)];
+            let span = rustix::time::Timespec { tv_sec: seconds, tv_nsec: 0 };
+            rustix::event::poll(&mut fds, Some(&span)).expect("polled") > 0
+        };
+        until("there is nothing", || {
+            ends[to].take();
+            !readable(&ends[to].port, 0)
+        });
+        ends[from].send(&[frame(1, 60)]);
+        assert!(readable(&ends[to].port, 30), "it was woken");
+        assert_eq!(ends[to].take().len(), 1);
+    }
+}
+
+#[test]
+fn another_number_secret_or_user_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = |change: fn(&mut Settings), expected: &str| {
+        let mut settings = Settings::new(Role::Master, &socket(&folder));
+        (settings.id, settings.secret) = (1, Some("right".into()));
+        let mut master = Bench::new(settings.clone());
+        settings.role = Role::Slave;
+        change(&mut settings);
+        let mut slave = Bench::new(settings);
+        until(expected, || master.reason().contains(expected) || slave.reason().contains(expected));
+        assert!(master.port.details().iter().chain(&slave.port.details()).any(|(_, count)| *count > 0));
+    };
+    told(|settings| settings.id = 2, "id: found: 2; allowed: 1");
+    told(|settings| settings.secret = Some("wrong".into()), "secret: found: another");
+    told(|settings| settings.uid = Some(4_000_000_000), "allowed: user 4000000000");
+}
+
+/// A peer that this test is itself, and the memory that both share.
+struct Peer {
+    socket: OwnedFd,
+    joined: Option<Box<Joined>>,
+    memory: Option<SharedMemory>,
+}
+
+impl Peer {
+    /// Carries a handshake out, in the other role than the port's.
+    fn join(listener: Option<&Listener>, settings: &Settings) -> Peer {
+        let socket = match listener {
+            Some(listener) => {
+                let mut accepted = None;
+                until("it connects", || {
+                    accepted = listener.accept();
+                    accepted.is_some()
+                });
+                accepted.expect("just seen")
+            }
+            None => connect(&settings.socket).expect("it listens"),
+        };
+        let (mut handshake, hello) = Handshake::new(settings);
+        if let Some(hello) = hello {
+            send(&socket, &hello.to_bytes(), &[]).expect("sent");
+        }
+        let mut peer = Peer { socket, joined: None, memory: None };
+        while peer.joined.is_none() {
+            let (message, descriptors) = peer.next();
+            peer.look_at(&message, descriptors.first());
+            let answer = handshake.read(message, descriptors).expect("agreed");
+            if let Some((message, descriptors)) = &answer.message {
+                peer.look_at(message, descriptors.first());
+                let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+                send(&peer.socket, &message.to_bytes(), &descriptors).expect("sent");
+            }
+            peer.joined = answer.joined;
+        }
+        peer
+    }
+
+    /// Maps the memory for itself.
+    fn look_at(&mut self, message: &Message, file: Option<&OwnedFd>) {
+        if let (Message::AddRegion { size, .. }, Some(file)) = (message, file) {
+            self.memory = Some(SharedMemory::map(file, *size as usize, true).expect("mapped"));
+        }
+    }
+
+    fn next(&self) -> (Message, Vec<OwnedFd>) {
+        let (mut bytes, mut read) = ([0; LENGTH], None);
+        until("a message", || {
+            read = receive(&self.socket, &mut bytes).expect("open");
+            read.is_some()
+        });
+        let (length, descriptors) = read.expect("just seen");
+        (Message::from_bytes(&bytes[..length]).expect("a message"), descriptors)
+    }
+}
+
+/// A port of this role, up, and a peer that is this test.
+fn with_peer(folder: &tempfile::TempDir, role: Role) -> (Bench, Peer) {
+    let settings = |role| Settings { ring: 64, buffer: 256, ..Settings::new(role, &socket(folder)) };
+    let (mut bench, peer) = match role {
+        Role::Master => {
+            let mut bench = Bench::new(settings(role));
+            until("it listens", || bench.reason().contains("no peer"));
+            (bench, Peer::join(None, &settings(Role::Slave)))
+        }
+        Role::Slave => {
+            let listener = Listener::bind(&socket(folder), own_uid()).expect("bound");
+            let bench = Bench::new(settings(role));
+            (bench, Peer::join(Some(&listener), &settings(Role::Master)))
+        }
+    };
+    until("it is up", || bench.is_up());
+    (bench, peer)
+}
+
+#[test]
+fn garbage_in_each_shared_word_harms_the_peer_alone() {
+    for role in [Role::Master, Role::Slave] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut bench, mut peer) = with_peer(&folder, role);
+        // Both rings with their descriptors: 64 entries of 16 bytes, behind 128 bytes.
+        let words = 2 * (128 + 64 * 16) / 4;
+        let garbage = [u32::MAX, 1, 0x8000_0000, 0x0001_0000, 0xFFFF_0001, 300];
+        let mut cuts = 0;
+        for (n, value) in (0..words).flat_map(|word| garbage.map(|value| (word, value))) {
+            bench.send(&[frame(1, 60), frame(2, 700)]);
+            let memory = peer.memory.as_ref().expect("mapped");
+            memory.word(n * 4).store(value, Relaxed);
+            bench.send(&[frame(3, 60)]);
+            bench.take();
+            assert!(bench.has_all_buffers(), "word {n}, {value:#x}");
+            if !bench.is_up() {
+                cuts += 1;
+                assert!(bench.reason().contains("cut off"), "{}", bench.reason());
+                drop(bench);
+                (bench, peer) = with_peer(&folder, role);
+            }
+        }
+        assert!(cuts > 0, "{role:?}: impossible counts are noticed");
+    }
+}
+
+#[test]
+fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut master, mut peer) = with_peer(&folder, Role::Master);
+    // The peer puts packets, and then says that they lie elsewhere: the first ring's descriptors begin at byte 128.
+    let wrong: [(usize, u32); 4] = [(0, 7 << 16), (1, u32::MAX), (2, u32::MAX), (1, 13)];
+    let theirs = pool();
+    for (n, (word, value)) in wrong.into_iter().enumerate() {
+        let mut packet = theirs.allocate().expect("a buffer");
+        theirs.write(&mut packet, &frame(1, 60)).expect("room");
+        let joined = peer.joined.as_mut().expect("joined");
+        joined.sender.put(&theirs, &packet, 64).expect("room");
+        theirs.free(packet);
+        peer.memory.as_ref().expect("mapped").word(128 + n * 16 + word * 4).store(value, Relaxed);
+        peer.joined.as_ref().expect("joined").sender.publish();
+        assert_eq!(master.take(), Vec::<Vec<u8>>::new());
+        assert_eq!(master.lost(DropReason::Malformed), n as u64 + 1);
+    }
+    // A packet without an end, and one that is longer than a buffer of the pool.
+    let memory = peer.memory.as_ref().expect("mapped");
+    memory.word(128 + 4 * 16).store(1, Relaxed);
+    memory.half(6).store(5, Relaxed);
+    assert_eq!(master.take().len(), 0);
+    assert_eq!(master.lost(DropReason::Malformed), 5);
+    for n in 5..64 + 5 {
+        let place = 128 + (n % 64) * 16;
+        memory.word(place).store(u32::from(n != 68), Relaxed);
+        memory.word(place + 4).store(256, Relaxed);
+        memory.word(place + 8).store(4096, Relaxed);
+    }
+    memory.half(6).store(69, Relaxed);
+    assert_eq!(master.take().len(), 0);
+    assert_eq!((master.lost(DropReason::TooLong), master.is_up()), (1, true));
+    assert!(master.has_all_buffers());
+}
+
+/// Messages, and what comes with them.
+type Said<'a> = Vec<(Message, Option<&'a OwnedFd>)>;
+
+#[test]
+fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = Bench::new(Settings { ring: 64, ..Settings::new(Role::Master, &socket(&folder)) });
+    until("it listens", || master.reason().contains("no peer"));
+    let init = crate::Init { version: VERSION, id: 0, mode: 0, secret: [0; 24], name: padded("x") };
+    let ring =
+        AddRing { flags: 1, index: 0, region: 0, offset: 0, log2_ring_size: 6, private_header_size: 0 };
+    let (_, file) = SharedMemory::create("peer", 4096).expect("memory");
+    let plain = OwnedFd::from(tempfile::tempfile().expect("a file"));
+    let region = |size, file| (Message::AddRegion { index: 0, size }, Some(file));
+    fn with(mut more: Said<'_>) -> Said<'_> {
+        let init = crate::Init { version: VERSION, id: 0, mode: 0, secret: [0; 24], name: padded("x") };
+        more.insert(0, (Message::Init(init), None));
+        more
+    }
+    let ringing = |ring| with(vec![region(4096, &file), (Message::AddRing(ring), Some(&file))]);
+    let hostile = [
+        (vec![(Message::Ack, None)], "found: ACK; allowed: INIT"),
+        (vec![(Message::Init(crate::Init { version: 1, ..init.clone() }), None)], "version: found: 0x0001"),
+        (vec![(Message::Init(crate::Init { mode: 1, ..init.clone() }), None)], "mode: found: 1"),
+        (with(vec![(Message::Connect([0; 32]), None)]), "allowed: after a ring each way"),
+        (with(vec![(Message::AddRegion { index: 0, size: 4096 }, None)]), "allowed: with a descriptor"),
+        (with(vec![region(u64::MAX, &file)]), "allowed: 268435456"),
+        (with(vec![region(8192, &file)]), "needed: 8192"),
+        (with(vec![region(0, &file)]), "region 0"),
+        (with(vec![region(16, &plain)]), "region 0"),
+        (with(vec![(Message::AddRegion { index: 5, size: 4096 }, Some(&file))]), "allowed: 0, the next one"),
+        (with(vec![(Message::AddRing(ring.clone()), Some(&file))]), "allowed: one that was added"),
+        (ringing(ring.clone()), "allowed: an eventfd"),
+        (ringing(AddRing { log2_ring_size: 255, ..ring.clone() }), "found: a ring of 2^255"),
+        (ringing(AddRing { offset: u32::MAX, ..ring.clone() }), "allowed: multiples of 8"),
+        (ringing(AddRing { offset: 4096, ..ring.clone() }), "allowed: multiples of 8"),
+        (ringing(AddRing { index: 9, ..ring.clone() }), "found: another ring, of index 9"),
+        (ringing(AddRing { private_header_size: 4, ..ring }), "private header"),
+    ];
+    for (messages, expected) in hostile {
+        let peer =
+            Peer { socket: connect(&socket(&folder)).expect("it listens"), joined: None, memory: None };
+        assert!(matches!(peer.next().0, Message::Hello(_)));
+        for (message, file) in messages {
+            let descriptors: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+            let _ = send(&peer.socket, &message.to_bytes(), &descriptors);
+            match peer.next().0 {
+                Message::Ack => {}
+                Message::Disconnect { reason, .. } => {
+                    assert!(crate::message::shown(&reason).contains(&expected[..expected.len().min(40)]));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        until(expected, || master.reason().contains(expected));
+    }
+    let mut slave = Bench::new(Settings::new(Role::Slave, &socket(&folder)));
+    until("both are up", || master.is_up() & slave.is_up());
+    slave.send(&[frame(1, 60)]);
+    assert_eq!(master.take(), [frame(1, 60)]);
+}
+
+proptest! {
+    /// What is read as a message is written as the same; nothing panics.
+    #[test]
+    fn messages_come_back_as_they_were(kind in 0u16..10, rest in proptest::collection::vec(any::<u8>(), LENGTH - 2)) {
+        let bytes = [&kind.to_le_bytes()[..], &rest].concat();
+        if let Ok(message) = Message::from_bytes(&bytes) {
+            let written = message.to_bytes();
+            prop_assert_eq!(Message::from_bytes(&written), Ok(message));
+            prop_assert!(bytes.starts_with(&written[..2]));
+        }
+        prop_assert!(Message::from_bytes(&bytes[1..]).is_err());
+    }
+}
+
+#[test]
+fn messages_lie_as_the_protocol_has_them() {
+    let hello = Hello {
+        name: padded("a"),
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 1,
+        max_m2s_ring: 2,
+        max_s2m_ring: 3,
+        max_log2_ring_size: 14,
+    };
+    let bytes = Message::Hello(hello).to_bytes();
+    assert_eq!((&bytes[..3], &bytes[34..45]), (&[2, 0, b'a'][..], &[0, 2, 0, 2, 1, 0, 2, 0, 3, 0, 14][..]));
+    let ring =
+        AddRing { flags: 1, index: 2, region: 3, offset: 4, log2_ring_size: 5, private_header_size: 6 };
+    assert_eq!(Message::AddRing(ring).to_bytes()[..15], [5, 0, 1, 0, 2, 0, 3, 0, 4, 0, 0, 0, 5, 6, 0]);
+}
+
+#[test]
+fn the_readme_has_the_keys_of_the_schema_and_examples_that_are_accepted() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = std::fs::read_to_string(path).expect("it is there");
+    let schema = schema::Schema::from_text("settings.yaml", SCHEMA).expect("a correct schema");
+    let table = schema.to_markdown();
+    assert!(readme.contains(&table), "the table should be:\n{table}");
+    let example = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("one");
+    let document = yaml_document::Document::parse("README.md", example).expect("YAML");
+    let (_, ports) = document.root().entry("ports").expect("ports");
+    for (name, node) in ports.as_map().expect("a map") {
+        let (mut faults, place) =
+            (Vec::new(), yaml_document::Location::new("README.md", &name.text, node.position));
+        let value = schema.check_at(&place, Some(node), &["type"], &mut faults);
+        assert!(value.is_some(), "{}: {faults:?}", name.text);
+    }
+}
