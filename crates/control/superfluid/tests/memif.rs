@@ -44,7 +44,7 @@ fn has_testpmd() -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&paths).any(|folder| folder.join("dpdk-testpmd").is_file());
     if !is_there {
-        eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk)");
+        eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk-dev)");
     }
     is_there
 }

@@ -57,7 +57,7 @@ fn start(program: &str, role: &str, folder: &std::path::Path) -> Running {
 
 fn passes(role: Role, theirs: &str) {
     let Some(program) = testpmd() else {
-        eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk)");
+        eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk-dev)");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
