@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run check check-aarch64 test bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run check check-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -40,6 +40,10 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 	@cargo deny --offline --log-level error check licenses sources bans
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked --no-fail-fast
+
+peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, a multicast router at the other end
+	@scripts/setup test peers
+	@cargo test --profile quick --workspace --locked --test real_peers -- --ignored --test-threads=1
 
 bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench
