@@ -23,7 +23,7 @@ functions:
           address: 10.83.0.9
           protocol: tcp
           ports: '80'
-          check: {interval: 200ms, timeout: 100ms, rise: 2, fall: 2}
+          check: {interval: 500ms, timeout: 400ms, rise: 2, fall: 10}
           servers: [{address: 10.84.0.2, port: 8080}, {address: 10.84.0.3, port: 8080}]
       unmatched: drop
 ";
