@@ -76,14 +76,8 @@ impl Settings {
     /// # Errors
     /// What the host's check should have refused, and all faults of the rules, a line each.
     pub fn read(config: &Config) -> Result<(Settings, Rules), Error> {
-        let number = |key: &str, least: u64, most: u64| {
-            let number = config.size(key)?;
-            if (least..=most).contains(&number) {
-                Ok(number as usize)
-            } else {
-                Err(Error::Refused(say(&[key, ": out of range"])))
-            }
-        };
+        let number =
+            |key: &str, least: u64, most: u64| config.bounded(key, least, most).map(|number| number as usize);
         let (overlap, fragment_overlap) = match config.text("overlap")? {
             "first" => (Overlap::First, FragmentOverlap::First),
             "last" => (Overlap::Last, FragmentOverlap::Last),

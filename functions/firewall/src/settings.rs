@@ -4,10 +4,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use nf_sdk::headers::tunnel::Tunnels;
-use nf_sdk::{Config, Error, Map};
+use nf_sdk::{Config, Error, Map, Prefix};
 use packet_filter::judge::Handling;
 use packet_filter::rule::{Action, Rule};
-use packet_filter::settings::{MAX_RULES, Tracking, icmp, in_rule, name, ports, protocol, refused, suits};
+use packet_filter::settings::{MAX_RULES, Tracking, icmp, name, ports, protocol, suits};
 
 /// The configuration.
 #[derive(Clone, Debug)]
@@ -34,11 +34,11 @@ impl Settings {
         if let Some(list) = config.optional("rules")? {
             let list = list.list().ok_or_else(|| Error::WrongType(String::from("rules")))?;
             if list.len() > MAX_RULES {
-                return Err(refused(&["rules: more than 4096"]));
+                return Err(Error::too_many("rules", list.len(), MAX_RULES));
             }
             for (number, item) in list.enumerate() {
                 let map = item.map().ok_or_else(|| Error::WrongType(String::from("rules")))?;
-                rules.push(rule(&map).map_err(|error| in_rule("rules", number, &error))?);
+                rules.push(rule(&map).map_err(|error| error.in_entry("rules", number))?);
             }
         }
         let default_action = action(&config.root(), "default_action")?;
@@ -66,8 +66,12 @@ fn action(map: &Map<'_>, key: &str) -> Result<Action, Error> {
     match map.text(key)? {
         "accept" => Ok(Action::Accept),
         "drop" => Ok(Action::Drop),
-        other => Err(refused(&[key, ": `", other, "` is neither accept nor drop"])),
+        other => Err(Error::refused(&[key, ": `", other, "` is neither accept nor drop"])),
     }
+}
+
+fn family(prefix: &Prefix) -> &'static str {
+    if prefix.address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
 fn rule(map: &Map<'_>) -> Result<Rule, Error> {
@@ -80,11 +84,17 @@ fn rule(map: &Map<'_>) -> Result<Rule, Error> {
     let [icmp_type, icmp_code] = icmp(map)?;
     let protocol = protocol(map)?;
     let has_ports = source_ports.is_some() || destination_ports.is_some();
-    suits(protocol, has_ports, icmp_type.is_some() || icmp_code.is_some())?;
+    suits(map, has_ports, icmp_type.is_some() || icmp_code.is_some())?;
     if let (Some(source), Some(destination)) = (source, destination)
         && source.address.is_ipv4() != destination.address.is_ipv4()
     {
-        return Err(refused(&["source and destination are of different families"]));
+        return Err(Error::refused(&[
+            "source is ",
+            family(&source),
+            " and destination ",
+            family(&destination),
+            "; allowed: both of one family",
+        ]));
     }
     let any = (0, u16::MAX);
     Ok(Rule {
@@ -94,7 +104,7 @@ fn rule(map: &Map<'_>) -> Result<Rule, Error> {
             "inside" => Some(0),
             "outside" => Some(1),
             "any" => None,
-            other => return Err(refused(&["from: `", other, "` is none of inside, outside, any"])),
+            other => return Err(Error::refused(&["from: `", other, "` is none of inside, outside, any"])),
         },
         protocol,
         source,

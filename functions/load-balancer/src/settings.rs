@@ -116,8 +116,7 @@ fn wrong(key: &str) -> Error {
 
 fn port(map: &Map<'_>) -> Result<Option<u16>, Error> {
     let Some(value) = map.optional("port")? else { return Ok(None) };
-    let port = value.integer().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0);
-    port.map(Some).ok_or_else(|| wrong("port"))
+    value.bounded("port", 1, 65_535).map(|port| Some(port as u16))
 }
 
 impl Settings {
@@ -138,7 +137,7 @@ impl Settings {
             services.push(service);
         }
         if services.is_empty() || services.len() > 1024 {
-            return Err(Error::Refused(String::from("services: allowed are 1 to 1,024")));
+            return Err(Error::Refused(format!("services: {}; allowed: 1 to 1024", services.len())));
         }
         if let Some(file) = config.optional("servers_file")? {
             let file = file.file().ok_or_else(|| wrong("servers_file"))?;
@@ -151,11 +150,7 @@ impl Settings {
                 "{all} servers; allowed are {MAX_SERVERS} of all services together"
             )));
         }
-        let bound = |key: &str, most: i64| {
-            let count = config.integer(key)?;
-            let within = (1..=most).contains(&count).then_some(count as usize);
-            within.ok_or_else(|| Error::Refused(format!("{key}: {count}; allowed: 1 to {most}")))
-        };
+        let bound = |key: &str, most: u64| config.bounded(key, 1, most).map(|number| number as usize);
         let ticks = |key: &str| config.duration(key).map(span);
         Ok(Settings {
             services,
@@ -203,7 +198,10 @@ fn service(map: &Map<'_>) -> Result<Service, Error> {
     if let Some(check) = &service.check
         && check.timeout > check.interval
     {
-        return Err(in_service(String::from("check: `timeout` is longer than `interval`")));
+        let [timeout, interval] = [check.timeout, check.interval].map(|time| time.0 / 1_000_000);
+        return Err(in_service(format!(
+            "check: timeout: {timeout} ms; allowed: at most `interval`, {interval} ms"
+        )));
     }
     let needs_port = service.ports.0 != service.ports.1
         && service.check.as_ref().is_some_and(|check| check.by != Probe::Icmp && check.port.is_none());
@@ -216,14 +214,10 @@ fn service(map: &Map<'_>) -> Result<Service, Error> {
             None => None,
             Some(value) => Some(value.mac().ok_or_else(|| wrong("mac"))?),
         };
-        let weight = entry.integer("weight")?;
         let server = Server {
             address: entry.address("address")?,
             port: port(&entry)?,
-            weight: u16::try_from(weight)
-                .ok()
-                .filter(|weight| *weight <= 256)
-                .ok_or_else(|| wrong("weight"))?,
+            weight: entry.bounded("weight", 0, 256)? as u16,
             mac,
         };
         let name = service.name.clone();
@@ -233,10 +227,7 @@ fn service(map: &Map<'_>) -> Result<Service, Error> {
 }
 
 fn check(map: &Map<'_>) -> Result<Check, Error> {
-    let count = |key: &str| {
-        let count = map.integer(key)?;
-        u8::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| wrong(key))
-    };
+    let count = |key: &str| map.bounded(key, 1, 255).map(|count| count as u8);
     Ok(Check {
         by: match map.text("by")? {
             "tcp" => Probe::Tcp,

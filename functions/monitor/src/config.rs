@@ -58,13 +58,8 @@ impl Ipfix {
     }
 
     fn read(map: &Map<'_>) -> Result<Ipfix, Error> {
-        let within = |key: &str, min: u64, max: u64| {
-            let number = map.size(key)?;
-            if (min..=max).contains(&number) {
-                Ok(number)
-            } else {
-                Err(Error::Refused(["ipfix: ", key, " is out of range"].concat()))
-            }
+        let within = |key: &str, least: u64, most: u64| {
+            map.bounded(key, least, most).map_err(|error| Error::refused(&["ipfix: ", &error.message()]))
         };
         let span = |key: &str, max: Nanos| within(key, Nanos::from_secs(1).0, max.0).map(Nanos);
         let ipfix = Ipfix {
@@ -82,27 +77,32 @@ impl Ipfix {
             mtu: within("mtu", 576, 9000)? as usize,
         };
         if ipfix.collector.is_ipv4() != ipfix.source.is_ipv4() {
-            return Err(Error::Refused(String::from(
-                "ipfix: collector and source are of different families",
-            )));
+            let (collector, source) = (family(ipfix.collector), family(ipfix.source));
+            return Err(Error::refused(&[
+                "ipfix: collector is ",
+                collector,
+                " and source ",
+                source,
+                "; allowed: both of one family",
+            ]));
         }
         Ok(ipfix)
     }
 }
 
+fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
 impl Settings {
     pub(crate) fn read(config: &Config) -> Result<Settings, Error> {
-        let within = |key: &str, limit: usize| match usize::try_from(config.integer(key)?) {
-            Ok(number) if (1..=limit).contains(&number) => Ok(number),
-            _ => Err(Error::Refused(String::from(key) + " is out of range")),
-        };
         let interval = match config.optional("interval")? {
-            Some(value) => Some(value.duration().ok_or_else(|| Error::WrongType(String::from("interval")))?),
+            // Nanoseconds.
+            Some(value) => {
+                Some(Nanos(value.bounded("interval", Nanos::from_millis(1).0, i64::MAX as u64)?))
+            }
             None => None,
         };
-        if interval.is_some_and(|interval| interval < Nanos::from_millis(1)) {
-            return Err(Error::Refused(String::from("interval is out of range")));
-        }
         let bidirectional = config.boolean("bidirectional")?;
         let ipfix = match config.optional("ipfix")? {
             Some(value) => {
@@ -117,8 +117,8 @@ impl Settings {
             )));
         }
         Ok(Settings {
-            flows: within("flows", MOST_FLOWS)?,
-            top: within("top", 1000)?,
+            flows: config.bounded("flows", 1, MOST_FLOWS as u64)? as usize,
+            top: config.bounded("top", 1, 1000)? as usize,
             bidirectional,
             tunnels: config.tunnels(Tunnels::new(Tunnel::ALL))?,
             interval,

@@ -150,14 +150,7 @@ impl Settings {
     /// # Errors
     /// What the host's check should have refused, and what contradicts itself.
     pub fn read(config: &Config) -> Result<Settings, Error> {
-        let bound = |key: &str, most: i64| {
-            let count = config.integer(key)?;
-            if (1..=most).contains(&count) {
-                Ok(count as usize)
-            } else {
-                Err(refused(format!("{key}: {count}; allowed: 1 to {most}")))
-            }
-        };
+        let bound = |key: &str, most: u64| config.bounded(key, 1, most).map(|number| number as usize);
         let pool = pool(config)?;
         let mut inside = vec![];
         if let Some(list) = config.optional("inside")? {

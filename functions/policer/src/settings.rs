@@ -8,7 +8,7 @@ use crate::policer::{Action, KeyParts, Policer, prefix_mask};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use nf_sdk::{Config, Error, Map};
+use nf_sdk::{Config, Error, Map, Prefix, decimal};
 use packet::protocol;
 
 /// Most policers.
@@ -50,41 +50,36 @@ impl Settings {
     pub fn read(config: &Config) -> Result<Settings, Error> {
         let root = config.root();
         let mut policers = vec![];
-        for (number, item) in root.list("policers")?.enumerate() {
-            if number == MAX_POLICERS {
-                return Err(refused(&["policers: more than 64"]));
-            }
+        let list = root.list("policers")?;
+        if list.len() > MAX_POLICERS {
+            return Err(Error::too_many("policers", list.len(), MAX_POLICERS));
+        }
+        for (number, item) in list.enumerate() {
             let map = item.map().ok_or_else(|| Error::WrongType(String::from("policers")))?;
-            policers.push(policer(&map, number).map_err(|error| in_policer(number, &error))?);
+            policers.push(policer(&map, number).map_err(|error| error.in_entry("policers", number))?);
         }
         if policers.is_empty() {
-            return Err(refused(&["policers: none; allowed: 1 to 64"]));
+            return Err(Error::refused(&["policers: none; allowed: 1 to 64"]));
         }
         Ok(Settings {
-            max_buckets: bounded(&root, "max_buckets", 1, MAX_BUCKETS as u64)? as usize,
+            max_buckets: root.bounded("max_buckets", 1, MAX_BUCKETS as u64)? as usize,
             counting: Counting {
                 ip: word(&root, "count", &["frame", "ip"])? == 1,
-                overhead: bounded(&root, "overhead", 0, 256)? as u32,
+                overhead: root.bounded("overhead", 0, 256)? as u32,
             },
             non_ip: match word(&root, "non_ip", &["pass", "police", "drop"])? {
                 0 => NonIp::Pass,
                 1 => NonIp::Police,
                 _ => NonIp::Drop,
             },
-            top: bounded(&root, "top", 1, 1000)? as usize,
+            top: root.bounded("top", 1, 1000)? as usize,
             policers,
         })
     }
 }
 
-fn refused(parts: &[&str]) -> Error {
-    Error::Refused(parts.concat())
-}
-
-fn in_policer(number: usize, error: &Error) -> Error {
-    let mut digits = String::new();
-    nf_sdk::Json::new(&mut digits).number(number as u64);
-    refused(&["policers[", &digits, "]: ", &error.message()])
+fn family(prefix: &Prefix) -> &'static str {
+    if prefix.address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
 fn wrong(key: &str) -> Error {
@@ -95,22 +90,14 @@ fn wrong(key: &str) -> Error {
 fn word(map: &Map<'_>, key: &str, allowed: &[&str]) -> Result<usize, Error> {
     let found = map.text(key)?;
     let place = allowed.iter().position(|word| *word == found);
-    place.ok_or_else(|| refused(&[key, ": `", found, "` is none of ", &allowed.join(", ")]))
-}
-
-fn within(key: &str, value: u64, min: u64, max: u64) -> Result<u64, Error> {
-    if (min..=max).contains(&value) { Ok(value) } else { Err(refused(&[key, ": out of range"])) }
-}
-
-fn bounded(map: &Map<'_>, key: &str, min: u64, max: u64) -> Result<u64, Error> {
-    within(key, map.size(key)?, min, max)
+    place.ok_or_else(|| Error::refused(&[key, ": `", found, "` is none of ", &allowed.join(", ")]))
 }
 
 /// A number that may be left out.
 fn optional(map: &Map<'_>, key: &str, min: u64, max: u64) -> Result<Option<u64>, Error> {
     match map.optional(key)? {
         None => Ok(None),
-        Some(value) => within(key, value.size().ok_or_else(|| wrong(key))?, min, max).map(Some),
+        Some(value) => value.bounded(key, min, max).map(Some),
     }
 }
 
@@ -122,7 +109,7 @@ fn protocol_number(text: &str) -> Result<Option<u8>, Error> {
         "icmp" => protocol::ICMPV4,
         "icmpv6" => protocol::ICMPV6,
         number => number.parse().map_err(|_| {
-            refused(&["protocol: `", number, "` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"])
+            Error::refused(&["protocol: `", number, "` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"])
         })?,
     }))
 }
@@ -165,7 +152,8 @@ fn matching(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
         1 => look_at(kind::INGRESS, kind::INGRESS),
         _ => {}
     }
-    let protocol = protocol_number(map.text("protocol")?)?;
+    let protocol_text = map.text("protocol")?;
+    let protocol = protocol_number(protocol_text)?;
     if let Some(protocol) = protocol {
         look_at(kind::PROTOCOL | kind::IP, u64::from(protocol) | kind::IP);
     }
@@ -180,7 +168,14 @@ fn matching(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
     if let (Some(source), Some(destination)) = (source, destination)
         && source.address.is_ipv4() != destination.address.is_ipv4()
     {
-        return Err(refused(&["source and destination are of different families"]));
+        let (source, destination) = (family(&source), family(&destination));
+        return Err(Error::refused(&[
+            "source is ",
+            source,
+            " and destination ",
+            destination,
+            "; allowed: both of one family",
+        ]));
     }
     for (side, prefix) in [source, destination].iter().enumerate() {
         if let Some(prefix) = prefix {
@@ -194,7 +189,11 @@ fn matching(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
     (policer.source_ports, policer.destination_ports) = (ports("source_ports")?, ports("destination_ports")?);
     if policer.source_ports.is_some() || policer.destination_ports.is_some() {
         if !protocol.is_some_and(protocol::has_ports) {
-            return Err(refused(&["ports need a protocol that has them: tcp, udp, 33, 132 or 136"]));
+            return Err(Error::refused(&[
+                "protocol: `",
+                protocol_text,
+                "` with ports; allowed: tcp, udp, 33, 132 or 136",
+            ]));
         }
         policer.mask[0] |= kind::HAS_PORTS;
         policer.value[0] |= kind::HAS_PORTS;
@@ -215,9 +214,9 @@ fn keys(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
             let text = item.text().ok_or_else(|| wrong("key"))?;
             let place = PARTS.iter().position(|part| *part == text);
             let place =
-                place.ok_or_else(|| refused(&["key: `", text, "` is none of ", &PARTS.join(", ")]))?;
+                place.ok_or_else(|| Error::refused(&["key: `", text, "` is none of ", &PARTS.join(", ")]))?;
             if core::mem::replace(&mut chosen[place], true) {
-                return Err(refused(&["key: `", text, "` is named twice"]));
+                return Err(Error::refused(&["key: `", text, "` is named twice"]));
             }
         }
     }
@@ -242,7 +241,7 @@ fn keys(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
     .into_iter()
     .enumerate()
     {
-        let lengths = (bounded(map, four_key, 1, 32)? as u8, bounded(map, six_key, 1, 128)? as u8);
+        let lengths = (map.bounded(four_key, 1, 32)? as u8, map.bounded(six_key, 1, 128)? as u8);
         if chosen {
             let mask = (prefix_mask(lengths.0, 0) >> 32) as u32;
             four.mask[1] |= u64::from(mask.swap_bytes()) << (32 * side);
@@ -254,7 +253,7 @@ fn keys(map: &Map<'_>, policer: &mut Policer) -> Result<(), Error> {
         // Keys without addresses are the same whatever the family.
         let room = (1..5).rev().find(|n| six.mask[*n] == 0);
         let Some(room) = room else {
-            return Err(refused(&[
+            return Err(Error::refused(&[
                 "key: no room for the mark beside two whole IPv6 addresses; allowed: a prefix of at most 64 bits for one",
             ]));
         };
@@ -282,7 +281,7 @@ fn limits(map: &Map<'_>) -> Result<Limits, Error> {
         ("excess_burst", excess.is_some(), "rate", rate.is_some()),
     ] {
         if present && !there {
-            return Err(refused(&[thing, ": needs ", needs]));
+            return Err(Error::refused(&[thing, " without ", needs, "; allowed: with it"]));
         }
     }
     for (one, other, both) in [
@@ -291,7 +290,7 @@ fn limits(map: &Map<'_>) -> Result<Limits, Error> {
         ("excess_burst", "packet_rate", excess.is_some() && packet_rate.is_some()),
     ] {
         if both {
-            return Err(refused(&[one, " and ", other, ": allowed: either"]));
+            return Err(Error::refused(&[one, " and ", other, "; allowed: one of them"]));
         }
     }
     let bytes = |rate: u64, burst: Option<u64>| {
@@ -301,14 +300,21 @@ fn limits(map: &Map<'_>) -> Result<Limits, Error> {
         .map(|rate| Meter::packets(rate, packet_burst.unwrap_or((rate / 10).clamp(64, MAX_PACKET_BURST))));
     let Some(rate) = rate else {
         if packets.is_none() {
-            return Err(refused(&["no limit; allowed: rate, packet_rate or both"]));
+            return Err(Error::refused(&["no limit; allowed: rate, packet_rate or both"]));
         }
         return Ok(Limits::single(None, packets));
     };
     let committed = bytes(rate, burst);
     Ok(match (peak_rate, excess) {
         (Some(peak), _) if peak < rate => {
-            return Err(refused(&["peak_rate: below rate"]));
+            let (peak, rate) = (decimal(peak), decimal(rate));
+            return Err(Error::refused(&[
+                "peak_rate: ",
+                &peak,
+                " bit/s; allowed: rate, ",
+                &rate,
+                " bit/s, or more",
+            ]));
         }
         (Some(peak), _) => Limits::two_rate(committed, bytes(peak, peak_burst)),
         (None, Some(excess)) => Limits::single_rate(committed, excess),
@@ -318,24 +324,32 @@ fn limits(map: &Map<'_>) -> Result<Limits, Error> {
 
 /// Reads what happens to packets by colour.
 fn actions(map: &Map<'_>, limits: &Limits) -> Result<[Action; 3], Error> {
-    let mask = bounded(map, "mark_mask", 1, i64::MAX as u64)?;
+    let mask = map.bounded("mark_mask", 1, i64::MAX as u64)?;
     let colours = limits.has_three_colours();
     let action = |key: &str, value_key: &str, reason: Reason, default_marks: bool| {
         let marks = match map.optional(key)? {
             None => default_marks,
             Some(_) => word(map, key, &["drop", "mark"])? == 1,
         };
-        let value = bounded(map, value_key, 0, i64::MAX as u64)?;
+        let value = map.bounded(value_key, 0, i64::MAX as u64)?;
         if !marks {
             return Ok(Action::Drop(reason));
         }
         if value & !mask != 0 {
-            return Err(refused(&[value_key, ": has bits that mark_mask has not"]));
+            return Err(Error::refused(&[
+                value_key,
+                ": ",
+                &decimal(value),
+                "; allowed: bits of mark_mask, ",
+                &decimal(mask),
+            ]));
         }
         Ok(Action::Mark { mask, value })
     };
     if !colours && map.optional("violate")?.is_some() {
-        return Err(refused(&["violate: needs three colours, by peak_rate or excess_burst"]));
+        return Err(Error::refused(&[
+            "violate without a third colour; allowed: with peak_rate or excess_burst",
+        ]));
     }
     Ok([
         Action::Pass,

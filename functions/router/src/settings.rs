@@ -72,7 +72,7 @@ impl Resolver<'_> {
         let interface = interface.map(|name| number(name, self.interfaces)).transpose()?;
         match (via, interface) {
             (Some(via), _) if via.is_ipv4() != to.is_ipv4() => {
-                Err(String::from("destination and next hop are of different families"))
+                Err(format!("next hop {via} is not of the family of {to}; allowed: both of one"))
             }
             (Some(via), Some(interface)) => Ok(Hop::Via(interface, via)),
             (Some(via), None) => match self.connected(via) {

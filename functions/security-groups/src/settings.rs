@@ -9,7 +9,7 @@ use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::{Config, Error, Map};
 use packet_filter::judge::Handling;
 use packet_filter::rule::{Action, Rule};
-use packet_filter::settings::{MAX_RULES, Tracking, icmp, in_rule, name, ports, protocol, refused, suits};
+use packet_filter::settings::{MAX_RULES, Tracking, icmp, name, ports, protocol, suits};
 
 /// The configuration.
 pub struct Settings {
@@ -35,7 +35,7 @@ impl Settings {
         for text in config.root().list("addresses")? {
             let text = text.text().ok_or_else(|| wrong("addresses"))?;
             addresses.push(address(text).ok_or_else(|| {
-                refused(&[
+                Error::refused(&[
                     "addresses: `",
                     text,
                     "` is no address with the length of its network, such as 192.0.2.9/24",
@@ -49,7 +49,7 @@ impl Settings {
         let layers =
             Lists { administrator: rules(config, "administrator")?, tenant: rules(config, "tenant")? };
         if layers.administrator.is_none() && layers.tenant.is_none() {
-            return Err(refused(&[
+            return Err(Error::refused(&[
                 "`administrator` and `tenant`: neither is there; allowed: one of them or both",
             ]));
         }
@@ -81,12 +81,12 @@ fn rules(config: &Config, key: &str) -> Result<Option<Vec<Rule>>, Error> {
     let wrong = || Error::WrongType(String::from(key));
     let list = list.list().ok_or_else(wrong)?;
     if list.len() > MAX_RULES {
-        return Err(refused(&[key, ": more than 4096 rules"]));
+        return Err(Error::too_many(key, list.len(), MAX_RULES));
     }
     let mut rules = Vec::with_capacity(list.len());
     for (number, item) in list.enumerate() {
         let map = item.map().ok_or_else(wrong)?;
-        rules.push(rule(&map).map_err(|error| in_rule(key, number, &error))?);
+        rules.push(rule(&map).map_err(|error| error.in_entry(key, number))?);
     }
     Ok(Some(rules))
 }
@@ -95,14 +95,14 @@ fn rule(map: &Map<'_>) -> Result<Rule, Error> {
     let is_in = match map.text("direction")? {
         "in" => true,
         "out" => false,
-        other => return Err(refused(&["direction: `", other, "` is neither in nor out"])),
+        other => return Err(Error::refused(&["direction: `", other, "` is neither in nor out"])),
     };
     let remote = match map.optional("remote")? {
         None => None,
         Some(value) => Some(value.prefix().ok_or_else(|| Error::WrongType(String::from("remote")))?),
     };
     let (protocol, ports, [icmp_type, icmp_code]) = (protocol(map)?, ports(map, "ports")?, icmp(map)?);
-    suits(protocol, ports.is_some(), icmp_type.is_some() || icmp_code.is_some())?;
+    suits(map, ports.is_some(), icmp_type.is_some() || icmp_code.is_some())?;
     let any = (0, u16::MAX);
     Ok(Rule {
         name: name(map)?,

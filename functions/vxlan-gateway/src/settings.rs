@@ -62,7 +62,11 @@ fn other(key: &str, address: IpAddr, local: IpAddr) -> Result<IpAddr, Error> {
 
 fn mac_of(key: &str, value: Value<'_>) -> Result<Mac, Error> {
     let mac = value.mac().ok_or_else(|| wrong(key))?;
-    if is_source(mac) { Ok(mac) } else { Err(refused(format!("{key}: allowed is the address of one host"))) }
+    if is_source(mac) {
+        return Ok(mac);
+    }
+    let found = mac.map(|byte| format!("{byte:02x}")).join(":");
+    Err(refused(format!("{key}: {found}; allowed is the address of one host")))
 }
 
 impl Settings {

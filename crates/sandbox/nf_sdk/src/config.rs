@@ -4,7 +4,7 @@
 //! Only what the contract uses is read (RFC 8949): unsigned and negative integers, byte and text strings,
 //! arrays and maps of definite length, booleans. Anything else is [`Error::Malformed`], never a panic.
 
-use crate::{Error, Nanos};
+use crate::{Error, Nanos, decimal};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -125,7 +125,25 @@ forward! {
     map -> Map<'a>, Map<'_>;
 }
 
+impl Map<'_> {
+    /// A number as [`size`](Map::size) reads it, from `least` to `most`.
+    ///
+    /// # Errors
+    /// The key is missing, its value is of another type, or `KEY: FOUND; allowed: LEAST to MOST`.
+    pub fn bounded(&self, key: &str, least: u64, most: u64) -> Result<u64, Error> {
+        self.value(key)?.bounded(key, least, most)
+    }
+}
+
 impl Config {
+    /// A number as [`size`](Config::size) reads it, from `least` to `most`.
+    ///
+    /// # Errors
+    /// The key is missing, its value is of another type, or `KEY: FOUND; allowed: LEAST to MOST`.
+    pub fn bounded(&self, key: &str, least: u64, most: u64) -> Result<u64, Error> {
+        self.root().bounded(key, least, most)
+    }
+
     /// The value of a key that may be absent (`required: false` without a default).
     ///
     /// # Errors
@@ -250,6 +268,19 @@ impl<'a> Value<'a> {
             (UNSIGNED, argument, _) => Some(argument),
             _ => None,
         }
+    }
+
+    /// A number as [`size`](Value::size) reads it, from `least` to `most`; `key` is for the message.
+    ///
+    /// # Errors
+    /// The value is of another type, or `KEY: FOUND; allowed: LEAST to MOST`.
+    pub fn bounded(&self, key: &str, least: u64, most: u64) -> Result<u64, Error> {
+        let found = self.size().ok_or_else(|| Error::WrongType(String::from(key)))?;
+        if (least..=most).contains(&found) {
+            return Ok(found);
+        }
+        let [found, least, most] = [found, least, most].map(decimal);
+        Err(Error::refused(&[key, ": ", &found, "; allowed: ", &least, " to ", &most]))
     }
 
     /// A `file`.

@@ -1,5 +1,6 @@
 //! Why a function could not be made.
 
+use crate::json::decimal;
 use alloc::string::String;
 use core::fmt;
 
@@ -19,6 +20,22 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`Error::Refused`], with a text of these parts.
+    pub fn refused(parts: &[&str]) -> Error {
+        Error::Refused(parts.concat())
+    }
+
+    /// This error in an entry of a list, numbered from 0: `LIST[NUMBER]: ` and the message.
+    pub fn in_entry(&self, list: &str, number: usize) -> Error {
+        Error::refused(&[list, "[", &decimal(number as u64), "]: ", &self.message()])
+    }
+
+    /// A list with more entries than are allowed.
+    pub fn too_many(list: &str, found: usize, most: usize) -> Error {
+        let (found, most) = (decimal(found as u64), decimal(most as u64));
+        Error::refused(&[list, ": ", &found, " entries; allowed: at most ", &most])
+    }
+
     /// What `sf_init` answers: 1 to 4, in the order of the variants.
     pub fn number(&self) -> i32 {
         match self {

@@ -106,6 +106,13 @@ impl<'a> Json<'a> {
     }
 }
 
+/// A number in decimal digits, without the formatting machinery.
+pub fn decimal(number: u64) -> String {
+    let mut digits = String::new();
+    push_decimal(&mut digits, number);
+    digits
+}
+
 fn push_decimal(out: &mut String, mut number: u64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();

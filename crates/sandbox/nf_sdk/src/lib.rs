@@ -113,7 +113,7 @@ pub use batch::{Batch, Packets};
 pub use config::{Address, Config, File, List, Map, Prefix, Value};
 pub use error::Error;
 pub use host::{Host, HostRefusal, Severity};
-pub use json::Json;
+pub use json::{Json, decimal};
 pub use limiter::Limiter;
 pub use lines::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
 pub use nf_abi::{MAX_BATCH, PacketRecord, Verdict, offload, tunnel};

@@ -2,7 +2,7 @@
 
 use crate::rule::{ICMP, ICMPV6, TCP, UDP};
 use alloc::string::String;
-use nf_sdk::{Config, Error, Json, Map, Nanos};
+use nf_sdk::{Config, Error, Map, Nanos};
 
 /// Most rules of a set.
 pub const MAX_RULES: usize = 4096;
@@ -50,18 +50,10 @@ impl Tracking {
     /// # Errors
     /// What the host's check should have refused.
     pub fn read(config: &Config) -> Result<Tracking, Error> {
-        let bound = |key: &str, most: i64| {
-            let count = config.integer(key)?;
-            if (1..=most).contains(&count) {
-                Ok(count as usize)
-            } else {
-                Err(refused(&[key, ": out of range"]))
-            }
-        };
         Ok(Tracking {
             pick_up: false,
-            max_flows: bound("max_flows", 4_000_000)?,
-            max_flows_ipv6: bound("max_flows_ipv6", 1_000_000)?,
+            max_flows: config.bounded("max_flows", 1, 4_000_000)? as usize,
+            max_flows_ipv6: config.bounded("max_flows_ipv6", 1, 1_000_000)? as usize,
             timeouts: Timeouts {
                 tcp_opening: config.duration("tcp_opening_timeout")?,
                 tcp_established: config.duration("tcp_established_timeout")?,
@@ -77,18 +69,6 @@ impl Tracking {
     }
 }
 
-/// An error of these words.
-pub fn refused(parts: &[&str]) -> Error {
-    Error::Refused(parts.concat())
-}
-
-/// The error of one rule, by its number in the list.
-pub fn in_rule(list: &str, number: usize, error: &Error) -> Error {
-    let mut digits = String::new();
-    Json::new(&mut digits).number(number as u64);
-    refused(&[list, "[", &digits, "]: ", &error.message()])
-}
-
 /// The number of a rule's `protocol`; `None`: any.
 ///
 /// # Errors
@@ -101,7 +81,7 @@ pub fn protocol(rule: &Map<'_>) -> Result<Option<u8>, Error> {
         "icmp" => ICMP,
         "icmpv6" => ICMPV6,
         number => number.parse().map_err(|_| {
-            refused(&["protocol: `", number, "` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"])
+            Error::refused(&["protocol: `", number, "` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"])
         })?,
     }))
 }
@@ -143,16 +123,21 @@ pub fn icmp(rule: &Map<'_>) -> Result<[Option<(u16, u16)>; 2], Error> {
     Ok([byte("icmp_type")?, byte("icmp_code")?])
 }
 
-/// Refuses ports and types where the protocol has none.
+/// Refuses ports and types where a rule's protocol has none.
 ///
 /// # Errors
 /// That.
-pub fn suits(protocol: Option<u8>, has_ports: bool, has_type: bool) -> Result<(), Error> {
+pub fn suits(rule: &Map<'_>, has_ports: bool, has_type: bool) -> Result<(), Error> {
+    let protocol = protocol(rule)?;
+    let refused = |what: &str, allowed: &str| {
+        let found = rule.text("protocol")?;
+        Err(Error::refused(&["protocol: `", found, "` with ", what, "; allowed: ", allowed]))
+    };
     if has_ports && !matches!(protocol, Some(TCP | UDP)) {
-        return Err(refused(&["ports need protocol tcp or udp"]));
+        return refused("ports", "tcp or udp");
     }
     if has_type && !matches!(protocol, Some(ICMP | ICMPV6)) {
-        return Err(refused(&["icmp_type and icmp_code need protocol icmp or icmpv6"]));
+        return refused("icmp_type or icmp_code", "icmp or icmpv6");
     }
     Ok(())
 }

@@ -598,12 +598,15 @@ fn contradictory_rules_are_refused() {
     let text = ConfigValue::text;
     let ports = || ("source_ports", ConfigValue::PortRange(1, 2));
     for (wrong, says) in [
-        (rule("accept", &[ports()]), "rules[1]: ports need"),
-        (rule("accept", &[("protocol", text("icmp")), ports()]), "ports need"),
+        (rule("accept", &[ports()]), "rules[1]: protocol: `any` with ports; allowed: tcp or udp"),
+        (rule("accept", &[("protocol", text("icmp")), ports()]), "protocol: `icmp` with ports"),
         (rule("accept", &[("protocol", text("udp")), ("icmp_type", ConfigValue::Integer(3))]), "icmp_type"),
         (rule("accept", &[("protocol", text("sctp"))]), "`sctp`"),
         (rule("accept", &[("protocol", text("256"))]), "`256`"),
-        (rule("accept", &[("source", prefix("10.0.0.0/8")), ("destination", prefix("::/0"))]), "families"),
+        (
+            rule("accept", &[("source", prefix("10.0.0.0/8")), ("destination", prefix("::/0"))]),
+            "source is IPv4 and destination IPv6; allowed: both of one family",
+        ),
         (rule("reject", &[]), "neither accept nor drop"),
     ] {
         let config = super::frames::config(vec![rule("accept", &[]), wrong], &[]);

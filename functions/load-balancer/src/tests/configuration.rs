@@ -60,7 +60,7 @@ fn contradictions_are_told() {
         ),
         (
             one(", check: {interval: 1s, timeout: 2s}"),
-            "services: entry 1: web: check: `timeout` is longer than `interval`",
+            "services: entry 1: web: check: timeout: 2000 ms; allowed: at most `interval`, 1000 ms",
         ),
         (
             one(", check: {by: udp}").replace("'80'", "80-81"),

@@ -510,20 +510,20 @@ fn contradictions_are_told() {
     );
     assert_eq!(
         refused(config(10, false, ipfix([V4[0], V6[1]], &[]))),
-        "ipfix: collector and source are of different families"
+        "ipfix: collector is IPv6 and source IPv4; allowed: both of one family"
     );
-    for (key, wrong) in [
-        ("collector_port", 0),
-        ("source_port", 65_536),
-        ("domain", 1 << 32),
-        ("active_timeout", SECOND as i64 - 1),
-        ("idle_timeout", 601 * SECOND as i64),
-        ("template_refresh", 0),
-        ("mtu", 575),
-        ("mtu", 9001),
+    for (key, wrong, allowed) in [
+        ("collector_port", 0, "1 to 65535"),
+        ("source_port", 65_536, "1 to 65535"),
+        ("domain", 1 << 32, "0 to 4294967295"),
+        ("active_timeout", SECOND as i64 - 1, "1000000000 to 1800000000000"),
+        ("idle_timeout", 601 * SECOND as i64, "1000000000 to 600000000000"),
+        ("template_refresh", 0, "1000000000 to 86400000000000"),
+        ("mtu", 575, "576 to 9000"),
+        ("mtu", 9001, "576 to 9000"),
     ] {
-        let wrong = config(10, false, ipfix(V4, &[(key, ConfigValue::Integer(wrong))]));
-        assert_eq!(refused(wrong), format!("ipfix: {key} is out of range"));
+        let config = config(10, false, ipfix(V4, &[(key, ConfigValue::Integer(wrong))]));
+        assert_eq!(refused(config), format!("ipfix: {key}: {wrong}; allowed: {allowed}"));
     }
 }
 

@@ -28,35 +28,47 @@ fn the_example_of_the_readme_is_one() {
 fn contradictions_are_told() {
     for (policer, wanted) in [
         ("{}", "no limit; allowed: rate, packet_rate or both"),
-        ("{packet_rate: 1pps, burst: 64KiB}", "burst: needs rate"),
-        ("{rate: 1Mbps, packet_burst: 3}", "packet_burst: needs packet_rate"),
-        ("{packet_rate: 1pps, peak_rate: 1Mbps}", "peak_rate: needs rate"),
-        ("{rate: 1Mbps, peak_burst: 64KiB}", "peak_burst: needs peak_rate"),
-        ("{packet_rate: 1pps, excess_burst: 64KiB}", "excess_burst: needs rate"),
-        ("{rate: 2Mbps, peak_rate: 1Mbps}", "peak_rate: below rate"),
+        ("{packet_rate: 1pps, burst: 64KiB}", "burst without rate; allowed: with it"),
+        ("{rate: 1Mbps, packet_burst: 3}", "packet_burst without packet_rate; allowed: with it"),
+        ("{packet_rate: 1pps, peak_rate: 1Mbps}", "peak_rate without rate; allowed: with it"),
+        ("{rate: 1Mbps, peak_burst: 64KiB}", "peak_burst without peak_rate; allowed: with it"),
+        ("{packet_rate: 1pps, excess_burst: 64KiB}", "excess_burst without rate; allowed: with it"),
+        (
+            "{rate: 2Mbps, peak_rate: 1Mbps}",
+            "peak_rate: 1000000 bit/s; allowed: rate, 2000000 bit/s, or more",
+        ),
         (
             "{rate: 1Mbps, peak_rate: 2Mbps, excess_burst: 1KiB}",
-            "peak_rate and excess_burst: allowed: either",
+            "peak_rate and excess_burst; allowed: one of them",
         ),
-        ("{rate: 1Mbps, peak_rate: 2Mbps, packet_rate: 1pps}", "peak_rate and packet_rate: allowed: either"),
+        (
+            "{rate: 1Mbps, peak_rate: 2Mbps, packet_rate: 1pps}",
+            "peak_rate and packet_rate; allowed: one of them",
+        ),
         (
             "{rate: 1Mbps, excess_burst: 1KiB, packet_rate: 1pps}",
-            "excess_burst and packet_rate: allowed: either",
+            "excess_burst and packet_rate; allowed: one of them",
         ),
-        ("{rate: 1Mbps, violate: mark}", "violate: needs three colours, by peak_rate or excess_burst"),
-        ("{rate: 1Mbps, exceed: mark, exceed_mark: 256}", "exceed_mark: has bits that mark_mask has not"),
+        (
+            "{rate: 1Mbps, violate: mark}",
+            "violate without a third colour; allowed: with peak_rate or excess_burst",
+        ),
+        (
+            "{rate: 1Mbps, exceed: mark, exceed_mark: 256}",
+            "exceed_mark: 256; allowed: bits of mark_mask, 255",
+        ),
         ("{rate: 1Mbps, key: [source, source]}", "key: `source` is named twice"),
         (
             "{rate: 1Mbps, source: 10.0.0.0/8, destination: '::/0'}",
-            "source and destination are of different families",
+            "source is IPv4 and destination IPv6; allowed: both of one family",
         ),
         (
             "{rate: 1Mbps, protocol: icmp, source_ports: 1}",
-            "ports need a protocol that has them: tcp, udp, 33, 132 or 136",
+            "protocol: `icmp` with ports; allowed: tcp, udp, 33, 132 or 136",
         ),
         (
             "{rate: 1Mbps, destination_ports: 1}",
-            "ports need a protocol that has them: tcp, udp, 33, 132 or 136",
+            "protocol: `any` with ports; allowed: tcp, udp, 33, 132 or 136",
         ),
         ("{rate: 1Mbps, protocol: tpc}", "protocol: `tpc` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"),
         (

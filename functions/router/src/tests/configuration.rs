@@ -39,7 +39,7 @@ fn contradictions_are_told() {
         ("routes: [{to: 10.0.0.0/8}]", "routes: entry 1: neither a next hop nor an interface"),
         (
             "routes: [{to: 10.0.0.0/8, via: '2001:db8:b::2'}]",
-            "routes: entry 1: destination and next hop are of different families",
+            "routes: entry 1: next hop 2001:db8:b::2 is not of the family of 10.0.0.0; allowed: both of one",
         ),
         (
             "routes: [{to: 10.0.0.0/8, via: 198.51.100.2}, {to: 11.0.0.0/8, via: 203.0.113.1}]",
@@ -123,7 +123,7 @@ fn a_line_that_is_none_is_named() {
         ("10.0.0.0/8 via 198.51.100.2 blackhole", WAYS),
         ("10.0.0.0/8 blackhole 1", WAYS),
         ("10.0.0.0/8 via 198.51.100.2 dev q", "`q` is no interface of this router; allowed: a, b"),
-        ("::/0 via 198.51.100.2", "destination and next hop are of different families"),
+        ("::/0 via 198.51.100.2", "next hop 198.51.100.2 is not of the family of ::; allowed: both of one"),
         ("224.0.0.0/8 dev b", "addresses of 224.0.0.0/4 are never routed"),
     ] {
         let file = format!("11.0.0.0/8 via 198.51.100.2\n\n{line}\n12.0.0.0/8 via 198.51.100.2");

@@ -40,9 +40,12 @@ fn contradictions_are_told() {
     };
     let ports = rule("in", &[("ports", ConfigValue::PortRange(1, 2))]);
     let told = refusal(&[("tenant", vec![to_port("in", "tcp", 1), ports])]);
-    assert_eq!(told, "tenant[1]: ports need protocol tcp or udp");
+    assert_eq!(told, "tenant[1]: protocol: `any` with ports; allowed: tcp or udp");
     let kind = rule("out", &[("icmp_type", ConfigValue::Integer(8)), ("protocol", ConfigValue::text("tcp"))]);
     let told = refusal(&[("administrator", vec![kind])]);
-    assert_eq!(told, "administrator[0]: icmp_type and icmp_code need protocol icmp or icmpv6");
+    assert_eq!(
+        told,
+        "administrator[0]: protocol: `tcp` with icmp_type or icmp_code; allowed: icmp or icmpv6"
+    );
     assert_eq!(refusal(&[]), "`administrator` and `tenant`: neither is there; allowed: one of them or both");
 }

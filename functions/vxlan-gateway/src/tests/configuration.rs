@@ -49,7 +49,7 @@ fn what_cannot_be_used_is_refused_with_what_is_allowed() {
         ),
         (
             format!("{{local: 192.0.2.1, networks: [{fine}], mac: '01:00:00:00:00:00'}}"),
-            "mac: allowed is the address of one host",
+            "mac: 01:00:00:00:00:00; allowed is the address of one host",
         ),
         (
             format!("{{local: 192.0.2.1, networks: [{fine}], gateway: '2001:db8::9'}}"),
