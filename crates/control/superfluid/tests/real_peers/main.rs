@@ -2,6 +2,7 @@
 //! namespaces of the test and ended by process. `make peers` runs them, `scripts/setup peers` installs the peers; a test whose
 //! peer is not installed says so and passes.
 
+mod address_translation;
 mod dhcp;
 mod multicast;
 mod open_vswitch;
