@@ -1,4 +1,4 @@
-//! The program between other implementations of what it speaks: tunnels, servers and routers of groups, started in
+//! The program between other implementations of what it speaks: tunnels, servers and routers, of packets and of groups, started in
 //! namespaces of the test and ended by process. `make peers` runs them, `scripts/setup peers` installs the peers; a test whose
 //! peer is not installed says so and passes.
 
@@ -6,6 +6,7 @@ mod address_translation;
 mod dhcp;
 mod multicast;
 mod open_vswitch;
+mod routing;
 mod web_servers;
 
 use serde_json::Value;
