@@ -6,6 +6,7 @@ mod address_translation;
 mod dhcp;
 mod multicast;
 mod open_vswitch;
+mod resolution;
 mod routing;
 mod web_servers;
 
