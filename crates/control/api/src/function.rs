@@ -5,6 +5,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// What a function runs as: the key `guest` of its spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestKind {
+    /// In the sandbox, which is what a spec means that does not say.
+    Wasm,
+    /// As a container.
+    Container,
+}
+
+/// What the function of a spec runs as.
+pub fn guest_of(spec: &Value) -> GuestKind {
+    match spec.get("guest").and_then(Value::as_str) {
+        Some("container") => GuestKind::Container,
+        _ => GuestKind::Wasm,
+    }
+}
+
 /// Whether a function gets packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -60,7 +60,7 @@ impl Reader<'_> {
     ) -> Option<(Option<Endpoint>, Option<Endpoint>)> {
         let text = self.reference(place, item)?;
         let target = self.names.resolve(place, text, true, &mut self.faults)?;
-        let (name, function, interface) = match target {
+        let (name, interfaces, interface) = match target {
             Target::Port if first || last => {
                 let port = Endpoint::Port(text.to_owned());
                 return Some((Some(port.clone()), Some(port)));
@@ -74,7 +74,7 @@ impl Reader<'_> {
                 return Some((Some(device.clone()), Some(device)));
             }
             Target::Port | Target::Switch | Target::Device(_) => {
-                let kind = match target {
+                let kind = match &target {
                     Target::Port => "port",
                     Target::Switch => "switch",
                     _ => "device",
@@ -84,10 +84,11 @@ impl Reader<'_> {
                 });
                 return None;
             }
-            Target::Function { name, function, interface } => (name, function, interface),
+            Target::Function { name, function, interface } => (name, &function.interfaces, interface),
+            Target::Container { name, container, interface } => (name, &container.interfaces, interface),
         };
-        let at = |number| Some(Endpoint::Interface(name.to_owned(), number));
-        let last_interface = u16::from(function.interfaces.len() > 1);
+        let at = |number| target.endpoint(number);
+        let last_interface = u16::from(interfaces.len() > 1);
         match interface {
             Some(number) if first || last => Some((at(number), at(number))),
             Some(_) => {
@@ -211,7 +212,9 @@ impl Reader<'_> {
                     }
                 }
                 if let (Some(own), Some(other)) = (own, other) {
-                    if let (Some(values), Endpoint::Device(opening)) = (&values, &other) {
+                    if let (Some(values), Endpoint::Device(opening), Endpoint::Interface(..)) =
+                        (&values, &other, &own)
+                    {
                         self.interface_station(&place, (&own, opening), given, values);
                     }
                     self.wire([(own_place, &own), (place, &other)]);

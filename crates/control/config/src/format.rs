@@ -27,6 +27,12 @@ static POOL: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("pool.yaml", include_str!("pool.yaml")).unwrap_or_default());
 static FUNCTION: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("function.yaml", include_str!("function.yaml")).unwrap_or_default());
+static CONTAINER: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("container.yaml", include_str!("container.yaml")).unwrap_or_default());
+static CONTAINER_INTERFACE: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::from_text("container_interface.yaml", include_str!("container_interface.yaml"))
+        .unwrap_or_default()
+});
 static OBSERVER: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("observer.yaml", include_str!("observer.yaml")).unwrap_or_default());
 static CPU: LazyLock<Schema> =
@@ -126,6 +132,16 @@ pub fn workers_schema() -> &'static Schema {
 /// What a function takes, beside `pool`, `cpu` and `config`.
 pub fn function_schema() -> &'static Schema {
     &FUNCTION
+}
+
+/// What a function takes that is a container, beside `interfaces` and `mounts`.
+pub fn container_schema() -> &'static Schema {
+    &CONTAINER
+}
+
+/// What an interface of a container takes.
+pub fn container_interface_schema() -> &'static Schema {
+    &CONTAINER_INTERFACE
 }
 
 /// What an observer takes.

@@ -3,7 +3,7 @@
 
 use crate::read::Reader;
 use std::collections::HashSet;
-use wiring::Endpoint;
+use wiring::{Endpoint, container_port};
 use yaml_document::{Location, Node, spelling};
 
 impl Reader<'_> {
@@ -67,6 +67,18 @@ impl Reader<'_> {
                             format!(
                                 "nothing is wired to the port `{name}`; its packets are dropped (no-route)"
                             )
+                        });
+                    }
+                    continue;
+                }
+                if let Some(container) = self.wiring.containers.get(name) {
+                    let mut ports = container.interfaces.iter().map(|it| container_port(name, &it.name));
+                    let is_bare = |port: String| {
+                        !self.serving.contains_key(&port) && !self.wired.contains_key(&Endpoint::Port(port))
+                    };
+                    if ports.all(is_bare) {
+                        place.report(&mut self.warnings, || {
+                            format!("nothing is wired to the container `{name}`; it gets no packets")
                         });
                     }
                     continue;

@@ -28,6 +28,7 @@
 //! functions:
 //!   edge_firewall: {image: firewall, config: {default_action: accept}, cpu: {weight: 300, reserve: 20%}, worker: 1}
 //!   flows: {image: monitor, preemptible: true}
+//!   # ids: {guest: container, image: ./suricata, memory: 1GiB, interfaces: {in: {}, out: {}}}   # an ordinary program
 //! chains:                             # lan - edge_firewall:0, edge_firewall:1 - wan
 //!   edge: [lan, edge_firewall, wan]
 //! wires: []                           # single edges: [[a:1, b:0]]
@@ -47,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod connect;
+mod container;
 mod cpu;
 mod device;
 mod format;
@@ -72,9 +74,9 @@ use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Location};
 
 pub use format::{
-    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, group_rule_schema,
-    layer_schemas, memory_schema, observer_schema, policy_schema, pool_schema, service_schema, switch_schema,
-    workers_schema,
+    attachment_schema, container_interface_schema, container_schema, cpu_schema, device_schema,
+    function_schema, grant_schema, group_rule_schema, layer_schemas, memory_schema, observer_schema,
+    policy_schema, pool_schema, service_schema, switch_schema, workers_schema,
 };
 
 /// Version of the file's format.

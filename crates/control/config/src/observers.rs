@@ -20,7 +20,7 @@ impl Reader<'_> {
         let observer = match self.names.get(&key.text).map(|named| &named.what) {
             Some(What::Function(function)) => Some(function),
             Some(What::Broken) => None,
-            Some(What::Port | What::Switch | What::Device(_)) | None => {
+            Some(What::Port | What::Switch | What::Device(_) | What::Container(_)) | None => {
                 let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
                 None
             }
@@ -86,6 +86,10 @@ impl Reader<'_> {
         match self.names.resolve(place, text, true, &mut self.faults)? {
             Target::Function { name, interface, .. } => Some(Watched::Instance(name.to_owned(), interface)),
             Target::Port => Some(Watched::Port(text.to_owned())),
+            Target::Container { .. } => match self.names.endpoint(place, text, &mut self.faults)? {
+                Endpoint::Port(port) => Some(Watched::Port(port)),
+                _ => None,
+            },
             Target::Device(opening) => Some(Watched::Device(opening.device, opening.port)),
             Target::Switch => {
                 let wires = self.wiring.plugged_into(text).map(|end| format!("{end}~{text}"));

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn is_name(&mut self, place: &Location<'_>, text: &str) -> bool {
+    pub(crate) fn is_name(&mut self, place: &Location<'_>, text: &str) -> bool {
         let good = text.len() <= 32
             && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -361,6 +361,18 @@ impl<'a> Reader<'a> {
             });
             return;
         }
+        match node.entry("guest").map(|(_, guest)| (guest.as_text(), guest)) {
+            None | Some((Some("wasm"), _)) => {}
+            Some((Some("container"), _)) => return self.container(place, key, node),
+            // Which keys it may have is not known.
+            Some((text, guest)) => {
+                place.key("guest", guest.position).report(&mut self.faults, || {
+                    let kinds = ["wasm", "container"];
+                    format!("{}{}", guest.found(), spelling::choices(text.unwrap_or_default(), kinds))
+                });
+                return;
+            }
+        }
         let tenant = self.owner(place, key, node);
         let values = function_schema().check_at(
             place,
@@ -481,7 +493,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn restart(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<RestartDelays> {
+    pub(crate) fn restart(
+        &mut self,
+        place: &Location<'_>,
+        node: &Node,
+        values: &Value,
+    ) -> Option<RestartDelays> {
         let delay = |key| values.get("restart")?.get(key)?.as_duration();
         let (first, longest) = (delay("first_delay")?, delay("longest_delay")?);
         if first > longest {

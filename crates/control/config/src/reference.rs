@@ -2,7 +2,7 @@
 
 use manifest::Access;
 use std::collections::HashMap;
-use wiring::{Endpoint, Opening};
+use wiring::{Endpoint, Opening, container_port};
 use yaml_document::{Fault, Location, Position, spelling};
 
 /// The names of ports, switches, devices and functions, in the order of the file.
@@ -26,6 +26,8 @@ pub(crate) enum What {
     /// A function whose interfaces are not known, because its image has a fault.
     Broken,
     Function(FunctionFacts),
+    /// A function that is a container.
+    Container(ContainerFacts),
 }
 
 /// What other parts of the file depend on.
@@ -35,12 +37,18 @@ pub(crate) struct FunctionFacts {
     pub(crate) tenant: Option<String>,
 }
 
+/// What other parts of the file depend on.
+pub(crate) struct ContainerFacts {
+    pub(crate) interfaces: Vec<String>,
+}
+
 /// What a reference leads to.
 pub(crate) enum Target<'a> {
     Port,
     Switch,
     Device(Opening),
     Function { name: &'a str, function: &'a FunctionFacts, interface: Option<u16> },
+    Container { name: &'a str, container: &'a ContainerFacts, interface: Option<u16> },
 }
 
 impl What {
@@ -51,6 +59,7 @@ impl What {
             What::Switch => "switch",
             What::Device(_) => "device",
             What::Broken | What::Function(_) => "function",
+            What::Container(_) => "container",
         }
     }
 }
@@ -65,6 +74,13 @@ impl Names {
     pub(crate) fn learn(&mut self, name: &str, function: FunctionFacts) {
         if let Some(named) = self.named.get_mut(name) {
             named.what = What::Function(function);
+        }
+    }
+
+    /// The same of a container.
+    pub(crate) fn learn_container(&mut self, name: &str, container: ContainerFacts) {
+        if let Some(named) = self.named.get_mut(name) {
+            named.what = What::Container(container);
         }
     }
 
@@ -112,7 +128,7 @@ impl Names {
             return None;
         };
         match (&named.what, interface) {
-            (what @ (What::Port | What::Switch | What::Device(_)), _) if !ports => {
+            (what @ (What::Port | What::Switch | What::Device(_) | What::Container(_)), _) if !ports => {
                 place.report(faults, || {
                     let kind = what.kind();
                     format!("`{name}` is a {kind}; allowed: {}", spelling::listed(self.iter(false)))
@@ -147,22 +163,15 @@ impl Names {
             (What::Broken, _) => None,
             (What::Function(function), None) => Some(Target::Function { name, function, interface: None }),
             (What::Function(function), Some(interface)) => {
-                let number = number_of(function, interface);
-                if number.is_none() {
-                    place.report(faults, || {
-                        let wrong = spelling::shown(interface);
-                        let names = function.interfaces.iter().map(String::as_str);
-                        let meant = match spelling::nearest(interface, names) {
-                            Some(meant) => format!("; did you mean `{name}:{meant}`?"),
-                            None => String::new(),
-                        };
-                        format!(
-                            "`{name}` has no interface `{wrong}`; allowed: {}{meant}",
-                            allowed(name, function)
-                        )
-                    });
-                }
-                Some(Target::Function { name, function, interface: Some(number?) })
+                let number = number_of(place, name, &function.interfaces, interface, faults)?;
+                Some(Target::Function { name, function, interface: Some(number) })
+            }
+            (What::Container(container), None) => {
+                Some(Target::Container { name, container, interface: None })
+            }
+            (What::Container(container), Some(interface)) => {
+                let number = number_of(place, name, &container.interfaces, interface, faults)?;
+                Some(Target::Container { name, container, interface: Some(number) })
             }
         }
     }
@@ -174,39 +183,69 @@ impl Names {
         text: &str,
         faults: &mut Vec<Fault>,
     ) -> Option<Endpoint> {
-        match self.resolve(place, text, true, faults)? {
-            Target::Port => Some(Endpoint::Port(text.to_owned())),
-            Target::Switch => Some(Endpoint::Switch(text.to_owned())),
-            Target::Device(opening) => Some(Endpoint::Device(opening)),
-            Target::Function { name, interface: Some(number), .. } => {
-                Some(Endpoint::Interface(name.to_owned(), number))
+        let target = self.resolve(place, text, true, faults)?;
+        let (name, interfaces, interface) = match &target {
+            Target::Function { name, function, interface } => (*name, &function.interfaces, *interface),
+            Target::Container { name, container, interface } => (*name, &container.interfaces, *interface),
+            Target::Port => return Some(Endpoint::Port(text.to_owned())),
+            Target::Switch => return Some(Endpoint::Switch(text.to_owned())),
+            Target::Device(opening) => return Some(Endpoint::Device(opening.clone())),
+        };
+        let Some(number) = interface.or((interfaces.len() == 1).then_some(0)) else {
+            place.report(faults, || {
+                format!("found `{name}` without an interface; allowed: {}", allowed(name, interfaces))
+            });
+            return None;
+        };
+        target.endpoint(number)
+    }
+}
+
+impl Target<'_> {
+    /// The end of a wire that an interface of it is, if it has interfaces.
+    pub(crate) fn endpoint(&self, number: u16) -> Option<Endpoint> {
+        match self {
+            Target::Function { name, .. } => Some(Endpoint::Interface((*name).to_owned(), number)),
+            Target::Container { name, container, .. } => {
+                let interface = container.interfaces.get(usize::from(number))?;
+                Some(Endpoint::Port(container_port(name, interface)))
             }
-            Target::Function { name, function, .. } if function.interfaces.len() == 1 => {
-                Some(Endpoint::Interface(name.to_owned(), 0))
-            }
-            Target::Function { name, function, .. } => {
-                place.report(faults, || {
-                    format!("found `{name}` without an interface; allowed: {}", allowed(name, function))
-                });
-                None
-            }
+            Target::Port | Target::Switch | Target::Device(_) => None,
         }
     }
 }
 
-fn number_of(function: &FunctionFacts, interface: &str) -> Option<u16> {
-    let by_name = function.interfaces.iter().position(|name| name == interface);
+/// The number of an interface that is given by name or by number.
+fn number_of(
+    place: &Location<'_>,
+    name: &str,
+    interfaces: &[String],
+    interface: &str,
+    faults: &mut Vec<Fault>,
+) -> Option<u16> {
+    let by_name = interfaces.iter().position(|name| name == interface);
     let digits = !interface.is_empty() && interface.chars().all(|c| c.is_ascii_digit());
-    let by_number = || interface.parse().ok().filter(|n| digits && *n < function.interfaces.len());
-    by_name.or_else(by_number).and_then(|n| u16::try_from(n).ok())
+    let by_number = || interface.parse().ok().filter(|n| digits && *n < interfaces.len());
+    let number = by_name.or_else(by_number).and_then(|n| u16::try_from(n).ok());
+    if number.is_none() {
+        place.report(faults, || {
+            let wrong = spelling::shown(interface);
+            let meant = match spelling::nearest(interface, interfaces.iter().map(String::as_str)) {
+                Some(meant) => format!("; did you mean `{name}:{meant}`?"),
+                None => String::new(),
+            };
+            format!("`{name}` has no interface `{wrong}`; allowed: {}{meant}", allowed(name, interfaces))
+        });
+    }
+    number
 }
 
 /// `fw:inside, fw:outside (or fw:0 to fw:1)`.
-fn allowed(name: &str, function: &FunctionFacts) -> String {
-    let by_name: Vec<String> =
-        function.interfaces.iter().map(|interface| format!("{name}:{interface}")).collect();
+fn allowed(name: &str, interfaces: &[String]) -> String {
+    let by_name: Vec<String> = interfaces.iter().map(|interface| format!("{name}:{interface}")).collect();
     let listed = spelling::listed(by_name.iter().map(String::as_str));
-    match function.interfaces.len() {
+    match interfaces.len() {
+        0 => "none, because it has none".to_owned(),
         1 => format!("{listed} (or {name}:0)"),
         count => format!("{listed} (or {name}:0 to {name}:{})", count - 1),
     }

@@ -3,6 +3,7 @@ use packet_memory::{PageKind, PoolConfig};
 use proptest::prelude::*;
 use wiring::{Endpoint, FailMode, InstancePool, PoolOwner, Service};
 
+mod containers;
 mod cpu;
 mod devices;
 mod groups;
@@ -184,7 +185,9 @@ fn with(text: &str) -> String {
 #[test]
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
-    assert_eq!(function_schema().keys().len(), 13);
+    assert_eq!(function_schema().keys().len(), 14);
+    assert_eq!(container_schema().keys().len(), 10);
+    assert_eq!(container_interface_schema().keys().len(), 3);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);
@@ -419,7 +422,7 @@ f.yaml:11:6: functions.g.config.rate: the required key `rate` is missing; allowe
 f.yaml:12:31: functions.h.config: found a list; allowed: a map of these keys: rate
 f.yaml:13:70: functions.i.fail: found `opne`; allowed: one of closed, open; did you mean `open`?
 f.yaml:13:82: functions.i.pool: found `shared`; allowed: tenant, own, or a map of these keys: buffers, buffer_size, headroom, pages
-f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, attach, image, tenant, max_call, fail, restart, quota, events, memory, resident, longest_hold, worker, preemptible, pauses
+f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, attach, image, guest, tenant, max_call, fail, restart, quota, events, memory, resident, longest_hold, worker, preemptible, pauses
 f.yaml:14:56: functions.j.longest_hold: found `2h`; allowed: a duration from 1ms to 1h, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:15:32: functions.k.config.mode: unknown key `mode`; allowed: none
 f.yaml:15:64: functions.k.pool.bufer_size: unknown key `bufer_size`; allowed: buffers, buffer_size, headroom, pages; did you mean `buffer_size`?

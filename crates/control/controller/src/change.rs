@@ -131,12 +131,16 @@ impl Controller {
             .chain(plan.change_instances.iter().map(|(name, instance)| (name.clone(), instance.worker)))
             .chain(plan.adjust_instances.iter().map(|(name, adjustment)| (name.clone(), adjustment.worker)))
             .collect();
-        let gone: Vec<String> = plan.remove_instances.iter().cloned().collect();
+        let gone = plan.remove_instances.iter().chain(&plan.remove_containers);
+        let gone: Vec<String> = gone.cloned().collect();
+        let containers = !(plan.remove_containers.is_empty() && plan.add_containers.is_empty());
         let tenants: Vec<(String, String)> = plan
             .add_instances
             .iter()
             .chain(plan.change_instances.iter())
-            .map(|(name, instance)| (name.clone(), instance.tenant.clone()))
+            .map(|(name, instance)| (name, &instance.tenant))
+            .chain(plan.add_containers.iter().map(|(name, container)| (name, &container.tenant)))
+            .map(|(name, tenant)| (name.clone(), tenant.clone()))
             .collect();
         // What a new one tells first is kept; what is there already may be another tenant's from now on.
         let (there, new): (Vec<_>, Vec<_>) =
@@ -169,7 +173,13 @@ impl Controller {
             }
         }
         self.changed(changes.iter().map(as_host));
-        for name in gone.iter().filter(|name| host.function(name).is_none()) {
+        if containers {
+            self.containers_changed();
+        }
+        let is_there = |name: &String| {
+            host.function(name).is_some() || containers && host.wiring().containers.contains_key(name)
+        };
+        for name in gone.iter().filter(|name| !is_there(name)) {
             self.told.forget(name);
             lock(&self.shares).remove(name);
         }

@@ -4,10 +4,11 @@
 //! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none,
 //!   and no registry is asked that the administrator has not named.
 //! - Files that a function's `config` names.
+//! - All of a container but its wires: its image, its program and its files are the host's.
 //! - [`HOSTS`]: what takes the time of a worker from others.
 
 use super::controller::Controller;
-use api::{DEFAULT_TENANT, Fault};
+use api::{DEFAULT_TENANT, Fault, GuestKind};
 use config::Catalog as _;
 use deployment::Named;
 use schema::{Kind, Schema};
@@ -25,10 +26,31 @@ const HOSTS: [(&str, &str); 7] = [
     ("/worker", "worker"),
 ];
 
+/// What a tenant may not change of a container, which is all but its wires.
+fn container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
+    let bare = |spec: &Value| {
+        let mut spec = spec.clone();
+        spec.as_object_mut().and_then(|keys| keys.shift_remove("attach"));
+        spec
+    };
+    if now.is_some_and(|now| bare(now) == bare(spec)) {
+        return Vec::new();
+    }
+    let allowed = if now.is_some() { "another `attach`, and all else as it is" } else { "`guest: wasm`" };
+    vec![Fault::new(
+        "guest",
+        format!("containers are an administrator's to make and change; allowed: {allowed}"),
+    )]
+}
+
 impl Controller {
     /// All of a spec that is not a tenant's to ask for, unless it is so now.
     pub(super) fn confined(&self, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let mut faults = Vec::new();
+        let is_container = |spec: &Value| api::guest_of(spec) == GuestKind::Container;
+        if is_container(spec) || now.is_some_and(is_container) {
+            return self::container(spec, now);
+        }
         for (pointer, place) in HOSTS {
             let there = now.and_then(|now| now.pointer(pointer));
             if spec.pointer(pointer) != there {

@@ -74,14 +74,21 @@ impl Control for Handle {
     fn restart(&self, function: &str) -> Result<(), Refusal> {
         let host = &self.0.host;
         if host.function(function).is_none() {
-            return Err(refused_function(function));
+            return if self.0.restart_container(function) {
+                Ok(())
+            } else {
+                Err(self.0.no_function(function))
+            };
         }
         host.restart(function, &self.0.catalog).map_err(refused)
     }
 
     fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value> {
         match kind {
-            Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
+            Kind::Function => {
+                let status = self.0.function_status(name).or_else(|| self.0.container_status(name));
+                serde_json::to_value(status?).ok()
+            }
             Kind::Device => serde_json::to_value(self.0.device_status(name, tenant)?).ok(),
             Kind::Port => {
                 let account = self.0.host.account_of_port(name)?;
@@ -131,7 +138,10 @@ impl Control for Handle {
 
     fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
         let this = &self.0;
-        let none = || refused_function(function);
+        let none = || this.no_function(function);
+        if this.host.function(function).is_none() {
+            return Err(none());
+        }
         let spec = this.desired().spec(Kind::Function, function).ok_or_else(none)?;
         let (saved, wiring) = (this.host.save(function).map_err(refused)?, this.host.wiring());
         // The tenant in whose pool it runs, which is what its spec means.
@@ -276,12 +286,7 @@ fn not_kept(error: FolderError) -> Refusal {
 fn set_paused(this: &Controller, function: &str, paused: bool) -> Result<(), Refusal> {
     match this.host.set_paused(function, paused) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(refused_function(function)),
+        Ok(false) => Err(this.no_function(function)),
         Err(error) => Err(Refusal::Busy(error.to_string())),
     }
-}
-
-/// There is no such function.
-pub(super) fn refused_function(name: &str) -> Refusal {
-    Refusal::NotFound(format!("there is no function `{name}`"))
 }

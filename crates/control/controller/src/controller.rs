@@ -8,6 +8,7 @@ use super::watch::TenantWatch;
 use api::Kind;
 use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
+use launcher::Keeper;
 use serde_json::json;
 use snapshot_folder::Folder;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use store::Store;
@@ -55,6 +56,10 @@ pub(crate) struct Controller {
     pub(super) backing_up: Arc<()>,
     /// Since the Unix epoch.
     pub(super) started: Nanos,
+    /// The launcher's socket.
+    pub(super) launcher: PathBuf,
+    /// Keeps containers, from when all that the store says has begun.
+    pub(super) containers: OnceLock<Keeper>,
     pub(super) ends: Arc<AtomicBool>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -108,6 +113,8 @@ impl Controller {
             tenant_watches: Mutex::default(),
             backing_up: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
+            launcher: settings.launcher.clone(),
+            containers: OnceLock::new(),
             ends: Arc::default(),
             threads,
         })
@@ -131,6 +138,9 @@ impl Controller {
     /// [`Stopped`]: it was before.
     pub(crate) fn stop(&self) -> Result<Account, Stopped> {
         self.ends.store(true, Relaxed);
+        if let Some(keeper) = self.containers.get() {
+            keeper.leave();
+        }
         self.host.stop()
     }
 }

@@ -1,6 +1,5 @@
 //! What functions found, why they failed, and what they report of themselves, for clients that ask.
 
-use super::control::refused_function;
 use super::controller::{Controller, lock};
 use super::kept::{Entry, What};
 use api::{FunctionEvent, FunctionEventKind, FunctionReport};
@@ -32,7 +31,7 @@ impl Controller {
             return Ok(report(*time, true, text));
         }
         let fleet = self.host.fleet();
-        let id = self.host.function(name).ok_or_else(|| refused_function(name))?;
+        let id = self.host.function(name).ok_or_else(|| self.no_function(name))?;
         let said = fleet
             .change(move |change| change.report(id))
             .map_err(|error| Refusal::Busy(error.to_string()))?;

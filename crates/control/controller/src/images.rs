@@ -20,7 +20,7 @@
 use super::controller::{Controller, lock};
 use super::shelf::Stamp;
 use super::status::digest;
-use api::{Fault, Image};
+use api::{Fault, GuestKind, Image};
 use api_server::{Asker, ImageResolution, Refusal, ResolvedImages};
 use deployment::{Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
@@ -62,6 +62,10 @@ impl Controller {
         let mut resolved = vec![None; functions.len()];
         let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
         for (at, (name, spec)) in functions.iter().enumerate() {
+            // The launcher has those of containers.
+            if api::guest_of(spec) == GuestKind::Container {
+                continue;
+            }
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
             // What is wrong with it is told when the change is checked.
             let Ok(named) = Named::read(text) else { continue };

@@ -7,7 +7,9 @@
 //! 3. A service manager that wants to know is told so, and as long as all workers answer.
 //! 4. Beside the workers there are threads for the balance between them, for memory that is given back, and
 //!    the server's.
-//! 5. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every
+//! 5. Functions that are containers are kept by the launcher's [keeper](launcher::Keeper), on threads of its own; they
+//!    outlive the daemon, and the next one finds them.
+//! 6. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every
 //!    packet returned.
 //!
 //! What it does not know: the command line, which fills in [`Settings`], and terminals. It logs to standard
@@ -22,6 +24,7 @@ mod begin;
 mod cgroup;
 mod change;
 mod confine;
+mod containers;
 mod control;
 mod controller;
 mod device_status;
@@ -44,6 +47,7 @@ mod upkeep;
 mod watch;
 
 use api_server::Server;
+pub use containers::{container_events, keeper_name, wanted_containers};
 use control::Handle;
 use controller::Controller;
 use engine::Account;
@@ -68,6 +72,8 @@ pub struct Settings {
     pub registries: Registries,
     /// Most bytes of images that are kept.
     pub keep_images: u64,
+    /// The socket of the launcher, which starts containers.
+    pub launcher: PathBuf,
     /// Whether perf is told the names of functions inside images.
     pub perf_map: bool,
 }

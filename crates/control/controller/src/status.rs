@@ -14,7 +14,7 @@ impl Controller {
         let (account, instance) = (host.account_of(name)?, host.instance(name)?);
         let known = host.function_memory(name, account.memory, account.frozen);
         let image = self.catalog.load(&instance.image).map(|image| digest(&image));
-        let got_share = self.share(name, account.cycles);
+        let got_share = share_of(self, name, account.cycles);
         let memory = FunctionMemory {
             private: account.memory,
             page_tables: known.as_ref().map_or(0, |known| known.page_tables),
@@ -24,22 +24,22 @@ impl Controller {
         };
         Some(status_of(account, memory, image.unwrap_or_default(), got_share))
     }
+}
 
-    /// The share of a core that a function got since it was last asked for, a tenth of a second ago or more.
-    fn share(&self, name: &str, cycles: Cycles) -> f64 {
-        let now = Instant::now();
-        let mut shares = lock(&self.shares);
-        let Some(before) = shares.get_mut(name) else {
-            shares.insert(name.to_owned(), (cycles, now, 0.0));
-            return 0.0;
-        };
-        let passed = now.duration_since(before.1);
-        if passed >= Duration::from_millis(100) {
-            let spent = guest_wasm::watchdog::clock().span(cycles.since(before.0));
-            *before = (cycles, now, spent.as_secs_f64() / passed.as_secs_f64());
-        }
-        before.2
+/// The share of a core that a function got since it was last asked for, a tenth of a second ago or more.
+pub(super) fn share_of(controller: &Controller, name: &str, cycles: Cycles) -> f64 {
+    let now = Instant::now();
+    let mut shares = lock(&controller.shares);
+    let Some(before) = shares.get_mut(name) else {
+        shares.insert(name.to_owned(), (cycles, now, 0.0));
+        return 0.0;
+    };
+    let passed = now.duration_since(before.1);
+    if passed >= Duration::from_millis(100) {
+        let spent = guest_wasm::watchdog::clock().span(cycles.since(before.0));
+        *before = (cycles, now, spent.as_secs_f64() / passed.as_secs_f64());
     }
+    before.2
 }
 
 /// The digest of an image, as others name it.

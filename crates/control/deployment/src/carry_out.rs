@@ -130,6 +130,9 @@ impl Work<'_, '_, '_> {
         for name in &plan.remove_devices {
             self.deployed.wiring.devices.swap_remove(name);
         }
+        for name in &plan.remove_containers {
+            self.deployed.wiring.containers.swap_remove(name);
+        }
         for name in &plan.remove_instances {
             if let Some(id) = self.deployed.instances.remove(name) {
                 self.deployed.paused.remove(name);
@@ -272,6 +275,7 @@ impl Work<'_, '_, '_> {
             self.wire(edge);
         }
         self.deployed.wiring.devices.extend(plan.add_devices);
+        self.deployed.wiring.containers.extend(plan.add_containers);
         if let Some(devices) = devices {
             let troubles = &mut self.troubles;
             let mut note = |link: &Link, laid| note_link(troubles, link, laid);

@@ -8,6 +8,7 @@ use port::Port;
 use port::fault::{self, FaultPort};
 use port::station::StationPort;
 use std::sync::Arc;
+use wiring::is_container_port;
 
 /// Drivers of ports that devices may have addresses at.
 const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
@@ -36,10 +37,11 @@ pub(crate) fn open(
 }
 
 /// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port.
-/// Devices that ports make themselves are not among them.
+/// Devices that ports make themselves are not among them, nor are the interfaces of containers, which come with these.
 pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
     let named =
         wiring.ports.iter().filter(|(_, port)| ["af_packet", "af_xdp"].contains(&port.driver.as_str()));
+    let named = named.filter(|(name, _)| !is_container_port(name));
     let missing = named.filter_map(|(name, port)| {
         let interface = port.settings.get("interface")?.as_text()?;
         Some((name.clone(), port_af_packet::missing(interface)?.to_string()))
@@ -136,7 +138,10 @@ impl Opening<'_> {
         match opened {
             Ok(port) => Ok(port),
             Err(error) => {
-                self.notices.push(format!("port `{}`: {error}", self.name));
+                // A container's interface comes with the container.
+                if !is_container_port(self.name) {
+                    self.notices.push(format!("port `{}`: {error}", self.name));
+                }
                 wait().map_err(|error| error.to_string())
             }
         }

@@ -44,6 +44,15 @@ impl Launcher {
         Ok(Launcher { path: path.to_owned(), stream: BufReader::new(stream) })
     }
 
+    /// An answer that is none to what was asked.
+    pub(crate) fn unexpected(&self, answer: &Answer) -> ClientError {
+        let reason = match answer {
+            Answer::Refused(reason) => format!("it refuses: {reason}"),
+            Answer::Done | Answer::Guests(_) => "it is the answer to another question".to_owned(),
+        };
+        ClientError::Answer { path: self.path.clone(), reason }
+    }
+
     /// Asks, and waits for the answer: a start unpacks an image, a list may wait for a change.
     ///
     /// # Errors

@@ -375,6 +375,7 @@ impl Guests {
                 name: name.clone(),
                 tenant: entry.start.tenant.clone(),
                 state: entry.state.clone(),
+                mark: entry.start.mark.clone(),
                 memory,
                 cpu_us,
                 log,

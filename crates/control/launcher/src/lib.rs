@@ -22,6 +22,8 @@
 //! A launcher that is started again finds what the one before it started, by the records in its folder, the
 //! process's start time and the control group, and holds it again; what it cannot hold it ends.
 //!
+//! A client that wants containers to stay as they are wanted has a [`Keeper`].
+//!
 //! Limits: [`REQUEST_MAX`], [`CONNECTIONS_MAX`], [`LOG_LINES`] lines of [`LOG_LINE`] bytes for each guest, and
 //! those of the file for each tenant.
 
@@ -34,6 +36,7 @@ mod error;
 mod guests;
 mod images;
 mod interfaces;
+pub mod keeper;
 mod log;
 mod permits;
 mod record;
@@ -48,6 +51,7 @@ mod watch;
 
 pub use client::{ClientError, Launcher};
 pub use error::{LauncherError, Refusal};
+pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
     Answer, Ended, Guest, Interface, Limit, Limits, List, Listed, Request, Start, State, Stop,
@@ -60,6 +64,9 @@ pub const REQUEST_MAX: usize = 64 << 10;
 
 /// Longest answer, in bytes.
 pub const ANSWER_MAX: usize = 4 << 20;
+
+/// Longest mark of a guest, in bytes.
+pub const MARK_MAX: usize = 512;
 
 /// Most clients at a time.
 pub const CONNECTIONS_MAX: usize = 16;

@@ -155,6 +155,7 @@ impl Permits {
             )));
         }
         check_interfaces(&start.interfaces)?;
+        check_mark(start.mark.as_deref())?;
         let digest = start.digest.clone().map(Digest::try_from).transpose();
         let digest = digest.map_err(Refusal::of("digest"))?;
         let image = open_below("image", &start.image, &tenant.images, OFlags::DIRECTORY)?;
@@ -312,6 +313,19 @@ fn check_inside(inside: &str) -> Result<(), Refusal> {
     Err(Refusal::new(format!(
         "mounts: found `{inside}` as a path inside; allowed: absolute paths without `..`, not below /proc, /sys and /dev"
     )))
+}
+
+/// A text that ends up in lists.
+fn check_mark(mark: Option<&str>) -> Result<(), Refusal> {
+    let Some(mark) = mark else { return Ok(()) };
+    if mark.len() > crate::MARK_MAX || mark.chars().any(char::is_control) {
+        return Err(Refusal::new(format!(
+            "mark: {} bytes; allowed: at most {}, without control characters",
+            mark.len(),
+            crate::MARK_MAX
+        )));
+    }
+    Ok(())
 }
 
 fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {

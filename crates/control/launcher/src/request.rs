@@ -45,6 +45,9 @@ pub struct Start {
     pub mounts: BTreeMap<String, String>,
     /// What it may use.
     pub limits: Limits,
+    /// A text of the client's, at most [`MARK_MAX`](crate::MARK_MAX) bytes, that [`Request::List`] says again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
 }
 
 /// A veth pair, of which one end is the guest's.
@@ -78,6 +81,13 @@ pub struct Limits {
     /// Open files of each process.
     #[serde(default = "files")]
     pub files: u32,
+}
+
+impl Limits {
+    /// The least of everything.
+    pub(crate) fn least() -> Limits {
+        Limits { memory: 0, weight: 1, cap: None, processes: 1, files: 1 }
+    }
 }
 
 fn weight() -> u32 {
@@ -158,6 +168,9 @@ pub struct Guest {
     pub tenant: String,
     /// Whether it runs.
     pub state: State,
+    /// What the client that started it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
     /// Bytes of memory that its control group has.
     pub memory: Option<u64>,
     /// Processor time that its control group has had, in microseconds.

@@ -82,7 +82,7 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
                 wiring.tenants.len(),
                 wiring.ports.len(),
                 wiring.devices.len(),
-                wiring.instances.len(),
+                wiring.instances.len() + wiring.containers.len(),
                 wiring.edges.len()
             ));
             Outcome::Done

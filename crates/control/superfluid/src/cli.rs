@@ -86,6 +86,9 @@ pub(crate) struct RunOptions {
     /// Time between two views.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) every: Duration,
+    /// The socket of the launcher, which starts functions that are containers.
+    #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
+    pub(crate) launcher: PathBuf,
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,
@@ -171,6 +174,9 @@ pub(crate) struct DaemonOptions {
     /// OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
+    /// The socket of the launcher, which starts functions that are containers.
+    #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
+    pub(crate) launcher: PathBuf,
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,

@@ -9,8 +9,10 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
+use controller::{container_events, keeper_name, wanted_containers};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
+use launcher::Keeper;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +23,9 @@ use wiring::{Plan, PortIo, Wiring};
 
 /// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
 const FINISHED_CHECK: Duration = Duration::from_millis(20);
+
+/// How long the launcher may take to end the containers.
+const CONTAINERS_END: Duration = Duration::from_secs(10);
 
 /// What is at work.
 struct Working {
@@ -58,7 +63,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     };
     let (sender, messages) = channel();
     let (events, queue) = (sender.clone(), EventQueue::default());
-    let waiting = queue.clone();
+    let (waiting, working_queue) = (queue.clone(), queue.clone());
     let tell = move |event| {
         if waiting.admit(&event) {
             // The receiver is gone only when the program ends.
@@ -91,6 +96,13 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         console::error().line(&format!("starting the workers: {error}"));
         return Outcome::Failed;
     }
+    let keeper = match keep_containers(options, &wiring, &catalog, &sender, &working_queue) {
+        Ok(keeper) => keeper,
+        Err(error) => {
+            console::error().line(&format!("containers: {error}"));
+            return Outcome::Failed;
+        }
+    };
     let mut balancer = host.balancer();
     for (name, worker) in wiring.homes() {
         if let (Some(balancer), Some(instance)) = (balancer.as_mut(), host.function(name)) {
@@ -99,6 +111,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     }
     let working = Working { fleet: host.fleet().clone(), balancer, pauses: host.turns(), sender, queue };
     let (account, written, captured) = watch(options, working, &messages, event_log, captures);
+    if let Some(keeper) = keeper {
+        keeper.end(CONTAINERS_END);
+    }
     let Some(account) = account else {
         console::error().line("the workers ended without an account");
         return Outcome::Failed;
@@ -118,6 +133,28 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             .write(format!("{}{events}{captures}", view::final_account(&account, options.brief)));
     }
     outcome(&account)
+}
+
+/// Begins to keep the containers of a wiring, if it has any; the launcher ends them with the run.
+fn keep_containers(
+    options: &RunOptions,
+    wiring: &Wiring,
+    catalog: &Catalog,
+    sender: &Sender<Message>,
+    queue: &EventQueue,
+) -> std::io::Result<Option<Keeper>> {
+    if wiring.containers.is_empty() {
+        return Ok(None);
+    }
+    let (sender, queue) = (sender.clone(), queue.clone());
+    let tell = move |name: &str, happened| {
+        for event in container_events(name, happened).into_iter().filter(|event| queue.admit(event)) {
+            // The receiver is gone only when the program ends.
+            drop(sender.send(Message::Event(event)));
+        }
+    };
+    let wanted = wanted_containers(wiring, catalog);
+    Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell).map(Some)
 }
 
 /// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet

@@ -1,6 +1,9 @@
 //! What `docs/containers.md` shows is carried out: a container of a real runtime in a chain, killed in the middle of traffic and
 //! started again. Runs in namespaces of its own; needs root, runc and busybox.
 
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -8,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::daemon::Options;
 use testbed::{Background, Iperf, Line, Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -117,6 +121,51 @@ fn await_answer(client: &Namespace) {
     }
 }
 
+/// Two hosts with the container's addresses as their routers, a folder with the guide's files in it, and a launcher that has
+/// them.
+fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background)) {
+    let line = Line::new().expect("a line");
+    for (host, own, router) in
+        [(&line.client, "192.0.2.2", "192.0.2.1"), (&line.server, SERVER, "198.51.100.1")]
+    {
+        host.ip("address flush dev eth0").expect("flushed");
+        host.ip(&format!("address add {own}/24 dev eth0")).expect("an address");
+        host.ip(&format!("route add default via {router}")).expect("a route");
+    }
+    let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
+    image(&folder.path().join("images/busybox"));
+    let yaml = blocks("yaml", folder.path());
+    let [permits, chain] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
+    fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
+    fs::write(folder.path().join("chain.yaml"), chain).expect("written");
+    let launcher = Launcher { folder: folder.path(), line: &line };
+    let running = launcher.start();
+    test(&line, folder.path(), &launcher, running);
+}
+
+/// Waits for another first process of the container than that.
+fn another_pid(launcher: &Launcher<'_>, before: Option<u64>) -> u64 {
+    let begin = Instant::now();
+    loop {
+        match launcher.pid().filter(|pid| Some(*pid) != before) {
+            Some(pid) => return pid,
+            None => assert!(begin.elapsed() < LIMIT, "it is not started"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn kill(pid: u64) {
+    let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill");
+    assert!(killed.success());
+}
+
+fn has_ended(pid: u64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
+}
+
 #[test]
 fn a_container_in_a_chain_is_killed_and_comes_back() {
     if let Some(missing) = missing() {
@@ -124,57 +173,147 @@ fn a_container_in_a_chain_is_killed_and_comes_back() {
         return;
     }
     isolated("a_container_in_a_chain_is_killed_and_comes_back", || {
-        let line = Line::new().expect("a line");
-        for (host, own, router) in
-            [(&line.client, "192.0.2.2", "192.0.2.1"), (&line.server, SERVER, "198.51.100.1")]
-        {
-            host.ip("address flush dev eth0").expect("flushed");
-            host.ip(&format!("address add {own}/24 dev eth0")).expect("an address");
-            host.ip(&format!("route add default via {router}")).expect("a route");
-        }
-        let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
-        image(&folder.path().join("images/busybox"));
-        let yaml = blocks("yaml", folder.path());
-        let [permits, chain] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
-        fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
-        fs::write(folder.path().join("chain.yaml"), chain).expect("written");
-        let start = blocks("json", folder.path()).remove(0);
+        with_launcher(|line, folder, launcher, running| {
+            let mut command = line.middle.command(PROGRAM);
+            command.args(["run", "--json", "--launcher"]).arg(folder.join("launcher.sock"));
+            let mut program = Background::start(command.arg(folder.join("chain.yaml"))).expect("it starts");
+            await_answer(&line.client);
+            let iperf = Iperf::serve(&line.server).expect("a server");
 
-        let launcher = Launcher { folder: folder.path(), line: &line };
-        let running = launcher.start();
-        assert_eq!(launcher.ask(&start), Ok(String::new()));
-        let mut command = line.middle.command(PROGRAM);
-        command.args(["run", "--json"]).arg(folder.path().join("chain.yaml"));
-        let mut program = Background::start(&mut command).expect("it starts");
-        await_answer(&line.client);
-        let iperf = Iperf::serve(&line.server).expect("a server");
+            let pid = launcher.pid().expect("it runs");
+            kill(pid);
+            assert!(program.is_running(), "what runs beside it goes on");
+            another_pid(launcher, Some(pid));
+            await_answer(&line.client);
+            line.client.run(&format!("iperf3 --client {SERVER} --time 1"), LIMIT).expect("TCP passes");
+            drop(iperf);
 
-        let pid = launcher.pid().expect("it runs");
-        let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill");
-        assert!(killed.success());
-        let begin = Instant::now();
-        while launcher.pid().is_some() {
-            assert!(begin.elapsed() < LIMIT, "it is said to run");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert!(program.is_running(), "what runs beside it goes on");
-        assert_eq!(launcher.ask(&start), Ok(String::new()));
-        await_answer(&line.client);
-        line.client.run(&format!("iperf3 --client {SERVER} --time 1"), LIMIT).expect("TCP passes");
-        drop(iperf);
+            // Somebody else's containers are nobody's to end but the launcher's.
+            let start = blocks("json", folder).remove(0);
+            assert_eq!(launcher.ask(&start), Ok(String::new()));
+            let refused =
+                launcher.ask(&start.replace("\"default\"", "\"green\"")).expect_err("no such tenant");
+            assert!(refused.contains("tenant: found `green`"), "{refused}");
+            let ended = program.interrupt(LIMIT).expect("it ends");
+            let last: Value =
+                serde_json::from_str(ended.stdout.lines().last().expect("a line")).expect("JSON");
+            assert_eq!(last["balanced"], true, "{last}");
+            let told = |what: &str| ended.stdout.lines().any(|line| line.contains(what));
+            assert!(told("signal 9 ended it"), "{}", ended.stdout);
+            let listed: Value =
+                serde_json::from_str(&launcher.ask(r#"{"list": {}}"#).expect("a list")).expect("JSON");
+            let names: Vec<&str> = listed["guests"]
+                .as_array()
+                .expect("guests")
+                .iter()
+                .map(|guest| guest["name"].as_str().expect("a name"))
+                .collect();
+            assert_eq!(names, ["probe"], "the run ended its own");
+            let pid = launcher.pid().expect("it runs");
+            running.interrupt(LIMIT).expect("it ends");
+            assert!(has_ended(pid), "containers end with the launcher");
+        });
+    });
+}
 
-        let refused = launcher.ask(&start.replace("\"default\"", "\"green\"")).expect_err("no such tenant");
-        assert!(refused.contains("tenant: found `green`"), "{refused}");
-        let ended = program.interrupt(LIMIT).expect("it ends");
-        let last: Value = serde_json::from_str(ended.stdout.lines().last().expect("a line")).expect("JSON");
-        assert_eq!(last["balanced"], true, "{last}");
-        let pid = launcher.pid().expect("it runs");
-        running.interrupt(LIMIT).expect("it ends");
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-        assert!(
-            stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z ")),
-            "containers end with the launcher"
-        );
+#[test]
+fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_daemon_keeps_containers_through_its_own_end_and_the_launchers", || {
+        with_launcher(|line, folder, launcher, running| {
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.done("apply -f chain.yaml");
+            await_answer(&line.client);
+            let pid = launcher.pid().expect("it runs");
+            let status = || daemon.get("/v1/functions/router")["status"].clone();
+            daemon.wait("it is said to run", || status()["state"] == "running");
+            assert!(
+                status()["packets"].as_u64() > Some(0) && status()["memory"]["private"].as_u64() > Some(0)
+            );
+
+            // Limits are changed while it runs; the rest is another container.
+            let mut spec = daemon.get("/v1/functions/router")["spec"].clone();
+            spec["memory"] = json!("48MiB");
+            daemon.put("/v1/functions/router", spec.clone());
+            let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its groups");
+            let limit = || {
+                let parts = cgroup.lines().filter_map(|line| line.split(':').nth(2));
+                let mut files = parts.flat_map(|path| {
+                    ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(|root| {
+                        let name = if root.ends_with('y') { "memory.limit_in_bytes" } else { "memory.max" };
+                        format!("{root}{path}/{name}")
+                    })
+                });
+                files.any(|file| fs::read_to_string(file).is_ok_and(|text| text.trim() == "50331648"))
+            };
+            daemon.wait("the kernel has the new limit", limit);
+            assert_eq!(launcher.pid(), Some(pid));
+            spec["command"] = json!(["/bin/sleep", "200000"]);
+            daemon.put("/v1/functions/router", spec);
+            let pid = another_pid(launcher, Some(pid));
+            await_answer(&line.client);
+            daemon.post("/v1/functions/router/restart", None);
+            let pid = another_pid(launcher, Some(pid));
+            assert_eq!(status()["faults"], 0, "nothing of it was one");
+            kill(pid);
+            let pid = another_pid(launcher, Some(pid));
+            daemon
+                .wait("it is counted", || status()["faults"] == 1 && status()["restarts"].as_u64() > Some(0));
+            let events = daemon.text("/v1/functions/router/events");
+            assert!(events.contains("signal 9 ended it"), "{events}");
+
+            // It is no function in the sandbox.
+            let (code, answer) = daemon.ask("POST", "/v1/functions/router/pause", None);
+            assert!(code == 409 && answer.to_string().contains("`router` is a container"), "{code} {answer}");
+            let (code, answer) = daemon.ask(
+                "PUT",
+                "/v1/functions/bad",
+                Some(json!({"spec": {"guest": "container", "image": "/x"}})),
+            );
+            assert!(code == 422 && answer.to_string().contains("memory"), "{code} {answer}");
+
+            // One that is killed finds it again, and what was not wanted any more is ended.
+            await_answer(&line.client);
+            daemon.kill();
+            assert!(!has_ended(pid), "it goes on without the daemon");
+            let daemon = line.middle.enter(|| options.start());
+            let status = || daemon.get("/v1/functions/router")["status"].clone();
+            daemon.wait("it is found", || status()["state"] == "running");
+            assert_eq!(launcher.pid(), Some(pid), "the same as before");
+            await_answer(&line.client);
+
+            running.interrupt(LIMIT).expect("it ends");
+            daemon.wait("it is told", || status()["state"] == "down");
+            assert!(
+                status()["reason"].as_str().is_some_and(|reason| reason.contains("launcher")),
+                "{}",
+                status()
+            );
+            let running = launcher.start();
+            another_pid(launcher, None);
+            await_answer(&line.client);
+
+            // What the launcher refuses is said, and tried again.
+            let mut spec = daemon.get("/v1/functions/router")["spec"].clone();
+            spec["image"] = json!("/etc");
+            daemon.put("/v1/functions/router", spec.clone());
+            let lies = || status()["reason"].as_str().is_some_and(|reason| reason.contains("lies elsewhere"));
+            daemon.wait("the refusal is said", lies);
+            spec["image"] = json!(folder.join("images/busybox"));
+            daemon.put("/v1/functions/router", spec);
+            await_answer(&line.client);
+            daemon.done("delete chain/site");
+            let pid = launcher.pid().expect("it runs");
+            daemon.done("delete function/router");
+            daemon.wait("it is ended", || has_ended(pid) && launcher.pid().is_none());
+            running.interrupt(LIMIT).expect("it ends");
+        });
     });
 }

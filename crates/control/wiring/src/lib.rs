@@ -13,6 +13,8 @@
 //! there as if they had come by that endpoint's edge. Each tenant has services of its own: a function reaches
 //! those of its tenant and no others.
 //!
+//! A [`Container`] is a function as well, that the launcher starts: no worker knows it, and its interfaces are ports.
+//!
 //! How processor cores are shared is part of the wiring too: [`Workers`], the worker that an [`Instance`] is
 //! to stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept
 //! of that, and [`Wiring::overdrafts`] what cannot be kept of the memory that is promised.
@@ -21,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod container;
 mod cpu;
 mod device;
 mod fraction;
@@ -37,6 +40,7 @@ mod tests;
 mod validate;
 mod workers;
 
+pub use container::{Container, ContainerInterface, container_link, container_port, is_container_port};
 pub use cpu::{Cpu, Percent};
 pub use device::{
     Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
@@ -78,6 +82,8 @@ pub struct Wiring {
     pub devices: IndexMap<String, Device>,
     /// Instances by name.
     pub instances: IndexMap<String, Instance>,
+    /// Functions that are containers, by name, which no other part has.
+    pub containers: IndexMap<String, Container>,
     /// Connections.
     pub edges: BTreeSet<Edge>,
     /// Which instance is shown what passes where.

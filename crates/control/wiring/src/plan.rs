@@ -1,8 +1,8 @@
 //! From one wiring to another.
 
 use crate::{
-    Cpu, Device, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays, Service,
-    Switch, Tenant, TenantMemory, Wiring, Workers,
+    Container, Cpu, Device, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays,
+    Service, Switch, Tenant, TenantMemory, Wiring, Workers,
 };
 use indexmap::IndexMap;
 use neighbours::Settings;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub remove_switches: BTreeSet<String>,
     /// Devices to end, or to make anew.
     pub remove_devices: BTreeSet<String>,
+    /// Containers to end, or to begin anew.
+    pub remove_containers: BTreeSet<String>,
     /// Tenants whose pool is to be given back.
     pub remove_tenants: BTreeSet<String>,
     /// Workers to go on with, when they change; what stays and is on a worker that goes is moved.
@@ -54,6 +56,8 @@ pub struct Plan {
     pub add_ports: IndexMap<String, Port>,
     /// Instances to start.
     pub add_instances: IndexMap<String, Instance>,
+    /// Containers to start, when all else is done.
+    pub add_containers: IndexMap<String, Container>,
     /// Edges to put on.
     pub wire: BTreeSet<Edge>,
     /// Observations to begin.
@@ -178,6 +182,8 @@ impl Plan {
         };
         let moves = |device: &Device| device.stripe.is_some() && device.over.keys().any(other_memory);
         let (remove_devices, add_devices) = replaced(&old.devices, &new.devices, Device::eq, moves);
+        let (remove_containers, add_containers) =
+            replaced(&old.containers, &new.containers, Container::eq, |_| false);
         let changed = |name: &str| {
             remove_ports.contains(name)
                 || add_ports.contains_key(name)
@@ -226,12 +232,14 @@ impl Plan {
             remove_ports,
             remove_switches,
             remove_devices,
+            remove_containers,
             remove_tenants,
             add_tenants,
             add_switches,
             add_devices,
             add_ports,
             add_instances,
+            add_containers,
         }
     }
 
@@ -300,6 +308,9 @@ impl Plan {
         for name in &self.remove_devices {
             gone("device", name, next.devices.shift_remove(name).is_some())?;
         }
+        for name in &self.remove_containers {
+            gone("container", name, next.containers.shift_remove(name).is_some())?;
+        }
         for name in &self.remove_tenants {
             gone("tenant", name, next.tenants.shift_remove(name).is_some())?;
         }
@@ -332,6 +343,9 @@ impl Plan {
         }
         for (name, instance) in &self.add_instances {
             new("function", name, next.instances.insert(name.clone(), instance.clone()).is_none())?;
+        }
+        for (name, container) in &self.add_containers {
+            new("container", name, next.containers.insert(name.clone(), container.clone()).is_none())?;
         }
         for edge in &self.wire {
             new("wire", &edge.to_string(), next.edges.insert(edge.clone()))?;

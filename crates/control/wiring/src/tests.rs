@@ -337,6 +337,7 @@ fn wiring() -> impl Strategy<Value = Wiring> {
                     tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
                     ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
                     instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    containers: indexmap::IndexMap::new(),
                     edges,
                     observations,
                     services,

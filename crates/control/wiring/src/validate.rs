@@ -187,7 +187,8 @@ impl Wiring {
         let ports = self.ports.iter().map(|(name, port)| (name, &port.tenant));
         let instances = self.instances.iter().map(|(name, instance)| (name, &instance.tenant));
         let devices = self.devices.iter().map(|(name, device)| (name, &device.tenant));
-        for (owner, tenant) in ports.chain(instances).chain(devices) {
+        let containers = self.containers.iter().map(|(name, container)| (name, &container.tenant));
+        for (owner, tenant) in ports.chain(instances).chain(devices).chain(containers) {
             if !self.tenants.contains_key(tenant) {
                 faults.push(WiringFault::UnknownTenant { owner: owner.clone(), tenant: tenant.clone() });
             }
@@ -214,6 +215,17 @@ impl Wiring {
             }
             if self.switches.contains_key(name) {
                 shared(name, "switch", "function");
+            }
+        }
+        for name in self.containers.keys() {
+            let others = [
+                ("port", self.ports.contains_key(name)),
+                ("switch", self.switches.contains_key(name)),
+                ("device", self.devices.contains_key(name)),
+                ("function", self.instances.contains_key(name)),
+            ];
+            for (kind, _) in others.iter().filter(|(_, taken)| *taken) {
+                shared(name, kind, "container");
             }
         }
         for name in self.devices.keys() {

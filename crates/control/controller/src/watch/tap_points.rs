@@ -88,6 +88,10 @@ impl<'a> View<'a> {
         let (name, part) = text.split_once(':').map_or((text, None), |(name, of)| (name, Some(of)));
         let wiring = self.wiring;
         let port = |name: &str| Spot { place: TapPoint::Port(name.to_owned()), interface: None };
+        // A container's interface.
+        if wiring.ports.contains_key(text) && self.shows(text) {
+            return self.seen(vec![port(text)], text);
+        }
         match part {
             _ if !self.shows(name) => {}
             None if wiring.ports.contains_key(name) => return self.seen(vec![port(name)], name),

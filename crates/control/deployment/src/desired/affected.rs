@@ -17,7 +17,7 @@ use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
 use crate::deployed::Deployed;
 use crate::material::Material;
-use api::Kind;
+use api::{GuestKind, Kind};
 use config::Catalog as _;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +104,12 @@ impl Desired {
             }
             changed.insert(key, spec.as_ref());
         }
+        // The ports of a container are not objects.
+        let is_container = |spec: &Value| api::guest_of(spec) == GuestKind::Container;
+        let containers = changed.values().flatten().any(|spec| is_container(spec));
+        if containers || touched.iter().any(|name| self.function_is(name, is_container)) {
+            return None;
+        }
         let mut whole = BTreeMap::new();
         for name in &touched {
             let by = self.named.get(name).into_iter().flatten();
@@ -116,6 +122,10 @@ impl Desired {
             }
         }
         Some(Affected { changed, touched, whole })
+    }
+
+    fn function_is(&self, name: &str, what: impl Fn(&Value) -> bool) -> bool {
+        self.objects.get(&(Kind::Function, name.to_owned())).is_some_and(what)
     }
 
     /// The affected objects as a document, after the changes.

@@ -11,7 +11,7 @@ mod own;
 
 use crate::Host;
 use crate::material::Material;
-use api::{Fault, Kind};
+use api::{Fault, GuestKind, Kind};
 use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
 use schema::Schema;
@@ -92,11 +92,11 @@ impl Desired {
         self.objects.get(&(kind, name.to_owned())).cloned()
     }
 
-    /// What the images of functions are called, one for each function.
+    /// What the images of functions are called, one for each function in the sandbox.
     pub fn images(&self) -> impl Iterator<Item = &str> {
         let first = (Kind::Function, String::new());
         let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
-        functions.filter_map(|(_, spec)| spec.get("image")?.as_str())
+        functions.filter_map(|(_, spec)| image_of(spec))
     }
 
     /// What the images of a tenant's functions are called, one for each function.
@@ -104,7 +104,7 @@ impl Desired {
         let first = (Kind::Function, String::new());
         let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
         let own = functions.filter(move |(_, spec)| own::tenant_in(spec) == tenant);
-        own.filter_map(|(_, spec)| spec.get("image")?.as_str())
+        own.filter_map(|(_, spec)| image_of(spec))
     }
 
     /// Whether there is an object of this name.
@@ -147,6 +147,11 @@ impl Desired {
         let objects = self.objects.iter();
         tree_of(objects.map(|((kind, name), spec)| (*kind, name.as_str(), Part::whole(spec))))
     }
+}
+
+/// The image of a function that runs in the sandbox.
+fn image_of(spec: &Value) -> Option<&str> {
+    spec.get("image")?.as_str().filter(|_| api::guest_of(spec) == GuestKind::Wasm)
 }
 
 /// Whether an object asks for a part of a core that it is sure to get.

@@ -2,6 +2,7 @@
 //! another.
 
 use super::connection::Connection;
+use api::GuestKind;
 use deployment::Catalog;
 use schema::{Kind, Schema};
 use serde_json::Value;
@@ -38,6 +39,13 @@ impl<'a> Paths<'a> {
             && let Some(config) = spec.get_mut("config")
         {
             self.in_map(&loaded.manifest().schema, config);
+        }
+        if api::guest_of(spec) == GuestKind::Container {
+            self.whole(spec.get_mut("image"));
+            if let Some(Value::Object(mounts)) = spec.get_mut("mounts") {
+                mounts.values_mut().for_each(|path| self.whole(Some(path)));
+            }
+            return;
         }
         self.whole(spec.get_mut("events"));
         self.image(spec.get_mut("image"));

@@ -1,0 +1,168 @@
+//! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
+
+use super::controller::Controller;
+use super::status::share_of;
+use api::{Fault, FunctionMemory, FunctionState, FunctionStatus};
+use api_server::Refusal;
+use deployment::Catalog;
+use engine::Event;
+use guest::LogLine;
+use launcher::keeper::{Happened, Keeper, Wanted};
+use launcher::{Interface, Limits, Start};
+use std::collections::BTreeMap;
+use std::path::{Path, absolute};
+use std::time::Duration;
+use telemetry::clock::Nanos;
+use wiring::{Container, Wiring, container_port};
+
+/// Bytes of a keeper's name.
+const NAME_MAX: usize = 400;
+
+/// What a wiring wants to run. Paths are meant from the catalog's folder.
+pub fn wanted_containers(wiring: &Wiring, catalog: &Catalog) -> BTreeMap<String, Wanted> {
+    wiring
+        .containers
+        .iter()
+        .map(|(name, container)| (name.clone(), wanted(name, container, catalog)))
+        .collect()
+}
+
+fn wanted(name: &str, container: &Container, catalog: &Catalog) -> Wanted {
+    let whole = |path: &String| {
+        let path = catalog.path(path);
+        // Without a present folder it stays as it is, and the launcher says what is wrong with it.
+        absolute(&path).unwrap_or(path).display().to_string()
+    };
+    let interfaces = container.interfaces.iter().map(|it| Interface {
+        name: it.inside.clone(),
+        outer: it.outer.clone(),
+        addresses: it.addresses.clone(),
+    });
+    Wanted {
+        start: Start {
+            name: name.to_owned(),
+            tenant: container.tenant.clone(),
+            image: whole(&container.image),
+            digest: container.digest.clone(),
+            command: container.command.clone(),
+            interfaces: interfaces.collect(),
+            mounts: container.mounts.iter().map(|(inside, path)| (inside.clone(), whole(path))).collect(),
+            limits: Limits {
+                memory: container.memory,
+                weight: container.weight,
+                cap: container.cap,
+                processes: container.processes,
+                files: container.files,
+            },
+            mark: None,
+        },
+        first_delay: Duration::from(container.restart.first),
+        longest_delay: Duration::from(container.restart.longest),
+    }
+}
+
+/// The name of the keeper of what is kept in a folder or said by a file: the next one has the same.
+pub fn keeper_name(of: &Path) -> String {
+    let whole = std::fs::canonicalize(of).unwrap_or_else(|_| of.to_owned());
+    let text: String = whole.display().to_string().chars().filter(|c| !c.is_control()).collect();
+    let from = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= NAME_MAX);
+    text[from.unwrap_or(0)..].to_owned()
+}
+
+/// What has happened to a container, as what happens to functions is told.
+pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
+    let log = |severity, text: &str| Event::Log {
+        instance: name.to_owned(),
+        line: LogLine { severity, text: text.replace(char::is_control, " ") },
+    };
+    let instance = name.to_owned();
+    match happened {
+        Happened::Ended { reason, again, log: lines } => {
+            let retry_after = Nanos(u64::try_from(again.as_nanos()).unwrap_or(u64::MAX));
+            let lines = lines.iter().map(|line| log(nf_abi::stream::LOG_INFO, line));
+            lines.chain([Event::Fault { instance, reason, retry_after }]).collect()
+        }
+        Happened::Restarted => vec![Event::Restarted { instance }],
+        Happened::Noticed(text) => vec![log(nf_abi::stream::LOG_WARNING, &text)],
+    }
+}
+
+impl Controller {
+    /// Begins to keep the containers of what runs.
+    ///
+    /// # Errors
+    /// The system has no threads for it.
+    pub(super) fn keep_containers(&self) -> std::io::Result<()> {
+        let told = self.told.clone();
+        let tell = move |name: &str, happened| {
+            container_events(name, happened).into_iter().for_each(|event| told.take(event));
+        };
+        let wanted = wanted_containers(&self.host.wiring(), &self.catalog);
+        let keeper = Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?;
+        // It is called once.
+        let _ = self.containers.set(keeper);
+        Ok(())
+    }
+
+    /// What runs has changed, and containers with it.
+    pub(super) fn containers_changed(&self) {
+        if let Some(keeper) = self.containers.get() {
+            keeper.want(wanted_containers(&self.host.wiring(), &self.catalog));
+        }
+    }
+
+    /// Starts a container anew; false if there is none of this name.
+    pub(super) fn restart_container(&self, name: &str) -> bool {
+        self.containers.get().is_some_and(|keeper| keeper.restart(name))
+    }
+
+    /// How one is; `None`: there is none of this name.
+    pub(super) fn container_status(&self, name: &str) -> Option<FunctionStatus> {
+        let container = self.host.wiring().containers.shift_remove(name)?;
+        let condition = self.containers.get().and_then(|keeper| keeper.condition(name)).unwrap_or_default();
+        let (mut packets, mut bytes, mut drops) = (0, 0, BTreeMap::new());
+        for interface in &container.interfaces {
+            let Some(port) = self.host.account_of_port(&container_port(name, &interface.name)) else {
+                continue;
+            };
+            packets += port.counters.ledger.delivered;
+            bytes += port.counters.delivered_bytes;
+            for (reason, count) in port.counters.ledger.dropped.nonzero() {
+                *drops.entry(reason.to_string()).or_default() += count;
+            }
+        }
+        let cycles = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
+        Some(FunctionStatus {
+            state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
+            reason: condition.down,
+            worker: None,
+            image: container.digest.unwrap_or_default(),
+            packets,
+            bytes,
+            calls: 0,
+            cycles: cycles.0,
+            promised_share: 0.0,
+            got_share: share_of(self, name, cycles),
+            queue: 0,
+            drops,
+            latency: None,
+            memory: FunctionMemory {
+                private: condition.memory,
+                promised: container.memory,
+                ..FunctionMemory::default()
+            },
+            faults: condition.faults,
+            restarts: condition.restarts,
+        })
+    }
+
+    /// Why something is not done to what is no function in the sandbox.
+    pub(super) fn no_function(&self, name: &str) -> Refusal {
+        if self.host.wiring().containers.contains_key(name) {
+            let message =
+                format!("`{name}` is a container; allowed: a function in the sandbox (`guest: wasm`)");
+            return Refusal::Conflict(vec![Fault::of_request("guest", message)]);
+        }
+        Refusal::NotFound(format!("there is no function `{name}`"))
+    }
+}

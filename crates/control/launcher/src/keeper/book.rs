@@ -1,0 +1,317 @@
+//! What is wanted, what the launcher says there is, and what has to be done about the difference.
+
+use super::{Condition, GRACE, Happened, Wanted};
+use crate::request::{Ended, Guest, Limit, Limits, Listed, Request, Start, State, Stop};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// See the module's documentation.
+pub(super) struct Book {
+    /// The keeper's name, with which its marks begin.
+    keeper: String,
+    wanted: BTreeMap<String, Entry>,
+    /// What there is, as it was last said; `None`: it is not known.
+    listed: Option<(u64, BTreeMap<String, Guest>)>,
+    /// Why it is not known.
+    trouble: Option<String>,
+}
+
+/// One that is wanted.
+struct Entry {
+    wanted: Wanted,
+    mark: String,
+    /// Limits that it has, as far as this keeper has asked for them.
+    limits: Option<Limits>,
+    /// When it runs: since when.
+    since: Option<Instant>,
+    /// It ran before, so that it runs again when it runs.
+    ran: bool,
+    /// When it may be started.
+    due: Instant,
+    /// How often it ended in a row.
+    failures: u32,
+    /// It is to be ended, and started at once.
+    anew: bool,
+    /// Why it does not run.
+    reason: Option<String>,
+    faults: u64,
+    restarts: u64,
+}
+
+/// A request for one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Action {
+    pub(super) name: String,
+    pub(super) tenant: String,
+    pub(super) request: Request,
+}
+
+impl Entry {
+    fn new(wanted: Wanted, mark: String, now: Instant) -> Entry {
+        Entry {
+            wanted,
+            mark,
+            limits: None,
+            since: None,
+            ran: false,
+            due: now,
+            failures: 0,
+            anew: false,
+            reason: None,
+            faults: 0,
+            restarts: 0,
+        }
+    }
+
+    /// It has ended, or was refused: when it is tried again.
+    fn failed(&mut self, reason: &str, now: Instant) -> Duration {
+        let Wanted { first_delay, longest_delay, .. } = self.wanted;
+        let long =
+            self.since.take().is_some_and(|since| now.saturating_duration_since(since) >= longest_delay);
+        if long {
+            self.failures = 0;
+        }
+        let times = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let delay = first_delay.saturating_mul(times).min(longest_delay);
+        self.failures = self.failures.saturating_add(1);
+        self.faults += 1;
+        self.reason = Some(reason.to_owned());
+        self.due = now + delay;
+        delay
+    }
+}
+
+impl Book {
+    pub(super) fn new(keeper: &str) -> Book {
+        Book { keeper: keeper.to_owned(), wanted: BTreeMap::new(), listed: None, trouble: None }
+    }
+
+    pub(super) fn want(&mut self, wanted: BTreeMap<String, Wanted>, now: Instant) {
+        let mut before = std::mem::take(&mut self.wanted);
+        for (name, mut wanted) in wanted {
+            let mark = mark(&self.keeper, &wanted.start);
+            wanted.start.mark = Some(mark.clone());
+            let entry = match before.remove(&name).filter(|entry| entry.mark == mark) {
+                Some(entry) => Entry { wanted, ..entry },
+                None => Entry::new(wanted, mark, now),
+            };
+            self.wanted.insert(name, entry);
+        }
+    }
+
+    /// It is to be ended and started; whether it is wanted at all.
+    pub(super) fn restart(&mut self, name: &str, now: Instant) -> bool {
+        let Some(entry) = self.wanted.get_mut(name) else { return false };
+        (entry.anew, entry.failures, entry.due) = (true, 0, now);
+        true
+    }
+
+    /// Whether the launcher has something to be asked for.
+    pub(super) fn needs_launcher(&self) -> bool {
+        !self.wanted.is_empty() || self.has_some_left()
+    }
+
+    /// Whether the launcher has a container of this keeper.
+    pub(super) fn has_some_left(&self) -> bool {
+        self.listed.as_ref().is_some_and(|(_, guests)| guests.values().any(|guest| self.is_own(guest)))
+    }
+
+    fn is_own(&self, guest: &Guest) -> bool {
+        let mark = guest.mark.as_deref().and_then(|mark| mark.rsplit_once(' '));
+        mark.is_some_and(|(keeper, _)| keeper == self.keeper)
+    }
+
+    /// What there is has to be said again.
+    pub(super) fn forget(&mut self) {
+        self.listed = None;
+    }
+
+    /// The launcher is gone; what is to be told of it, unless it was the last time as well.
+    pub(super) fn lost(&mut self, trouble: &str) -> Vec<(String, Happened)> {
+        self.listed = None;
+        if self.trouble.replace(trouble.to_owned()).as_deref() == Some(trouble) {
+            return Vec::new();
+        }
+        let told = |name: &String| (name.clone(), Happened::Noticed(trouble.to_owned()));
+        self.wanted.keys().map(told).collect()
+    }
+
+    /// Takes what the launcher says, unless something newer is known; what has happened since.
+    pub(super) fn take(&mut self, listed: Listed, now: Instant) -> Vec<(String, Happened)> {
+        let Listed { version, guests } = listed;
+        if self.listed.as_ref().is_some_and(|(known, _)| *known > version) {
+            return Vec::new();
+        }
+        self.trouble = None;
+        let guests: BTreeMap<String, Guest> =
+            guests.into_iter().map(|guest| (guest.name.clone(), guest)).collect();
+        let mut happened = Vec::new();
+        for (name, entry) in &mut self.wanted {
+            let guest = guests.get(name).filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
+            let state = guest.map(|guest| &guest.state);
+            match (state, entry.since) {
+                (Some(State::Running { .. }), None) => {
+                    entry.since = Some(now);
+                    entry.reason = None;
+                    if std::mem::replace(&mut entry.ran, true) {
+                        entry.restarts += 1;
+                        happened.push((name.clone(), Happened::Restarted));
+                    }
+                }
+                (Some(State::Running { .. } | State::Starting), _) | (_, None) => {}
+                // That was asked for.
+                (_, Some(_)) if entry.anew => entry.since = None,
+                (state, Some(_)) => {
+                    let reason = match state {
+                        Some(State::Ended(ended)) => in_words(*ended),
+                        _ => "it is gone: the launcher ended it".to_owned(),
+                    };
+                    let again = entry.failed(&reason, now);
+                    happened.push((name.clone(), Happened::Ended { reason, again, log: Vec::new() }));
+                }
+            }
+        }
+        self.listed = Some((version, guests));
+        happened
+    }
+
+    /// Something to be done now, of a tenant that is not busy.
+    pub(super) fn due(&mut self, now: Instant, busy: &[String]) -> Option<Action> {
+        let (_, guests) = self.listed.as_ref()?;
+        let free = |tenant: &String| !busy.contains(tenant);
+        let own = guests.values().filter(|guest| self.is_own(guest) && free(&guest.tenant));
+        for guest in own.filter(|guest| guest.state != State::Starting) {
+            let entry = self.wanted.get(&guest.name);
+            let fits = entry.is_some_and(|entry| guest.mark.as_ref() == Some(&entry.mark) && !entry.anew);
+            if !fits {
+                let grace_ms = u32::try_from(GRACE.as_millis()).unwrap_or(u32::MAX);
+                let request = Request::Stop(Stop { name: guest.name.clone(), grace_ms });
+                return Some(Action { name: guest.name.clone(), tenant: guest.tenant.clone(), request });
+            }
+        }
+        for (name, entry) in &mut self.wanted {
+            let Wanted { start, .. } = &entry.wanted;
+            if !free(&start.tenant) {
+                continue;
+            }
+            let act = |request| Some(Action { name: name.clone(), tenant: start.tenant.clone(), request });
+            match guests.get(name) {
+                Some(guest) if guest.mark.as_ref() == Some(&entry.mark) => match guest.state {
+                    State::Running { .. } if entry.limits != Some(start.limits) => {
+                        let limits = start.limits;
+                        return act(Request::Limit(Limit { name: name.clone(), limits }));
+                    }
+                    State::Ended(_) if now >= entry.due => {
+                        return act(Request::Start(Box::new(start.clone())));
+                    }
+                    _ => {}
+                },
+                // One of this keeper is ended first, above; another's stays.
+                Some(guest) => {
+                    let whose = guest.mark.as_deref().unwrap_or("no keeper's, and was started by a request");
+                    entry.reason = Some(format!(
+                        "the launcher has a container of this name, which is {whose}; allowed: to stop that one, or another name"
+                    ));
+                }
+                None if now >= entry.due => {
+                    entry.anew = false;
+                    return act(Request::Start(Box::new(start.clone())));
+                }
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// How long nothing is to be done, if nothing changes; `None`: for ever.
+    pub(super) fn next(&self, now: Instant) -> Option<Duration> {
+        self.listed.as_ref()?;
+        let waiting = self.wanted.values().filter(|entry| entry.since.is_none() && entry.due > now);
+        waiting.map(|entry| entry.due - now).min()
+    }
+
+    /// A request was carried out.
+    pub(super) fn done(&mut self, action: &Action) {
+        let Some(entry) = self.wanted.get_mut(&action.name) else { return };
+        match &action.request {
+            Request::Start(start) => entry.limits = Some(start.limits),
+            Request::Limit(limit) => entry.limits = Some(limit.limits),
+            Request::Stop(_) | Request::List(_) => {}
+        }
+    }
+
+    /// A request was refused; what is to be told of it, unless it was the last time as well.
+    pub(super) fn refused(
+        &mut self,
+        action: &Action,
+        reason: &str,
+        now: Instant,
+    ) -> Option<(String, Happened)> {
+        let entry = self.wanted.get_mut(&action.name)?;
+        match &action.request {
+            Request::Start(_) => {
+                let told = entry.reason.as_deref() == Some(reason);
+                let again = entry.failed(reason, now);
+                let happened = Happened::Ended { reason: reason.to_owned(), again, log: Vec::new() };
+                (!told).then(|| (action.name.clone(), happened))
+            }
+            // It is asked for once: the launcher says the same again.
+            Request::Limit(limit) => {
+                entry.limits = Some(limit.limits);
+                let notice = format!("its limits stay as they are: {reason}");
+                Some((action.name.clone(), Happened::Noticed(notice)))
+            }
+            Request::Stop(_) | Request::List(_) => None,
+        }
+    }
+
+    /// A request found no launcher.
+    pub(super) fn put_off(&mut self, action: &Action, reason: &str, until: Instant) {
+        if let Some(entry) = self.wanted.get_mut(&action.name) {
+            entry.due = entry.due.max(until);
+            entry.reason = Some(reason.to_owned());
+        }
+    }
+
+    pub(super) fn condition(&self, name: &str) -> Option<Condition> {
+        let entry = self.wanted.get(name)?;
+        let guest = self.listed.as_ref().and_then(|(_, guests)| guests.get(name));
+        let guest = guest.filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
+        let down = match guest.map(|guest| &guest.state) {
+            Some(State::Running { .. }) => None,
+            _ if self.listed.is_none() => {
+                Some(self.trouble.clone().unwrap_or_else(|| "the launcher has not answered yet".to_owned()))
+            }
+            Some(State::Starting) => Some("it is being started".to_owned()),
+            _ => Some(entry.reason.clone().unwrap_or_else(|| "it waits to be started".to_owned())),
+        };
+        Some(Condition {
+            down,
+            memory: guest.and_then(|guest| guest.memory).unwrap_or(0),
+            cpu_us: guest.and_then(|guest| guest.cpu_us).unwrap_or(0),
+            faults: entry.faults,
+            restarts: entry.restarts,
+        })
+    }
+}
+
+/// The mark of a container: its keeper, and what it was started as, without what can be changed while it runs.
+fn mark(keeper: &str, start: &Start) -> String {
+    let limits = Limits { files: start.limits.files, ..Limits::least() };
+    let bare = Start { mark: None, limits, ..start.clone() };
+    // A start is plain data: it has a text.
+    let text = serde_json::to_vec(&bare).unwrap_or_default();
+    // FNV-1a.
+    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{keeper} {hash:016x}")
+}
+
+fn in_words(ended: Ended) -> String {
+    match ended {
+        Ended::Status(status) => format!("it ended with status {status}"),
+        Ended::Signal(signal) => format!("signal {signal} ended it"),
+        Ended::Unknown => "it ended while no launcher ran".to_owned(),
+    }
+}

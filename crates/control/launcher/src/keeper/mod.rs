@@ -1,0 +1,333 @@
+//! Keeps containers as a client wants them, beside everything else that it does.
+//!
+//! 1. [`Keeper::want`] says what is to run. It does not wait.
+//! 2. One thread follows the launcher's list; what it says and what is wanted is compared in a [`Book`], which knows no
+//!    thread and no clock.
+//! 3. What has to be done is asked of the launcher, by a thread for each request: one for a tenant at a time, so that an
+//!    image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all.
+//! 4. A container that has ended is started again after a delay, and whoever wants to know is told why it ended.
+//!
+//! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those that are as
+//! they are wanted, and ends the others. What has another's mark is left alone.
+
+mod book;
+#[cfg(test)]
+mod tests;
+
+use crate::{Answer, ClientError, Launcher, List, Request, Start};
+use book::{Action, Book};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+/// Requests at a time.
+const REQUESTS: usize = 4;
+/// How long one list waits for a change.
+const FOLLOW: Duration = Duration::from_secs(5);
+/// How long it is waited before a launcher that is not there is looked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long containers have at the end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A container that is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// How it is started; its mark is the keeper's.
+    pub start: Start,
+    /// How long after its end it is started again at first; twice as long after each further one.
+    pub first_delay: Duration,
+    /// Never longer than this. After it has run for so long, the first delay counts again.
+    pub longest_delay: Duration,
+}
+
+/// What has become of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// It ended, or could not be started.
+    Ended {
+        /// How, or why not.
+        reason: String,
+        /// When it is started again.
+        again: Duration,
+        /// The newest lines of its output.
+        log: Vec<String>,
+    },
+    /// It runs again.
+    Restarted,
+    /// Something that does not end it.
+    Noticed(String),
+}
+
+/// How a container is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Why it does not run; `None`: it runs.
+    pub down: Option<String>,
+    /// Bytes of memory that it has.
+    pub memory: u64,
+    /// Processor time that it has had since it was started, in microseconds.
+    pub cpu_us: u64,
+    /// How often it ended, or could not be started.
+    pub faults: u64,
+    /// How often it was started again.
+    pub restarts: u64,
+}
+
+/// See the module's documentation.
+pub struct Keeper {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("socket", &self.shared.socket).finish_non_exhaustive()
+    }
+}
+
+/// Takes what has become of the container of a name.
+type Tell = dyn Fn(&str, Happened) + Send + Sync;
+
+struct Shared {
+    socket: PathBuf,
+    table: Mutex<Table>,
+    changed: Condvar,
+    tell: Box<Tell>,
+}
+
+struct Table {
+    book: Book,
+    /// Tenants of which something is being asked.
+    busy: Vec<String>,
+    /// Counts connections: what was listed by an earlier one means nothing any more.
+    connection: u64,
+    ends: bool,
+}
+
+impl Keeper {
+    /// Begins to keep what is wanted, by name. `name` tells its containers from others', and is the same
+    /// each time that the same client begins. `tell` is called on the keeper's threads.
+    ///
+    /// # Errors
+    /// The system has no threads for it.
+    pub fn begin(
+        socket: &Path,
+        name: &str,
+        wanted: BTreeMap<String, Wanted>,
+        tell: impl Fn(&str, Happened) + Send + Sync + 'static,
+    ) -> io::Result<Keeper> {
+        let mut book = Book::new(name);
+        book.want(wanted, Instant::now());
+        let table = Table { book, busy: Vec::new(), connection: 0, ends: false };
+        let shared = Arc::new(Shared {
+            socket: socket.to_owned(),
+            table: Mutex::new(table),
+            changed: Condvar::new(),
+            tell: Box::new(tell),
+        });
+        let (following, acting) = (shared.clone(), shared.clone());
+        Builder::new().name("containers".into()).spawn(move || following.follow())?;
+        Builder::new().name("container-acts".into()).spawn(move || acting.act())?;
+        Ok(Keeper { shared })
+    }
+
+    /// What is to run from now on, by name.
+    pub fn want(&self, wanted: BTreeMap<String, Wanted>) {
+        self.shared.table().book.want(wanted, Instant::now());
+        self.shared.changed.notify_all();
+    }
+
+    /// How one is that is wanted.
+    pub fn condition(&self, name: &str) -> Option<Condition> {
+        self.shared.table().book.condition(name)
+    }
+
+    /// Starts one anew; false if it is not wanted.
+    pub fn restart(&self, name: &str) -> bool {
+        let known = self.shared.table().book.restart(name, Instant::now());
+        self.shared.changed.notify_all();
+        known
+    }
+
+    /// Lets all of them run, and keeps them no longer.
+    pub fn leave(&self) {
+        self.shared.table().ends = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends all of them, and waits for it, but not longer than `most`.
+    pub fn end(&self, most: Duration) {
+        self.want(BTreeMap::new());
+        let begin = Instant::now();
+        let mut table = self.shared.table();
+        while table.book.has_some_left() || !table.busy.is_empty() {
+            let left = most.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            table = self.shared.wait(table, left);
+        }
+        drop(table);
+        self.leave();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, table: MutexGuard<'a, Table>, most: Duration) -> MutexGuard<'a, Table> {
+        self.changed.wait_timeout(table, most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Follows the launcher's list until the end.
+    fn follow(&self) {
+        loop {
+            // A launcher that nothing is wanted of need not be there.
+            let mut table = self.table();
+            while !table.ends && table.connection > 0 && !table.book.needs_launcher() {
+                table = self.wait(table, Duration::from_secs(3600));
+            }
+            if table.ends {
+                return;
+            }
+            table.connection += 1;
+            let connection = table.connection;
+            table.book.forget();
+            drop(table);
+            let trouble = match self.follow_one(connection) {
+                Ok(()) => continue,
+                Err(error) => error.to_string(),
+            };
+            let told = self.table().book.lost(&trouble);
+            self.changed.notify_all();
+            told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+            let mut table = self.table();
+            let begin = Instant::now();
+            while !table.ends && begin.elapsed() < AGAIN {
+                table = self.wait(table, AGAIN);
+            }
+        }
+    }
+
+    /// Follows it by one connection, as long as it is needed.
+    fn follow_one(&self, connection: u64) -> Result<(), ClientError> {
+        let mut launcher = Launcher::connect(&self.socket)?;
+        let mut after = None;
+        loop {
+            let wait_ms = u32::try_from(FOLLOW.as_millis()).unwrap_or(u32::MAX);
+            match launcher.ask(&Request::List(List { after, wait_ms, log_of: None }))? {
+                Answer::Guests(listed) => {
+                    after = Some(listed.version);
+                    self.take(connection, listed);
+                }
+                other => return Err(launcher.unexpected(&other)),
+            }
+            let table = self.table();
+            if table.ends || !table.book.needs_launcher() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes a list, and tells what it shows to have happened.
+    fn take(&self, connection: u64, listed: crate::Listed) {
+        let mut table = self.table();
+        if table.connection != connection {
+            return;
+        }
+        let happened = table.book.take(listed, Instant::now());
+        drop(table);
+        self.changed.notify_all();
+        for (name, happened) in happened {
+            let told = match happened {
+                Happened::Ended { reason, again, .. } => {
+                    Happened::Ended { reason, again, log: self.log_of(&name) }
+                }
+                other => other,
+            };
+            (self.tell)(&name, told);
+        }
+    }
+
+    /// What a container wrote last.
+    fn log_of(&self, name: &str) -> Vec<String> {
+        let list = Request::List(List { after: None, wait_ms: 0, log_of: Some(name.to_owned()) });
+        let answer = Launcher::connect(&self.socket).and_then(|mut launcher| launcher.ask(&list));
+        let Ok(Answer::Guests(listed)) = answer else { return Vec::new() };
+        listed.guests.into_iter().find(|guest| guest.name == name).map(|guest| guest.log).unwrap_or_default()
+    }
+
+    /// Has done what is to be done, until the end.
+    fn act(self: &Arc<Shared>) {
+        let mut table = self.table();
+        while !table.ends {
+            let now = Instant::now();
+            let Table { book, busy, .. } = &mut *table;
+            let due = if busy.len() < REQUESTS { book.due(now, busy) } else { None };
+            let Some(action) = due else {
+                let most = table.book.next(now).unwrap_or(Duration::from_secs(3600));
+                table = self.wait(table, most.max(Duration::from_millis(1)));
+                continue;
+            };
+            table.busy.push(action.tenant.clone());
+            let connection = table.connection;
+            drop(table);
+            let this = self.clone();
+            let asking = Builder::new().name("container-ask".into());
+            let refused = action.clone();
+            let spawned = asking.spawn(move || this.ask(&action, connection));
+            table = self.table();
+            if spawned.is_err() {
+                table.busy.retain(|tenant| *tenant != refused.tenant);
+                let told = table.book.refused(&refused, "the system has no thread for it", Instant::now());
+                drop(table);
+                told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+                table = self.table();
+            }
+        }
+    }
+
+    /// Asks the launcher for one thing, and notes what came of it.
+    fn ask(&self, action: &Action, connection: u64) {
+        let answer = Launcher::connect(&self.socket).and_then(|mut launcher| {
+            let answer = launcher.ask(&action.request)?;
+            let listed = launcher.ask(&Request::List(List::default()))?;
+            Ok((answer, listed))
+        });
+        let told = match answer {
+            Ok((answer, listed)) => {
+                let told = match answer {
+                    Answer::Refused(reason) => self.table().book.refused(action, &reason, Instant::now()),
+                    Answer::Done | Answer::Guests(_) => {
+                        self.table().book.done(action);
+                        None
+                    }
+                };
+                // Before the tenant's next turn, which what is true by now decides.
+                if let Answer::Guests(listed) = listed {
+                    self.take(connection, listed);
+                }
+                told
+            }
+            // The thread that follows finds out, and looks for it again.
+            Err(error) => {
+                self.table().book.put_off(action, &error.to_string(), Instant::now() + AGAIN);
+                None
+            }
+        };
+        told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+        self.table().busy.retain(|tenant| *tenant != action.tenant);
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,291 @@
+//! A book against a launcher that is played here, with a time of its own.
+
+use super::book::{Action, Book};
+use super::{Happened, Wanted};
+use crate::request::{Ended, Guest, Limits, Listed, Request, Start, State};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(100);
+
+fn start(name: &str, tenant: &str) -> Start {
+    Start {
+        name: name.into(),
+        tenant: tenant.into(),
+        image: "/srv/images/a".into(),
+        digest: None,
+        command: Vec::new(),
+        interfaces: Vec::new(),
+        mounts: BTreeMap::new(),
+        limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+        mark: None,
+    }
+}
+
+fn wanted(starts: &[Start]) -> BTreeMap<String, Wanted> {
+    let wanted = |start: &Start| Wanted { start: start.clone(), first_delay: FIRST, longest_delay: LONGEST };
+    starts.iter().map(|start| (start.name.clone(), wanted(start))).collect()
+}
+
+/// A launcher that does what it is asked, and the keeper's book.
+struct Play {
+    book: Book,
+    version: u64,
+    guests: BTreeMap<String, Guest>,
+    now: Instant,
+    /// What was asked, in words.
+    asked: Vec<String>,
+    happened: Vec<(String, Happened)>,
+}
+
+impl Play {
+    fn new(starts: &[Start]) -> Play {
+        let (now, guests) = (Instant::now(), BTreeMap::new());
+        let mut book = Book::new("here");
+        book.want(wanted(starts), now);
+        Play { book, version: 0, guests, now, asked: Vec::new(), happened: Vec::new() }
+    }
+
+    fn want(&mut self, starts: &[Start]) {
+        self.book.want(wanted(starts), self.now);
+    }
+
+    fn list(&mut self) {
+        self.version += 1;
+        let listed = Listed { version: self.version, guests: self.guests.values().cloned().collect() };
+        self.happened.extend(self.book.take(listed, self.now));
+    }
+
+    fn end(&mut self, name: &str, ended: Ended) {
+        self.guests.get_mut(name).expect("it is there").state = State::Ended(ended);
+        self.list();
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        let name = action.name.clone();
+        match &action.request {
+            Request::Start(start) => {
+                let state = State::Running { pid: 7 };
+                let (tenant, mark) = (start.tenant.clone(), start.mark.clone());
+                let guest = Guest {
+                    name: name.clone(),
+                    tenant,
+                    state,
+                    mark,
+                    memory: Some(5),
+                    cpu_us: Some(6),
+                    log: Vec::new(),
+                    log_lost: 0,
+                };
+                let before = self.guests.insert(name.clone(), guest);
+                assert!(
+                    before.is_none_or(|guest| matches!(guest.state, State::Ended(_))),
+                    "{name} runs already"
+                );
+                self.asked.push(format!("start {name}"));
+            }
+            Request::Stop(stop) => {
+                assert!(self.guests.remove(&stop.name).is_some(), "{name} is not there");
+                self.asked.push(format!("stop {name}"));
+            }
+            Request::Limit(limit) => self.asked.push(format!("limit {name} to {}", limit.limits.memory)),
+            Request::List(_) => panic!("nothing that changes anything"),
+        }
+        self.book.done(action);
+    }
+
+    /// Does all that is due, and says what was asked.
+    fn turn(&mut self) -> Vec<String> {
+        while let Some(action) = self.book.due(self.now, &[]) {
+            self.carry_out(&action);
+            self.list();
+        }
+        std::mem::take(&mut self.asked)
+    }
+
+    fn pass(&mut self, time: Duration) -> Vec<String> {
+        self.now += time;
+        self.turn()
+    }
+
+    fn down(&self, name: &str) -> Option<String> {
+        self.book.condition(name).expect("it is wanted").down
+    }
+}
+
+#[test]
+fn what_is_wanted_is_started_when_it_is_known_what_there_is() {
+    let mut play = Play::new(&[start("a", "red"), start("b", "red")]);
+    assert!(play.turn().is_empty());
+    assert_eq!(play.down("a").as_deref(), Some("the launcher has not answered yet"));
+    play.list();
+    assert_eq!(play.turn(), ["start a", "start b"]);
+    assert_eq!((play.down("a"), play.turn(), play.happened.len()), (None, vec![], 0));
+    let condition = play.book.condition("a").expect("it is there");
+    assert_eq!((condition.memory, condition.cpu_us, condition.faults), (5, 6, 0));
+    play.want(&[start("b", "red")]);
+    assert_eq!(play.turn(), ["stop a"]);
+}
+
+#[test]
+fn one_that_ends_is_started_again_after_delays_that_grow_and_begin_anew() {
+    let mut play = Play::new(&[start("a", "red")]);
+    play.list();
+    play.turn();
+    let mut delays = Vec::new();
+    for _ in 0..6 {
+        play.end("a", Ended::Status(3));
+        let Some((_, Happened::Ended { reason, again, .. })) = play.happened.pop() else {
+            panic!("not told")
+        };
+        assert_eq!(reason, "it ended with status 3");
+        assert_eq!(play.down("a").as_deref(), Some("it ended with status 3"));
+        assert!(play.turn().is_empty(), "before its time");
+        assert_eq!(play.book.next(play.now), Some(again));
+        delays.push(again.as_millis());
+        assert_eq!(play.pass(again), ["start a"]);
+        assert_eq!(play.happened.pop(), Some(("a".to_owned(), Happened::Restarted)));
+    }
+    assert_eq!(delays, [10, 20, 40, 80, 100, 100]);
+    let condition = play.book.condition("a").expect("it is there");
+    assert_eq!((condition.faults, condition.restarts), (6, 6));
+    play.pass(LONGEST);
+    play.end("a", Ended::Signal(9));
+    assert_eq!(play.book.next(play.now), Some(FIRST), "it had run for long");
+}
+
+#[test]
+fn a_refusal_is_tried_again_and_told_once() {
+    let mut play = Play::new(&[start("a", "red")]);
+    play.list();
+    for first in [true, false, false] {
+        let action = play.book.due(play.now, &[]).expect("due");
+        let told = play.book.refused(&action, "image: lies elsewhere", play.now);
+        assert_eq!(told.is_some(), first);
+        assert_eq!(play.down("a").as_deref(), Some("image: lies elsewhere"));
+        assert_eq!(play.book.due(play.now, &[]), None, "before its time");
+        play.now += LONGEST;
+    }
+}
+
+#[test]
+fn another_start_is_another_container_and_other_limits_are_not() {
+    let mut play = Play::new(&[start("a", "red")]);
+    play.list();
+    play.turn();
+    let mut more = start("a", "red");
+    more.limits.memory = 64 << 20;
+    play.want(std::slice::from_ref(&more));
+    assert_eq!(play.turn(), ["limit a to 67108864"]);
+    more.command = vec!["/bin/b".into()];
+    play.want(&[more]);
+    assert_eq!(play.turn(), ["stop a", "start a"]);
+    assert_eq!(play.happened, [], "nothing of it is a fault");
+    assert!(play.book.restart("a", play.now) && !play.book.restart("b", play.now));
+    assert_eq!(play.turn(), ["stop a", "start a"]);
+    assert_eq!(play.book.condition("a").map(|it| it.faults), Some(0));
+}
+
+#[test]
+fn the_next_keeper_goes_on_with_what_it_finds_and_leaves_others_alone() {
+    let mut play = Play::new(&[start("a", "red"), start("b", "red")]);
+    play.list();
+    play.turn();
+    for (name, mark) in [("c", Some("elsewhere 0123456789abcdef")), ("d", None), ("e", Some("here"))] {
+        let guest = Guest { name: name.into(), mark: mark.map(str::to_owned), ..play.guests["a"].clone() };
+        play.guests.insert(name.into(), guest);
+    }
+    play.book = Book::new("here");
+    play.want(&[start("a", "red"), start("c", "red"), start("d", "red")]);
+    play.list();
+    // What it has asked for limits, the next one does not know.
+    assert_eq!(play.turn(), ["stop b", "limit a to 33554432"]);
+    assert_eq!(play.down("a"), None);
+    let told = play.down("c").expect("another's");
+    assert!(told.contains("elsewhere 0123456789abcdef") && told.contains("allowed:"), "{told}");
+    assert!(play.down("d").expect("another's").contains("started by a request"));
+}
+
+#[test]
+fn tenants_wait_for_their_own_only_and_a_launcher_that_is_gone_is_asked_nothing() {
+    let mut play = Play::new(&[start("a", "red"), start("b", "red"), start("c", "blue")]);
+    play.list();
+    let first = play.book.due(play.now, &[]).expect("due");
+    assert_eq!((&*first.name, &*first.tenant), ("a", "red"));
+    assert_eq!(play.book.due(play.now, &["red".into()]).map(|it| it.name).as_deref(), Some("c"));
+    assert_eq!(play.book.due(play.now, &["red".into(), "blue".into()]), None);
+    let told = play.book.lost("it is gone");
+    assert_eq!(told.len(), 3);
+    assert_eq!(told[0], ("a".to_owned(), Happened::Noticed("it is gone".to_owned())));
+    assert_eq!(play.book.lost("it is gone"), [], "it is known");
+    assert_eq!((play.book.due(play.now, &[]), play.down("a").as_deref()), (None, Some("it is gone")));
+    // The one after it counts its versions anew.
+    play.version = 0;
+    play.list();
+    assert_eq!(play.turn().len(), 3);
+}
+
+#[test]
+fn whatever_happens_what_is_wanted_runs_in_the_end() {
+    for seed in 1..200_u64 {
+        let mut state = seed;
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let names = ["a", "b", "c", "d"];
+        let tenants = ["red", "blue"];
+        let mut play = Play::new(&[]);
+        let mut last = Vec::new();
+        for _ in 0..40 {
+            match random(6) {
+                0 => {
+                    last = Vec::new();
+                    for name in names {
+                        if random(2) == 0 {
+                            continue;
+                        }
+                        let mut start = start(name, tenants[random(2) as usize]);
+                        start.limits.weight = 1 + random(2) as u32;
+                        start.command = vec![random(2).to_string()];
+                        last.push(start);
+                    }
+                    play.want(&last);
+                }
+                1 => {
+                    let running: Vec<String> = play.guests.keys().cloned().collect();
+                    if let Some(name) = running.get(random(4) as usize) {
+                        play.guests.get_mut(name).expect("it is there").state = State::Ended(Ended::Unknown);
+                    }
+                }
+                2 => play.list(),
+                3 => drop(play.book.lost("gone")),
+                4 => {
+                    if let Some(action) = play.book.due(play.now, &[]) {
+                        if random(3) == 0 {
+                            play.book.refused(&action, "no", play.now);
+                        } else if random(3) == 0 {
+                            play.book.put_off(&action, "gone", play.now + FIRST);
+                        } else {
+                            play.carry_out(&action);
+                        }
+                        play.list();
+                    }
+                }
+                _ => play.now += Duration::from_millis(random(50)),
+            }
+        }
+        for _ in 0..20 {
+            play.list();
+            play.pass(LONGEST);
+        }
+        let running = play.guests.values().filter(|it| matches!(it.state, State::Running { .. }));
+        let running: Vec<&str> = running.map(|guest| guest.name.as_str()).collect();
+        let wanted: Vec<&str> = last.iter().map(|start| start.name.as_str()).collect();
+        assert_eq!(running, wanted, "seed {seed}");
+        assert!(wanted.iter().all(|name| play.down(name).is_none()), "seed {seed}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Functions that are containers: ordinary programs, which the launcher starts.
+//!
+//! Each interface of one is an end of a veth pair, whose other end is a port of the wiring: packets get to it
+//! and from it like to and from any other port. The port is called after both, `ids:in`, which no port that an
+//! operator names can be.
+
+use crate::RestartDelays;
+use std::collections::BTreeMap;
+
+/// A function that runs as a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Whose it is.
+    pub tenant: String,
+    /// The folder of an OCI image layout, as the operator named it.
+    pub image: String,
+    /// The digest that the image's manifest must have.
+    pub digest: Option<String>,
+    /// Program and arguments; the image's own where it is empty.
+    pub command: Vec<String>,
+    /// Its interfaces, in the order of the operator's file.
+    pub interfaces: Vec<ContainerInterface>,
+    /// Files and folders of the host that it may read, as the operator named them, by their path inside.
+    pub mounts: BTreeMap<String, String>,
+    /// The most memory, in bytes.
+    pub memory: u64,
+    /// Its part of the processors in relation to other containers.
+    pub weight: u32,
+    /// The most processor time, in thousandths of one processor.
+    pub cap: Option<u32>,
+    /// The most processes and threads.
+    pub processes: u32,
+    /// The most open files of each process.
+    pub files: u32,
+    /// When it is started again after its end.
+    pub restart: RestartDelays,
+}
+
+/// An interface of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerInterface {
+    /// Its name among the function's interfaces, `in`.
+    pub name: String,
+    /// The name that the program sees, `eth0`.
+    pub inside: String,
+    /// The name of the other end of the pair, which a port is open on.
+    pub outer: String,
+    /// Addresses with their prefix lengths, `192.0.2.1/24`.
+    pub addresses: Vec<String>,
+}
+
+/// The port of a container's interface.
+pub fn container_port(function: &str, interface: &str) -> String {
+    format!("{function}:{interface}")
+}
+
+/// Whether a port is one of a container's.
+pub fn is_container_port(port: &str) -> bool {
+    port.contains(':')
+}
+
+/// The outer end of a container's interface, by its number below 16: `sfg`, ten digits for the function's name
+/// and one for the number. Two names may have the same; whoever reads them tells so.
+pub fn container_link(function: &str, number: u8) -> String {
+    // FNV-1a, of which 40 bits are used: an interface's name has at most 15 characters.
+    let hash = function.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("sfg{:010x}-{number:x}", hash >> 24)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outer_end_fits_into_an_interfaces_name_and_differs_by_function_and_number() {
+        let names = [("ids", 0), ("ids", 15), ("idt", 0), (&*"a".repeat(32), 1)];
+        let mut links: Vec<String> =
+            names.iter().map(|(name, number)| container_link(name, *number)).collect();
+        assert!(links.iter().all(|link| link.len() == 15 && link.starts_with("sfg")), "{links:?}");
+        links.sort();
+        links.dedup();
+        assert_eq!(links.len(), names.len());
+    }
+}
