@@ -282,7 +282,10 @@ impl Book {
             _ if self.listed.is_none() => {
                 Some(self.trouble.clone().unwrap_or_else(|| "the launcher has not answered yet".to_owned()))
             }
-            Some(State::Starting) => Some("it is being started".to_owned()),
+            Some(State::Starting) => Some(match &entry.reason {
+                Some(before) => format!("it is being started; before, {before}"),
+                None => "it is being started".to_owned(),
+            }),
             _ => Some(entry.reason.clone().unwrap_or_else(|| "it waits to be started".to_owned())),
         };
         Some(Condition {
