@@ -5,7 +5,7 @@ use super::status::share_of;
 use api::{Fault, FunctionMemory, FunctionState, FunctionStatus};
 use api_server::Refusal;
 use deployment::Catalog;
-use engine::Event;
+use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted};
 use launcher::{Interface, Limits, Start};
@@ -83,8 +83,15 @@ pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
             lines.chain([Event::Fault { instance, reason, retry_after }]).collect()
         }
         Happened::Restarted => vec![Event::Restarted { instance }],
+        Happened::Attached => Vec::new(),
         Happened::Noticed(text) => vec![log(nf_abi::stream::LOG_WARNING, &text)],
     }
+}
+
+/// Lets ports find the interfaces of a container that has come.
+pub fn look_at_ports(fleet: &Fleet) {
+    // Workers that have stopped have no ports any more.
+    let _ = fleet.change(|change| change.look_at_ports());
 }
 
 impl Controller {
@@ -94,7 +101,11 @@ impl Controller {
     /// The system has no threads for it.
     pub(super) fn keep_containers(&self) -> std::io::Result<()> {
         let told = self.told.clone();
+        let fleet = self.host.fleet().clone();
         let tell = move |name: &str, happened| {
+            if happened == Happened::Attached {
+                look_at_ports(&fleet);
+            }
             container_events(name, happened).into_iter().for_each(|event| told.take(event));
         };
         let wanted = wanted_containers(&self.host.wiring(), &self.catalog);

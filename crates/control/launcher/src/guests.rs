@@ -231,6 +231,8 @@ impl Guests {
         record.process = start_time(pid).map(|began| (pid, began));
         record.write(&folder).map_err(own)?;
         interfaces::give(pid, &start.interfaces)?;
+        // Who follows may open the outer ends while the program is started.
+        self.note(&mut self.table());
         self.runtime.start(&start.name)?;
         {
             let mut table = self.table();

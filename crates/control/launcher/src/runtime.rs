@@ -1,14 +1,16 @@
 //! The OCI runtime's command line (runc(8), crun(1)): create, start, update, delete.
 
 use crate::Refusal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// The longest that one command may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The longest that one command may take, in seconds.
+const LIMIT: i64 = 60;
 /// How much of what the runtime says is told.
 const TOLD: u64 = 512;
 
@@ -89,20 +91,19 @@ impl Runtime {
         if let (Some(text), Some(mut to)) = (input, child.stdin.take()) {
             to.write_all(text.as_bytes()).map_err(failed)?;
         }
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
-                break status;
-            }
-            if begin.elapsed() > LIMIT {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Refusal::new(format!(
-                    "the OCI runtime {program} {what}: no answer within {LIMIT:?}"
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let held =
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        let limit = Timespec { tv_sec: LIMIT, tv_nsec: 0 };
+        // A signal is handled by another thread.
+        let ended = retry_on_intr(|| poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&limit)));
+        if ended.map_err(|error| failed(error.into()))? == 0 {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Refusal::new(format!(
+                "the OCI runtime {program} {what}: no answer within {LIMIT} seconds"
+            )));
+        }
+        let status = child.wait().map_err(failed)?;
         let said = last(&log);
         let _ = std::fs::remove_file(&log);
         if status.success() {

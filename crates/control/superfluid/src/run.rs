@@ -9,10 +9,11 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
-use controller::{container_events, keeper_name, wanted_containers};
+use controller::{container_events, keeper_name, look_at_ports, wanted_containers};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
+use launcher::keeper::Happened;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         console::error().line(&format!("starting the workers: {error}"));
         return Outcome::Failed;
     }
-    let keeper = match keep_containers(options, &wiring, &catalog, &sender, &working_queue) {
+    let keeper = match keep_containers(options, &wiring, &host, &catalog, &sender, &working_queue) {
         Ok(keeper) => keeper,
         Err(error) => {
             console::error().line(&format!("containers: {error}"));
@@ -139,6 +140,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
 fn keep_containers(
     options: &RunOptions,
     wiring: &Wiring,
+    host: &Host,
     catalog: &Catalog,
     sender: &Sender<Message>,
     queue: &EventQueue,
@@ -146,8 +148,11 @@ fn keep_containers(
     if wiring.containers.is_empty() {
         return Ok(None);
     }
-    let (sender, queue) = (sender.clone(), queue.clone());
+    let (sender, queue, fleet) = (sender.clone(), queue.clone(), host.fleet().clone());
     let tell = move |name: &str, happened| {
+        if happened == Happened::Attached {
+            look_at_ports(&fleet);
+        }
         for event in container_events(name, happened).into_iter().filter(|event| queue.admit(event)) {
             // The receiver is gone only when the program ends.
             drop(sender.send(Message::Event(event)));

@@ -149,6 +149,11 @@ impl Book {
         for (name, entry) in &mut self.wanted {
             let guest = guests.get(name).filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
             let state = guest.map(|guest| &guest.state);
+            let comes =
+                matches!(state, Some(State::Running { .. } | State::Starting)) && entry.since.is_none();
+            if comes && !entry.wanted.start.interfaces.is_empty() {
+                happened.push((name.clone(), Happened::Attached));
+            }
             match (state, entry.since) {
                 (Some(State::Running { .. }), None) => {
                     entry.since = Some(now);

@@ -54,7 +54,8 @@ impl Play {
     fn list(&mut self) {
         self.version += 1;
         let listed = Listed { version: self.version, guests: self.guests.values().cloned().collect() };
-        self.happened.extend(self.book.take(listed, self.now));
+        let happened = self.book.take(listed, self.now);
+        self.happened.extend(happened.into_iter().filter(|(_, it)| *it != Happened::Attached));
     }
 
     fn end(&mut self, name: &str, ended: Ended) {

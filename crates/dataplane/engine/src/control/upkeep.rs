@@ -121,6 +121,11 @@ impl Worker {
             self.time.now.nanos.saturating_add(if rests { IDLE_MAINTENANCE } else { MAINTENANCE });
     }
 
+    /// Looks after ports as soon as it runs: something about their interfaces has changed.
+    pub(crate) fn look_at_ports(&mut self) {
+        (self.upkeep.next, self.upkeep.next_ports) = (Nanos(0), Nanos(0));
+    }
+
     /// Looks after everything at once, when nothing runs any more.
     pub(crate) fn maintain_all(&mut self) {
         self.upkeep.next_ports = self.time.now.nanos;

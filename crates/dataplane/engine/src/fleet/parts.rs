@@ -578,6 +578,11 @@ impl Change<'_, '_> {
         self.workers.iter_mut().for_each(|worker| worker.flush_taps());
     }
 
+    /// Lets ports look at their interfaces at once, which they do ten times a second otherwise.
+    pub fn look_at_ports(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.look_at_ports());
+    }
+
     fn check(&self, worker: usize) -> Result<(), FleetError> {
         let there = self.workers.len();
         if worker < there { Ok(()) } else { Err(FleetError::NoWorker { worker, last: there - 1 }) }
