@@ -144,6 +144,8 @@ fn files(package: &Path, folder: &Path) {
         "usr/share/zsh/vendor-completions/_superfluid",
         "usr/share/fish/vendor_completions.d/superfluid.fish",
         "usr/share/doc/superfluid/copyright",
+        "usr/share/superfluid/prometheus/superfluid.rules.yml",
+        "usr/share/superfluid/grafana/superfluid.json",
     ] {
         assert!(read(path).len() > 100, "{path}");
     }

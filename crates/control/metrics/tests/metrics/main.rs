@@ -4,5 +4,7 @@ mod cost;
 mod document;
 mod exposition;
 mod prometheus;
+mod rules;
 mod sample;
+mod server;
 mod strict;

@@ -3,23 +3,15 @@
 
 use crate::document::DOCUMENT;
 use crate::sample::{histogram, hostile_account, text};
+use crate::server::{LIMIT, Prometheus, missing, serve};
 use crate::strict::parse;
 use metrics::{Function, Notation, families};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-const LIMIT: Duration = Duration::from_secs(30);
-
-fn missing(program: &str, package: &str, error: &std::io::Error) -> ! {
-    panic!("{program} cannot be run ({error}); install the package `{package}`, or run scripts/setup test")
-}
 
 fn sample(notation: Notation) -> String {
     let histogram = histogram();
@@ -51,126 +43,31 @@ fn promtool_finds_nothing_to_complain_of() {
     assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// Answers `/prometheus` and `/openmetrics`, one request a connection, until the test's process ends.
-fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        // A scraper that goes away is not this test's concern; one that misses something is.
-        listener.incoming().flatten().for_each(|stream| {
-            let _ = answer(stream);
-        });
+fn scraping() -> Prometheus {
+    let target = serve(|path| {
+        let notation = if path == "/openmetrics" { Notation::OpenMetrics } else { Notation::Prometheus };
+        (notation, sample(notation))
     });
-    address
+    let job = |name: &str| {
+        format!(
+            "- job_name: {name}\n  metrics_path: /{name}\n  static_configs: [{{targets: ['{target}']}}]\n"
+        )
+    };
+    let config = format!(
+        "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{}{}",
+        job("prometheus"),
+        job("openmetrics")
+    );
+    Prometheus::start(&config, "")
 }
 
-fn answer(mut stream: TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(LIMIT))?;
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
-    let notation =
-        if request.contains(" /openmetrics ") { Notation::OpenMetrics } else { Notation::Prometheus };
-    let (text, kind) = (sample(notation), notation.content_type());
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", text.len())?;
-    write!(stream, "Connection: close\r\n\r\n{text}")
-}
-
-/// One that runs until it is dropped, or this test ends in whatever way.
-struct Prometheus {
-    process: Child,
-    address: String,
-    _folder: TempDir,
-}
-
-impl Prometheus {
-    fn scraping(target: SocketAddr) -> Prometheus {
-        let folder = tempfile::tempdir().expect("a folder");
-        let job = |name: &str| {
-            format!(
-                "- job_name: {name}\n  metrics_path: /{name}\n  static_configs: [{{targets: ['{target}']}}]\n"
-            )
-        };
-        let config = format!(
-            "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{}{}",
-            job("prometheus"),
-            job("openmetrics")
-        );
-        let path = folder.path().join("prometheus.yml");
-        std::fs::write(&path, config).expect("written");
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "prometheus", "--web.listen-address=127.0.0.1:0"])
-            .arg(format!("--config.file={}", path.display()))
-            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| missing("setpriv", "util-linux", &error));
-        let log = process.stderr.take().expect("piped");
-        let (sender, receiver) = mpsc::channel();
-        // Reads to the end, so that Prometheus never waits for its log.
-        thread::spawn(move || {
-            let mut all = String::new();
-            for line in BufReader::new(log).lines().map_while(Result::ok) {
-                if let Some((_, address)) = line.split_once("msg=\"Listening on\" address=") {
-                    let _ = sender.send(Ok(address.to_owned()));
-                }
-                all.push_str(&line);
-                all.push('\n');
-            }
-            let _ = sender.send(Err(all));
-        });
-        let address = match receiver.recv_timeout(LIMIT) {
-            Ok(Ok(address)) => address,
-            said => {
-                let _ = process.kill();
-                let _ = process.wait();
-                panic!(
-                    "prometheus does not listen; install the package `prometheus`, or run scripts/setup test: {said:?}"
-                )
-            }
-        };
-        Prometheus { process, address, _folder: folder }
-    }
-
-    /// `data` of what it answers; `None` while it is not ready.
-    fn ask(&self, path: &str) -> Option<Value> {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        head.contains(" 200 ").then(|| serde_json::from_str::<Value>(body).expect("JSON")["data"].take())
-    }
-
-    fn query(&self, query: &str) -> Option<Value> {
-        let spelled: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        self.ask(&format!("/api/v1/query?query={spelled}"))
-    }
-
-    /// Waits until both targets have been scraped without an error.
-    fn scraped(&self) {
-        let begin = Instant::now();
-        loop {
-            let targets = self.ask("/api/v1/targets?state=active").unwrap_or_default();
-            let active: Vec<Value> = targets["activeTargets"].as_array().cloned().unwrap_or_default();
-            if active.len() == 2 && active.iter().all(|target| target["health"] == "up") {
-                return;
-            }
-            let wrong = active.iter().any(|target| target["health"] == "down");
-            assert!(!wrong && begin.elapsed() < LIMIT, "{active:#?}");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Waits until both targets have been scraped without an error.
+fn scraped(prometheus: &Prometheus) {
+    prometheus.wait("/api/v1/targets?state=active", LIMIT, |targets| {
+        let active = targets["activeTargets"].as_array().map_or(&[][..], Vec::as_slice);
+        assert!(active.iter().all(|target| target["health"] != "down"), "{active:#?}");
+        (active.len() == 2 && active.iter().all(|target| target["health"] == "up")).then_some(())
+    });
 }
 
 type Labels = BTreeMap<String, String>;
@@ -209,8 +106,8 @@ fn meant(notation: Notation) -> BTreeMap<Labels, f64> {
 
 #[test]
 fn prometheus_has_what_was_meant() {
-    let prometheus = Prometheus::scraping(serve());
-    prometheus.scraped();
+    let prometheus = scraping();
+    scraped(&prometheus);
     for (job, notation) in [("prometheus", Notation::Prometheus), ("openmetrics", Notation::OpenMetrics)] {
         let (stored, meant) = (stored(&prometheus, job), meant(notation));
         assert!(meant.len() > 500, "{}", meant.len());
