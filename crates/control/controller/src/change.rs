@@ -176,9 +176,7 @@ impl Controller {
         if containers {
             self.containers_changed();
         }
-        let is_there = |name: &String| {
-            host.function(name).is_some() || containers && host.wiring().containers.contains_key(name)
-        };
+        let is_there = |name: &String| host.function(name).is_some() || host.container(name).is_some();
         for name in gone.iter().filter(|name| !is_there(name)) {
             self.told.forget(name);
             lock(&self.shares).remove(name);

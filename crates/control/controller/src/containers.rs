@@ -129,7 +129,7 @@ impl Controller {
 
     /// How one is; `None`: there is none of this name.
     pub(super) fn container_status(&self, name: &str) -> Option<FunctionStatus> {
-        let container = self.host.wiring().containers.shift_remove(name)?;
+        let container = self.host.container(name)?;
         let condition = self.containers.get().and_then(|keeper| keeper.condition(name)).unwrap_or_default();
         let (mut packets, mut bytes, mut drops) = (0, 0, BTreeMap::new());
         for interface in &container.interfaces {
@@ -169,7 +169,7 @@ impl Controller {
 
     /// Why something is not done to what is no function in the sandbox.
     pub(super) fn no_function(&self, name: &str) -> Refusal {
-        if self.host.wiring().containers.contains_key(name) {
+        if self.host.container(name).is_some() {
             let message =
                 format!("`{name}` is a container; allowed: a function in the sandbox (`guest: wasm`)");
             return Refusal::Conflict(vec![Fault::of_request("guest", message)]);

@@ -12,7 +12,7 @@ use packet_memory::Pool;
 use snapshot::Saved;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wiring::{Instance, InstancePool};
+use wiring::{Container, Instance, InstancePool};
 
 impl Host {
     /// Lets a function stand still, or go on; one that is frozen is thawed here, beside the workers, first.
@@ -162,6 +162,11 @@ impl Host {
     /// Whose a device is.
     pub fn tenant_of_device(&self, name: &str) -> Option<String> {
         self.deployed().wiring.devices.get(name).map(|device| device.tenant.clone())
+    }
+
+    /// What is known of a container: its part of the wiring.
+    pub fn container(&self, name: &str) -> Option<Container> {
+        self.deployed().wiring.containers.get(name).cloned()
     }
 
     /// What is known of a function: its part of the wiring.

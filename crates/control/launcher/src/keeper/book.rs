@@ -212,11 +212,9 @@ impl Book {
                     _ => {}
                 },
                 // One of this keeper is ended first, above; another's stays.
-                Some(guest) => {
-                    let whose = guest.mark.as_deref().unwrap_or("no keeper's, and was started by a request");
-                    entry.reason = Some(format!(
-                        "the launcher has a container of this name, which is {whose}; allowed: to stop that one, or another name"
-                    ));
+                Some(_) => {
+                    let others = "the launcher has a container of this name that another client has started";
+                    entry.reason = Some(format!("{others}; allowed: to stop that one, or another name"));
                 }
                 None if now >= entry.due => {
                     entry.anew = false;
