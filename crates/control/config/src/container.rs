@@ -6,7 +6,9 @@ use crate::reference::ContainerFacts;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use wiring::{Container, ContainerInterface, Port, PortIo, container_link, container_port};
+use wiring::{
+    BypassSide, Container, ContainerInterface, Endpoint, Port, PortIo, container_link, container_port,
+};
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
 /// Most interfaces of one, whose number is one digit of the outer end's name.
@@ -54,12 +56,57 @@ impl Reader<'_> {
             })
         })();
         let Some(container) = container else { return };
-        for (name, settings) in ports {
-            let tenant = container.tenant.clone();
-            let (driver, fault, io) = ("af_packet".to_owned(), None, PortIo::default());
-            self.wiring.ports.insert(name, Port { tenant, driver, settings, fault, io });
+        let fails_open = self.fails_open(place, node, ports.len());
+        for (number, (name, settings)) in ports.into_iter().enumerate() {
+            let side = || BypassSide { container: key.text.clone(), second: number == 1 };
+            let port = Port {
+                tenant: container.tenant.clone(),
+                driver: "af_packet".to_owned(),
+                settings,
+                fault: None,
+                io: PortIo::default(),
+                bypass: (fails_open && number < 2).then(side),
+            };
+            self.wiring.ports.insert(name, port);
         }
         self.wiring.containers.insert(key.text.clone(), container);
+    }
+
+    /// Whether packets are to pass by it while it does not run.
+    fn fails_open(&mut self, place: &Location<'_>, node: &Node, interfaces: usize) -> bool {
+        let Some((_, fail)) = node.entry("fail").filter(|(_, fail)| fail.as_text() == Some("open")) else {
+            return false;
+        };
+        if interfaces < 2 {
+            place.key("fail", fail.position).report(&mut self.faults, || {
+                format!("found `open` with {interfaces} interfaces; allowed: with two or more, between which packets pass by it")
+            });
+        }
+        interfaces >= 2
+    }
+
+    /// A container that packets pass by joins what its two interfaces are wired to.
+    pub(crate) fn bypasses(&mut self, root_place: &Location<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("functions") else { return };
+        let section = root_place.key("functions", node.position);
+        let open = self.wiring.ports.values().filter_map(|port| port.bypass.as_ref());
+        let open: BTreeSet<String> = open.map(|side| side.container.clone()).collect();
+        for name in open {
+            let ends = self.wiring.containers.get(&name).and_then(|container| container.interfaces.get(..2));
+            let port = |it: &ContainerInterface| Endpoint::Port(container_port(&name, &it.name));
+            let peers = ends.unwrap_or_default().iter().map(|it| self.wiring.peer(&port(it)));
+            let peers: Vec<Option<&Endpoint>> = peers.collect();
+            let [Some(Endpoint::Switch(one)), Some(Endpoint::Switch(other))] = peers[..] else { continue };
+            if one == other {
+                let at = node.get(&name).map_or(section.position(), |node| node.position);
+                let place = section.key(&name, at);
+                let text = format!(
+                    "found `open`, and both of its first two interfaces lead to the switch `{one}`; allowed: to two places, \
+                     because what passes by it would go round for ever"
+                );
+                place.key("fail", at).report(&mut self.faults, || text);
+            }
+        }
     }
 
     fn container_interfaces(

@@ -11,6 +11,7 @@ impl Reader<'_> {
     pub(crate) fn leftovers(&mut self, place: &Location<'_>, root: &Node) {
         self.observers_elsewhere(place, root);
         self.distant_observers(place);
+        self.bypasses(place, root);
         if self.whole {
             self.unwired(place, root);
             self.lonely_switches(place, root);

@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
         };
         let io = self.port_io(place, node);
         if let (Some(tenant), Some(settings), Some(fault), Some(io)) = (tenant, settings, fault, io) {
-            let port = Port { tenant, driver: name.to_owned(), settings, fault, io };
+            let port = Port { tenant, driver: name.to_owned(), settings, fault, io, bypass: None };
             self.wiring.ports.insert(key.text.clone(), port);
         }
     }

@@ -88,7 +88,12 @@ pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
     }
 }
 
-/// Lets ports find the interfaces of a container that has come.
+/// Whether interfaces of a container have come or gone.
+pub fn concerns_ports(happened: &Happened) -> bool {
+    matches!(happened, Happened::Attached | Happened::Ended { .. })
+}
+
+/// Lets ports find the interfaces of a container that has come, or that they are gone.
 pub fn look_at_ports(fleet: &Fleet) {
     // Workers that have stopped have no ports any more.
     let _ = fleet.change(|change| change.look_at_ports());
@@ -103,7 +108,7 @@ impl Controller {
         let told = self.told.clone();
         let fleet = self.host.fleet().clone();
         let tell = move |name: &str, happened| {
-            if happened == Happened::Attached {
+            if concerns_ports(&happened) {
                 look_at_ports(&fleet);
             }
             container_events(name, happened).into_iter().for_each(|event| told.take(event));

@@ -47,7 +47,7 @@ mod upkeep;
 mod watch;
 
 use api_server::Server;
-pub use containers::{container_events, keeper_name, look_at_ports, wanted_containers};
+pub use containers::{concerns_ports, container_events, keeper_name, look_at_ports, wanted_containers};
 use control::Handle;
 use controller::Controller;
 use engine::Account;

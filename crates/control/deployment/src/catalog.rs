@@ -37,6 +37,8 @@ pub struct Catalog {
     shared: Arc<SharedImages>,
     /// Where ports meet that share a capture.
     meetings: port::pcap::Meetings,
+    /// Where the ports of containers meet that packets pass by.
+    bypasses: port::bypass::Bypasses,
     /// Processes that are attached to native ports.
     processes: port_native::Processes,
 }
@@ -76,6 +78,7 @@ impl Catalog {
             memory: None,
             shared: Arc::default(),
             meetings: port::pcap::Meetings::default(),
+            bypasses: port::bypass::Bypasses::default(),
             processes: port_native::Processes::default(),
         }
     }
@@ -111,6 +114,11 @@ impl Catalog {
     /// Where ports meet that share a capture.
     pub(crate) fn meetings(&self) -> &port::pcap::Meetings {
         &self.meetings
+    }
+
+    /// Where the ports of containers meet that packets pass by.
+    pub(crate) fn bypasses(&self) -> &port::bypass::Bypasses {
+        &self.bypasses
     }
 
     /// Processes that are attached to native ports.

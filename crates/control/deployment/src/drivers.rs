@@ -8,7 +8,7 @@ use port::Port;
 use port::fault::{self, FaultPort};
 use port::station::StationPort;
 use std::sync::Arc;
-use wiring::is_container_port;
+use wiring::{BypassSide, is_container_port};
 
 /// Drivers of ports that devices may have addresses at.
 const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
@@ -26,6 +26,10 @@ pub(crate) fn open(
     notices: &mut Vec<String>,
 ) -> Result<Box<dyn Port>, String> {
     let mut opened = Opening { name, pool, catalog, notices }.open(&port.driver, &port.settings)?;
+    if let Some(BypassSide { container, second }) = &port.bypass {
+        let joined = catalog.bypasses().join(container, *second, opened);
+        opened = Box::new(joined.map_err(|error| error.to_string())?);
+    }
     if let Some(fault) = &port.fault {
         opened = Box::new(FaultPort::new(opened, fault::Config::from_value(fault)?));
     }

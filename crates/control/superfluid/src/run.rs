@@ -9,11 +9,10 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
-use controller::{container_events, keeper_name, look_at_ports, wanted_containers};
+use controller::{concerns_ports, container_events, keeper_name, look_at_ports, wanted_containers};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
-use launcher::keeper::Happened;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -150,7 +149,7 @@ fn keep_containers(
     }
     let (sender, queue, fleet) = (sender.clone(), queue.clone(), host.fleet().clone());
     let tell = move |name: &str, happened| {
-        if happened == Happened::Attached {
+        if concerns_ports(&happened) {
             look_at_ports(&fleet);
         }
         for event in container_events(name, happened).into_iter().filter(|event| queue.admit(event)) {

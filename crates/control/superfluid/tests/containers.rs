@@ -216,6 +216,70 @@ fn a_container_in_a_chain_is_killed_and_comes_back() {
     });
 }
 
+/// Between two hosts of one network.
+const INLINE: &str = "
+superfluid: 1
+tenants: {default: {pool: {buffers: 2048, buffer_size: 64KiB}}}
+ports:
+  lan: {type: af_packet, interface: sf-lan}
+  wan: {type: af_packet, interface: sf-wan}
+functions:
+  ids:
+    guest: container
+    image: /srv/images/busybox
+    command: [/bin/sleep, '100000']
+    interfaces: {in: {}, out: {}}
+    memory: 16MiB
+    restart: {first_delay: 1h, longest_delay: 1h}
+    fail: open
+chains: {site: [lan, ids, wan]}
+";
+
+#[test]
+fn packets_pass_by_a_container_that_fails_open() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("packets_pass_by_a_container_that_fails_open", || {
+        with_launcher(|line, folder, launcher, running| {
+            line.server.ip("address add 192.0.2.9/24 dev eth0").expect("an address");
+            let answers = || line.client.run("ping -c 1 -W 1 192.0.2.9", LIMIT).is_ok();
+            let await_that = |answer: bool| {
+                let begin = Instant::now();
+                while answers() != answer {
+                    assert!(begin.elapsed() < LIMIT, "packets pass: {}", !answer);
+                }
+            };
+            let image = folder.display().to_string();
+            fs::write(folder.join("inline.yaml"), INLINE.replace("/srv", &image)).expect("written");
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.done("apply -f inline.yaml");
+            // A program that passes nothing on, and is there.
+            let pid = another_pid(launcher, None);
+            await_that(false);
+            kill(pid);
+            await_that(true);
+            line.client.run("ping -c 20 -i 0.05 -W 2 192.0.2.9", LIMIT).expect("all pass");
+            let account = daemon.get("/v1/account");
+            let passed = |port: &str| account["ports"][port]["details"]["passed_by"].as_u64().unwrap_or(0);
+            assert!(passed("ids:in") >= 20 && passed("ids:out") >= 20, "{account}");
+            daemon.post("/v1/functions/ids/restart", None);
+            another_pid(launcher, Some(pid));
+            await_that(false);
+            // Without a launcher there is no container either.
+            running.interrupt(LIMIT).expect("it ends");
+            await_that(true);
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
+
 #[test]
 fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
     if let Some(missing) = missing() {

@@ -49,6 +49,15 @@ pub struct ContainerInterface {
     pub addresses: Vec<String>,
 }
 
+/// One of the two sides of a container that [fails open](crate::FailMode::Open).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BypassSide {
+    /// The container.
+    pub container: String,
+    /// Its second interface; else its first.
+    pub second: bool,
+}
+
 /// The port of a container's interface.
 pub fn container_port(function: &str, interface: &str) -> String {
     format!("{function}:{interface}")

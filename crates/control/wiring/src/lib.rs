@@ -40,7 +40,9 @@ mod tests;
 mod validate;
 mod workers;
 
-pub use container::{Container, ContainerInterface, container_link, container_port, is_container_port};
+pub use container::{
+    BypassSide, Container, ContainerInterface, container_link, container_port, is_container_port,
+};
 pub use cpu::{Cpu, Percent};
 pub use device::{
     Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
@@ -117,6 +119,8 @@ pub struct Port {
     pub fault: Option<Value>,
     /// Which thread does its work.
     pub io: PortIo,
+    /// The side of a container that packets pass by while it is gone.
+    pub bypass: Option<BypassSide>,
 }
 
 /// Which thread does the work of a port: takes packets from its driver, classifies them and hands those out

@@ -40,6 +40,7 @@ fn port(tenant: &str) -> Port {
         settings: Value::empty(),
         fault: None,
         io: PortIo::Inline,
+        bypass: None,
     }
 }
 

@@ -125,6 +125,30 @@ fn every_fault_of_a_container_has_its_place() {
 }
 
 #[test]
+fn packets_pass_by_a_container_that_fails_open_between_its_first_two_interfaces() {
+    let open = text(("memory: 64MiB", "memory: 64MiB\n    fail: open"));
+    let wiring = good(&open).wiring;
+    let side =
+        |name: &str| wiring.ports[name].bypass.as_ref().map(|side| (side.container.as_str(), side.second));
+    assert_eq!(side("router:out"), Some(("router", false)));
+    assert_eq!(side("router:in"), Some(("router", true)));
+    assert_eq!((side("router:beside"), side("lan")), (None, None));
+    assert!(good(&text(("\n", "\n"))).wiring.ports.values().all(|port| port.bypass.is_none()));
+
+    let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}}, fail: open}\n";
+    bad(
+        alone,
+        "f.yaml:3:79: functions.a.fail: found `open` with 1 interfaces; allowed: with two or more, between which packets pass by it\n",
+    );
+    let round = "superfluid: 1\nswitches: {hall: {}}\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}, out: {}}, fail: open, attach: {in: hall, out: hall}}\n";
+    let found = lines(&check("f.yaml", round, &shelf()).expect_err("a loop"));
+    assert!(
+        found.contains("functions.a.fail: found `open`, and both") && found.contains("the switch `hall`"),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_port_on_the_outer_end_of_a_container_is_told() {
     let outer = container_link("router", 1);
     let taken = text(("interface: sf-wan", &format!("interface: {outer}")));

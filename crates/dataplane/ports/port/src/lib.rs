@@ -10,8 +10,8 @@
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
-//! [`mod@fault`] and [`mod@station`], which stand before any of them: the one spoils what passes, the other has
-//! room for stations of the platform's own; each in a folder with the same files. [`relay`] is the wire between
+//! [`mod@fault`], [`mod@station`] and [`bypass`], which stand before any of them: the first spoils what passes, the second has
+//! room for stations of the platform's own, the third has packets pass by what is gone; each in a folder with the same files. [`relay`] is the wire between
 //! two workers, and [`striped`] what keeps packets in order between a striped bond and its links. Those that need a driver are crates of their own; what those on interfaces of the kernel share
 //! of their life is [`attachment`].
 //!
@@ -19,11 +19,13 @@
 
 pub mod attachment;
 mod bell;
+pub mod bypass;
 mod condition;
 mod counters;
 mod event;
 pub mod fault;
 pub mod generator;
+mod merged;
 pub mod null;
 pub mod pcap;
 mod random;

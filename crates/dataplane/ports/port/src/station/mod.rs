@@ -23,15 +23,13 @@ mod tests;
 pub use link::{Link, Stations};
 pub use select::{Awaited, Identity, Tag};
 
+use crate::merged::Merged;
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use link::Seat;
 use packet_memory::{Packet, Pool};
-use rustix::event::epoll;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use select::{HEAD, LONG_HEAD, Take};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use telemetry::clock::Nanos;
 use telemetry::{DropReason, Ledger};
 use virtio_net::finish_checksum;
@@ -50,10 +48,7 @@ pub struct StationPort {
     inner: Box<dyn Port>,
     stations: Arc<Stations>,
     seats: Vec<Seat>,
-    /// Becomes readable when the inner port, or a link, has something.
-    readable: OwnedFd,
-    /// The inner port's descriptor that is watched; -1: none.
-    watched: AtomicI32,
+    merged: Merged,
     passing: Vec<Packet>,
     ledger: Ledger,
     /// Frames of stations for which there was no buffer.
@@ -70,17 +65,14 @@ impl StationPort {
     /// # Errors
     /// The kernel's refusal of a descriptor.
     pub fn new(inner: Box<dyn Port>) -> io::Result<StationPort> {
-        let readable = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stations = Arc::new(Stations::new()?);
-        epoll::add(&readable, stations.event(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        let merged = Merged::with(stations.event())?;
         let (seats, passing, ledger) = (Vec::new(), Vec::new(), Ledger::default());
-        let watched = AtomicI32::new(-1);
         let port = StationPort {
             inner,
             stations,
             seats,
-            readable,
-            watched,
+            merged,
             passing,
             ledger,
             unsent: 0,
@@ -181,25 +173,6 @@ impl StationPort {
         counters.ledger.merge(&self.ledger);
         self.counters = Some(counters);
     }
-
-    /// Has the one descriptor become readable when the inner port's does.
-    fn watch(&self, inner: BorrowedFd<'_>) -> bool {
-        let number = inner.as_raw_fd();
-        // A descriptor that was closed is watched no more, and another one may have its number: only one that is
-        // watched already is refused.
-        let event = epoll::EventData::new_u64(1);
-        if self.watched.load(Relaxed) == number {
-            return true;
-        }
-        let watches = match epoll::add(&self.readable, inner, event, epoll::EventFlags::IN) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => true,
-            Err(_) => false,
-        };
-        if watches {
-            self.watched.store(number, Relaxed);
-        }
-        watches
-    }
 }
 
 impl Port for StationPort {
@@ -224,11 +197,7 @@ impl Port for StationPort {
     }
 
     fn wake(&self) -> Wake<'_> {
-        let inner = self.inner.wake();
-        match inner.readable {
-            Some(fd) if !self.watch(fd) => inner,
-            _ => Wake { readable: Some(self.readable.as_fd()), at: inner.at },
-        }
+        self.merged.wake(self.inner.wake())
     }
 
     fn status(&self) -> PortStatus {
@@ -239,7 +208,7 @@ impl Port for StationPort {
         let events = self.inner.maintain(now);
         if !events.is_empty() {
             // The interface may have come back with another descriptor of the same number.
-            self.watched.store(-1, Relaxed);
+            self.merged.forget();
         }
         self.note_status();
         if self.counters.is_some() {
