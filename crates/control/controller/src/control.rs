@@ -234,6 +234,7 @@ impl Control for Handle {
             let known = super::metrics::Known {
                 wiring: &wiring,
                 memory: &memory,
+                condition: &|name| self.0.containers.get()?.condition(name),
                 limit: self.0.memory,
                 background: &background,
             };

@@ -1,9 +1,10 @@
 //! The account as metrics, with what the wiring knows of each function.
 
-use ::metrics::{Function, Memory, Notation, TenantBackground, TenantMemory};
+use ::metrics::{Container, Function, Memory, Notation, TenantBackground, TenantMemory};
 use api_server::Exposition;
 use deployment::{Catalog, HostMemory};
 use engine::Account;
+use launcher::keeper::Condition;
 use offload::Usage;
 use std::collections::{BTreeMap, HashMap};
 use telemetry::clock::{Cycles, Nanos};
@@ -13,6 +14,8 @@ use wiring::Wiring;
 pub(crate) struct Known<'a> {
     pub(crate) wiring: &'a Wiring,
     pub(crate) memory: &'a HostMemory,
+    /// How the keeper has a container.
+    pub(crate) condition: &'a dyn Fn(&str) -> Option<Condition>,
     /// Most bytes that may be promised.
     pub(crate) limit: Option<u64>,
     /// What is done beside the workers, by tenant.
@@ -29,7 +32,7 @@ pub(crate) fn write(
     events: impl Fn(&str) -> (u64, u64),
     (exposition, to): (Exposition, &mut String),
 ) {
-    let Known { wiring, memory, limit, background } = *known;
+    let Known { wiring, memory, condition, limit, background } = *known;
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
         Exposition::OpenMetrics => Notation::OpenMetrics,
@@ -75,7 +78,20 @@ pub(crate) fn write(
         .iter()
         .map(|(name, usage)| TenantBackground { name, used: usage.used, waiting: usage.waiting as u64 })
         .collect();
-    let (functions, background) = (&functions[..], &background[..]);
-    ::metrics::Host { account, clock, busy, version, started, functions, memory, background }
+    let containers = wiring.containers.iter().map(|(name, container)| {
+        let condition = condition(name).unwrap_or_default();
+        Container {
+            name: name.clone(),
+            tenant: container.tenant.clone(),
+            up: condition.down.is_none(),
+            faults: condition.faults,
+            restarts: condition.restarts,
+            used: Nanos(condition.cpu_us.saturating_mul(1000)),
+            memory: condition.memory,
+        }
+    });
+    let containers: Vec<Container> = containers.collect();
+    let (functions, containers, background) = (&functions[..], &containers[..], &background[..]);
+    ::metrics::Host { account, clock, busy, version, started, functions, containers, memory, background }
         .write(notation, to);
 }

@@ -19,6 +19,8 @@ impl Controller {
     pub(super) fn names_of(&self, tenant: &str) -> Names {
         let wiring = self.host.wiring();
         let functions = wiring.instances.keys().filter(|name| wiring.shown_to(name) == Some(tenant));
+        let containers = wiring.containers.iter().filter(|(_, container)| container.tenant == tenant);
+        let functions = functions.chain(containers.map(|(name, _)| name));
         let ports = wiring.ports.iter().filter(|(_, port)| port.tenant == tenant);
         let devices = wiring.devices.iter().filter(|(_, device)| device.tenant == tenant);
         Names {

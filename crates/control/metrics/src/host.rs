@@ -1,6 +1,7 @@
 //! A host: what there is one of, and its parts one after the other.
 
 use crate::column::{self, Column, full, ledger_columns};
+use crate::container::{self, Container};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
 use crate::{
@@ -26,6 +27,8 @@ pub struct Host<'a> {
     pub started: Nanos,
     /// What is known of each of the account's instances, in their order; of those beyond nothing is known.
     pub functions: &'a [Function<'a>],
+    /// Functions that are containers, which the account has not.
+    pub containers: &'a [Container],
     /// What memory is promised.
     pub memory: Memory<'a>,
     /// What is done for tenants beside the workers.
@@ -99,6 +102,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         .chain(switch::families())
         .chain(device::families())
         .chain(function::families())
+        .chain(container::families())
 }
 
 impl Host<'_> {
@@ -119,5 +123,6 @@ impl Host<'_> {
         switch::write(&self.account.switches, &self.clock, text);
         device::write(&self.account.devices, &self.account.port_devices, &self.clock, text);
         function::write(self, text);
+        container::write(self.containers, &self.clock, text);
     }
 }

@@ -21,6 +21,7 @@
 
 mod background;
 mod column;
+mod container;
 mod daemon;
 mod device;
 mod family;
@@ -36,6 +37,7 @@ mod text;
 mod worker;
 
 pub use background::TenantBackground;
+pub use container::Container;
 pub use daemon::Daemon;
 pub use family::{Family, Type};
 pub use function::Function;

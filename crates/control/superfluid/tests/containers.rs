@@ -330,6 +330,11 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             let pid = another_pid(launcher, Some(pid));
             daemon
                 .wait("it is counted", || status()["faults"] == 1 && status()["restarts"].as_u64() > Some(0));
+            let metrics = daemon.text("/metrics");
+            let of = "{function=\"router\",tenant=\"default\"}";
+            let told = |line: String| assert!(metrics.contains(&line), "{line}: {metrics}");
+            told(format!("superfluid_container_faults_total{of} 1\n"));
+            told(format!("superfluid_container_memory_bytes{of} "));
             let events = daemon.text("/v1/functions/router/events");
             assert!(events.contains("signal 9 ended it"), "{events}");
 

@@ -4,7 +4,7 @@
 use crate::sample::{CLOCK, account, function};
 use crate::server::{LIMIT, Prometheus, missing, question, serve};
 use engine::{Account, InstanceAccount};
-use metrics::{Daemon, Function, Host, Memory, Notation, TenantMemory};
+use metrics::{Container, Daemon, Function, Host, Memory, Notation, TenantMemory};
 use port::PortStatus;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +80,15 @@ impl Patient {
         let tenant = TenantMemory { name: "default", promised: 1 << 20, reserve: 0, limit: Some(1 << 30) };
         let function =
             Function { tenant: "default", image: "firewall", digest: "sha256:00", ..Function::default() };
+        let container = Container {
+            name: "web".to_owned(),
+            tenant: "default".to_owned(),
+            up: !ill,
+            faults: ill.into(),
+            restarts: 0,
+            used: Nanos(0),
+            memory: 0,
+        };
         let mut text = String::new();
         Host {
             account: &account,
@@ -88,6 +97,7 @@ impl Patient {
             version: "1.0.0",
             started: Nanos(1_600_000_000_000_000_000 + if ill { scrapes * 1_000_000_000 } else { 0 }),
             functions: &[function, function],
+            containers: &[container],
             memory: Memory { tenants: &[tenant], promised: if ill { 95 } else { 10 }, limit: Some(100) },
             background: &[],
         }

@@ -158,6 +158,15 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
     let functions: Vec<_> = account.instances.iter().map(|function| of(&function.name)).collect();
     let background = metrics::TenantBackground { name: "t\"1", used: Nanos(1_500_000_000), waiting: 3 };
     let tenant = metrics::TenantMemory { name: "t\"1", promised: 2 << 20, reserve: 0, limit: Some(4 << 20) };
+    let containers = HOSTILE.map(|name| metrics::Container {
+        name: name.to_owned(),
+        tenant: "t\"1".to_owned(),
+        up: true,
+        faults: 2,
+        restarts: 1,
+        used: Nanos(2_500_000_000),
+        memory: 3 << 20,
+    });
     let mut text = String::new();
     Host {
         account,
@@ -166,6 +175,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         version: "1.2.3 \"x\"",
         started: Nanos(1_600_000_000_000_000_000),
         functions: &functions,
+        containers: &containers,
         memory: metrics::Memory { tenants: &[tenant], promised: 3 << 20, limit: Some(1 << 30) },
         background: &[background],
     }
