@@ -54,6 +54,10 @@ struct Entry {
 }
 
 impl Entry {
+    fn is_being_started(&self) -> bool {
+        matches!(self.state, State::Starting | State::Attached)
+    }
+
     /// The unpacked image that it needs.
     fn used(&self) -> Option<PathBuf> {
         self.root.clone().filter(|_| !matches!(self.state, State::Ended(_)))
@@ -232,7 +236,13 @@ impl Guests {
         record.write(&folder).map_err(own)?;
         interfaces::give(pid, &start.interfaces)?;
         // Who follows may open the outer ends while the program is started.
-        self.note(&mut self.table());
+        {
+            let mut table = self.table();
+            if let Some(entry) = table.guests.get_mut(&start.name) {
+                entry.state = State::Attached;
+            }
+            self.note(&mut table);
+        }
         self.runtime.start(&start.name)?;
         {
             let mut table = self.table();
@@ -304,7 +314,7 @@ impl Guests {
             |table: &Table| table.guests.get(name).is_none_or(|entry| matches!(entry.state, State::Ended(_)));
         let table = self.table();
         let entry = table.guests.get(name).ok_or_else(|| none(name))?;
-        if matches!(entry.state, State::Starting) {
+        if entry.is_being_started() {
             return Err(Refusal::new(format!(
                 "name: `{name}` is being started; allowed: to wait until it runs"
             )));
@@ -335,7 +345,7 @@ impl Guests {
     pub(crate) fn stop_all(&self) {
         let mut table = self.table();
         table.closing = true;
-        let starting = |table: &Table| table.guests.values().any(|it| matches!(it.state, State::Starting));
+        let starting = |table: &Table| table.guests.values().any(Entry::is_being_started);
         let table = self.wait(table, END, |table| !starting(table));
         let names: Vec<String> = table.guests.keys().cloned().collect();
         drop(table);

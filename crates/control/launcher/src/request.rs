@@ -188,6 +188,8 @@ pub struct Guest {
 pub enum State {
     /// It is being started.
     Starting,
+    /// Its interfaces are there, and its program is being started.
+    Attached,
     /// It runs.
     Running {
         /// Its first process, in the launcher's PID namespace.

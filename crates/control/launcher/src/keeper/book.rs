@@ -24,6 +24,8 @@ struct Entry {
     limits: Option<Limits>,
     /// When it runs: since when.
     since: Option<Instant>,
+    /// Its interfaces are there.
+    attached: bool,
     /// It ran before, so that it runs again when it runs.
     ran: bool,
     /// When it may be started.
@@ -53,6 +55,7 @@ impl Entry {
             mark,
             limits: None,
             since: None,
+            attached: false,
             ran: false,
             due: now,
             failures: 0,
@@ -149,11 +152,11 @@ impl Book {
         for (name, entry) in &mut self.wanted {
             let guest = guests.get(name).filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
             let state = guest.map(|guest| &guest.state);
-            let comes =
-                matches!(state, Some(State::Running { .. } | State::Starting)) && entry.since.is_none();
-            if comes && !entry.wanted.start.interfaces.is_empty() {
+            let attached = matches!(state, Some(State::Running { .. } | State::Attached));
+            if attached && !entry.attached && !entry.wanted.start.interfaces.is_empty() {
                 happened.push((name.clone(), Happened::Attached));
             }
+            entry.attached = attached;
             match (state, entry.since) {
                 (Some(State::Running { .. }), None) => {
                     entry.since = Some(now);
@@ -163,7 +166,7 @@ impl Book {
                         happened.push((name.clone(), Happened::Restarted));
                     }
                 }
-                (Some(State::Running { .. } | State::Starting), _) | (_, None) => {}
+                (Some(State::Running { .. } | State::Starting | State::Attached), _) | (_, None) => {}
                 // That was asked for.
                 (_, Some(_)) if entry.anew => entry.since = None,
                 (state, Some(_)) => {
@@ -185,7 +188,7 @@ impl Book {
         let (_, guests) = self.listed.as_ref()?;
         let free = |tenant: &String| !busy.contains(tenant);
         let own = guests.values().filter(|guest| self.is_own(guest) && free(&guest.tenant));
-        for guest in own.filter(|guest| guest.state != State::Starting) {
+        for guest in own.filter(|guest| !matches!(guest.state, State::Starting | State::Attached)) {
             let entry = self.wanted.get(&guest.name);
             let fits = entry.is_some_and(|entry| guest.mark.as_ref() == Some(&entry.mark) && !entry.anew);
             if !fits {
@@ -285,7 +288,7 @@ impl Book {
             _ if self.listed.is_none() => {
                 Some(self.trouble.clone().unwrap_or_else(|| "the launcher has not answered yet".to_owned()))
             }
-            Some(State::Starting) => Some(match &entry.reason {
+            Some(State::Starting | State::Attached) => Some(match &entry.reason {
                 Some(before) => format!("it is being started; before, {before}"),
                 None => "it is being started".to_owned(),
             }),

@@ -58,7 +58,7 @@ pub enum Happened {
     },
     /// It runs again.
     Restarted,
-    /// Its interfaces may have come: what is to be opened on their outer ends can be.
+    /// Its interfaces have come: what is to be opened on their outer ends can be.
     Attached,
     /// Something that does not end it.
     Noticed(String),

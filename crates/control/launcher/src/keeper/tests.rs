@@ -37,6 +37,8 @@ struct Play {
     /// What was asked, in words.
     asked: Vec<String>,
     happened: Vec<(String, Happened)>,
+    /// How often interfaces were said to have come.
+    attached: usize,
 }
 
 impl Play {
@@ -44,7 +46,7 @@ impl Play {
         let (now, guests) = (Instant::now(), BTreeMap::new());
         let mut book = Book::new("here");
         book.want(wanted(starts), now);
-        Play { book, version: 0, guests, now, asked: Vec::new(), happened: Vec::new() }
+        Play { book, version: 0, guests, now, asked: Vec::new(), happened: Vec::new(), attached: 0 }
     }
 
     fn want(&mut self, starts: &[Start]) {
@@ -55,7 +57,10 @@ impl Play {
         self.version += 1;
         let listed = Listed { version: self.version, guests: self.guests.values().cloned().collect() };
         let happened = self.book.take(listed, self.now);
-        self.happened.extend(happened.into_iter().filter(|(_, it)| *it != Happened::Attached));
+        let (attached, others): (Vec<_>, Vec<_>) =
+            happened.into_iter().partition(|(_, it)| *it == Happened::Attached);
+        self.attached += attached.len();
+        self.happened.extend(others);
     }
 
     fn end(&mut self, name: &str, ended: Ended) {
@@ -127,6 +132,29 @@ fn what_is_wanted_is_started_when_it_is_known_what_there_is() {
     assert_eq!((condition.memory, condition.cpu_us, condition.faults), (5, 6, 0));
     play.want(&[start("b", "red")]);
     assert_eq!(play.turn(), ["stop a"]);
+}
+
+#[test]
+fn interfaces_that_come_are_told_once_for_each_start() {
+    let mut wired = start("a", "red");
+    wired.interfaces =
+        vec![crate::Interface { name: "eth0".into(), outer: "sfg-a".into(), addresses: Vec::new() }];
+    let mut play = Play::new(&[wired, start("b", "red")]);
+    play.list();
+    play.turn();
+    for _ in 0..3 {
+        play.end("a", Ended::Status(0));
+        play.pass(LONGEST);
+    }
+    let running = play.guests["a"].state.clone();
+    play.guests.get_mut("a").expect("it is there").state = State::Ended(Ended::Status(0));
+    play.list();
+    for state in [State::Starting, State::Attached, State::Attached, running] {
+        play.guests.get_mut("a").expect("it is there").state = state;
+        play.list();
+        play.list();
+    }
+    assert_eq!(play.attached, 5, "once for each of five starts");
 }
 
 #[test]
