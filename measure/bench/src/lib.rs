@@ -372,7 +372,7 @@ impl Bench {
             Bench::Pause => daemon::pause::run(progress),
             Bench::Upgrade => daemon::upgrade::run(progress),
             Bench::Changes => daemon::changes::run(progress),
-            Bench::Router => router::run(progress),
+            Bench::Router => router::run(progress).map(told),
             Bench::Policies => policies::run(progress),
             Bench::Devices => devices::run(progress).map(told),
             Bench::Bond => bond::run(progress),

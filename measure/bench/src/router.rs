@@ -1,11 +1,11 @@
 //! A router at full load whose file of routes changes: how many changes a second, from the file to the packets, and
 //! whether one is lost. The change goes the way of `apply`: the file is read and checked, a table is made, the old
-//! function hands over to the new one.
+//! function hands over to the new one. Then the same router beside DPDK's.
 
 use crate::daemon::pause::host;
 use crate::frames::Numbers;
 use crate::routes;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Bound, Measurement, RUNS, peers::l3fwd};
 use ::deployment::{Catalog, Host};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -71,7 +71,19 @@ impl Folder {
     }
 }
 
-pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+/// The results, and how DPDK's router and ours were configured.
+pub(crate) fn run(
+    progress: &mut dyn FnMut(f64, &str),
+) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
+    let mut results = changes(progress)?;
+    let notes = l3fwd::router(progress, &mut results).unwrap_or_else(|error| {
+        results.push(Measurement::missing("l3fwd-ratio", "x", Some(Bound::AtLeast(1.0)), "not-measured"));
+        vec![format!("l3fwd: {error}")]
+    });
+    Ok((results, notes))
+}
+
+fn changes(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     progress(0.0, "two files of a million routes");
     let folder = Folder::new()?;
     let documents = ["first", "second"].map(|name| folder.document(name));
@@ -80,7 +92,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     await_packets(&host, "first")?;
     let (mut rates, mut paused, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..RUNS {
-        progress(run as f64 / RUNS as f64, "a file of routes that changes at full load");
+        progress(0.6 * run as f64 / RUNS as f64, "a file of routes that changes at full load");
         for change in 0..CHANGES {
             let next = (change + 1) % 2;
             let began = Instant::now();

@@ -40,6 +40,21 @@ pub fn missing_of(programs: &[(&str, &str)]) -> Result<(), PeerError> {
     })
 }
 
+/// Says whether DPDK's router is missing, which is in no package, or testpmd beside it.
+///
+/// # Errors
+/// [`PeerError::Missing`].
+pub fn missing_l3fwd() -> Result<(), PeerError> {
+    missing_of(&[("dpdk-testpmd", "dpdk-dev")])?;
+    match installed(crate::l3fwd::PROGRAM) {
+        true => Ok(()),
+        false => Err(PeerError::Missing {
+            programs: vec![crate::l3fwd::PROGRAM.to_owned()],
+            command: "scripts/l3fwd".to_owned(),
+        }),
+    }
+}
+
 fn installed(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();

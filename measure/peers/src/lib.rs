@@ -5,7 +5,7 @@
 //! The life of a peer:
 //! 1. [`missing`] says which programs are not installed, and the command that installs them. Nothing is
 //!    installed here.
-//! 2. [`Testpmd::start`] or [`OpenVswitch::start`] writes what the program needs into a [`Folder`] of its
+//! 2. [`Testpmd::start`], [`OpenVswitch::start`] or [`l3fwd::L3fwd::start`] writes what the program needs into a [`Folder`] of its
 //!    own, starts it in a network namespace of its own, and waits until its polling thread polls. Suricata
 //!    runs a capture to its end instead: [`Suricata::read`].
 //! 3. While the other side is measured it is stopped ([`Polling::pause`]), so that it takes no processor time
@@ -33,6 +33,7 @@ mod flood;
 mod folder;
 pub mod frames;
 mod install;
+pub mod l3fwd;
 mod memif;
 mod openvswitch;
 mod openvswitch_line;
@@ -50,7 +51,7 @@ pub use cores::{Claim, Cores, SoftirqThread, free_huge_pages, thread_time};
 pub use error::PeerError;
 pub use flood::Flood;
 pub use folder::Folder;
-pub use install::{missing, missing_of};
+pub use install::{missing, missing_l3fwd, missing_of};
 pub use memif::MemifPair;
 pub use openvswitch::{FlowCaches, OpenVswitch, Tracked};
 pub use openvswitch_line::OpenVswitchLine;

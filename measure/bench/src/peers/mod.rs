@@ -7,6 +7,7 @@
 
 pub(crate) mod conntrack;
 mod device;
+pub(crate) mod l3fwd;
 mod macswap;
 mod suricata;
 mod veth;
@@ -38,6 +39,11 @@ impl<'a> Stage<'a> {
     /// If all peers are installed, and huge pages are free.
     fn open(progress: &'a mut dyn FnMut(f64, &str)) -> Result<Stage<'a>, BenchError> {
         peers::missing().map_err(BenchError::setup)?;
+        Stage::prepared(progress)
+    }
+
+    /// The same whichever peers are installed.
+    fn prepared(progress: &'a mut dyn FnMut(f64, &str)) -> Result<Stage<'a>, BenchError> {
         let cores = Cores::find().map_err(BenchError::setup)?;
         let free = peers::free_huge_pages();
         if free < HUGE_PAGES {
