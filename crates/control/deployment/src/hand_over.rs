@@ -447,7 +447,8 @@ fn carry(
         Ok(state) => state,
         Err(failed) => {
             let goes_on = if failed.finished { "it is started again" } else { "it goes on as it was" };
-            let reason = format!("its state was not handed over, and {goes_on}: {}", failed.fault);
+            let why = in_words(&failed.fault);
+            let reason = format!("its state was not handed over, and {goes_on}: {why}");
             return Err(NotCarried { reason, ended: failed.finished.then_some(failed.fault) });
         }
     };
@@ -463,8 +464,19 @@ fn carry(
             Err(format!("the new one does not take the state that the one before hands over{lines}").into())
         }
         Err(fault) => {
-            Err(format!("the new one does not take the state that the one before hands over: {fault}").into())
+            let why = in_words(&fault);
+            Err(format!("the new one does not take the state that the one before hands over: {why}").into())
         }
+    }
+}
+
+/// Why a call for state ended. What it was given is what was left of the time for both, which says little.
+fn in_words(fault: &GuestFault) -> String {
+    match fault {
+        GuestFault::TimedOut { .. } => {
+            format!("handing over took longer than {} s in all", HAND_OVER.as_secs_f64())
+        }
+        other => other.to_string(),
     }
 }
 

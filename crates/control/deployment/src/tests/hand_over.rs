@@ -82,9 +82,13 @@ fn hand_over(rig: &mut Rig, change: ObjectChange, allow_restart: bool) -> Result
 #[test]
 fn what_hands_over_badly_goes_on_as_it_was_and_costs_others_nothing() {
     let cases = [
-        (LOOPS, TAKES, "stopped: one call took longer"),
+        (LOOPS, TAKES, "handing over took longer than 2 s in all"),
         (TRAPS, TAKES, "it goes on as it was: trapped"),
-        (GIVES, LOOPS, "does not take the state that the one before hands over: stopped"),
+        (
+            GIVES,
+            LOOPS,
+            "does not take the state that the one before hands over: handing over took longer than 2 s in all",
+        ),
         (GIVES, TRAPS, "does not take the state that the one before hands over: trapped"),
         (GIVES, REFUSES, "does not take the state"),
         (REFUSES, TAKES, "hands no state over"),
