@@ -4,10 +4,14 @@ use crate::Digest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+// The first of each is OCI's, the second Docker's: "Image Manifest Version 2, Schema 2" has the same keys.
+pub(crate) const INDEX: [&str; 2] =
+    ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
+pub(crate) const MANIFEST: [&str; 2] =
+    ["application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"];
 pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
-pub(crate) const LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub(crate) const LAYER_GZIP: [&str; 2] =
+    ["application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.docker.image.rootfs.diff.tar.gzip"];
 
 /// Names content by digest, size and kind.
 #[derive(Clone, Debug, Deserialize)]

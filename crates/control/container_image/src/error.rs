@@ -58,7 +58,7 @@ pub enum ImageError {
         expected: u64,
     },
     /// No manifest, or several, for this machine.
-    #[error("index.json has {found} manifests for linux/{architecture}; allowed: 1")]
+    #[error("the index has {found} manifests for linux/{architecture}; allowed: 1")]
     Manifests {
         /// How many.
         found: usize,

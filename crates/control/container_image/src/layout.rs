@@ -1,22 +1,18 @@
 //! The layout: a folder with an index, and content by digest.
 
+use crate::contents::{for_this_machine, media_type, one_of};
 use crate::digest::Summed;
 use crate::documents::{Descriptor, Document, INDEX, Index, LAYER, LAYER_GZIP, MANIFEST, Manifest};
 use crate::layer::{Applied, apply};
+use crate::parsed;
 use crate::tree::Tree;
-use crate::{Bounds, Config, DOCUMENT_MAX, Digest, ImageError, LAYERS_MAX, LayerError, Owners};
+use crate::{ARCHITECTURE, Bounds, Config, DOCUMENT_MAX, Digest, ImageError, LAYERS_MAX, LayerError, Owners};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
-
-/// What this machine is called in images (`GOARCH`).
-#[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: &str = "amd64";
-#[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: &str = "arm64";
 
 /// A layout whose documents have been checked.
 #[derive(Debug)]
@@ -29,31 +25,27 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the documents of the layout in `folder`, an open folder; `pinned` is the digest that its manifest
-    /// must have, if one was asked for.
+    /// Reads the documents of the layout in `folder`, an open folder; `pinned` is the digest that its manifest,
+    /// or the index of platforms that names it, must have, if one was asked for.
     ///
     /// # Errors
     /// [`ImageError`]: what is wrong, and where.
     pub fn open(folder: OwnedFd, pinned: Option<&Digest>) -> Result<Layout, ImageError> {
         let index: Index = parsed("index.json", &document(&folder, "index.json", None)?)?;
-        let found = for_this_machine(index.manifests);
-        let [manifest] = found.as_slice() else {
-            return Err(ImageError::Manifests { found: found.len(), architecture: ARCHITECTURE });
-        };
-        let mut manifest = manifest.clone();
+        let first = one_of(for_this_machine(index.manifests))?;
         // An index may name another one, of the platforms of one image. It is not followed further.
-        if manifest.media_type == INDEX {
-            let index: Index = named(&folder, &manifest)?;
-            let found = for_this_machine(index.manifests);
-            let [one] = found.as_slice() else {
-                return Err(ImageError::Manifests { found: found.len(), architecture: ARCHITECTURE });
-            };
-            manifest = one.clone();
+        let manifest = if INDEX.contains(&first.media_type.as_str()) {
+            let index: Index = named(&folder, &first)?;
+            one_of(for_this_machine(index.manifests))?
+        } else {
+            first.clone()
+        };
+        if !MANIFEST.contains(&manifest.media_type.as_str()) {
+            return Err(media_type("the manifest", &manifest.media_type, MANIFEST[0]));
         }
-        if manifest.media_type != MANIFEST {
-            return Err(media_type("the manifest", &manifest, MANIFEST));
-        }
-        if let Some(pinned) = pinned.filter(|pinned| **pinned != manifest.digest) {
+        // Who pins a tag pins what it names, which may be the index of an image's platforms.
+        if let Some(pinned) = pinned.filter(|pinned| **pinned != manifest.digest && **pinned != first.digest)
+        {
             return Err(ImageError::Pinned { found: manifest.digest, pinned: pinned.clone() });
         }
         let digest = manifest.digest.clone();
@@ -99,8 +91,10 @@ impl Layout {
             let name = blob(&layer.digest);
             let compressed = match layer.media_type.as_str() {
                 LAYER => false,
-                LAYER_GZIP => true,
-                _ => return Err(media_type(&format!("layer {number}"), layer, "tar and tar+gzip layers")),
+                found if LAYER_GZIP.contains(&found) => true,
+                found => {
+                    return Err(media_type(&format!("layer {number}"), found, "tar and tar+gzip layers"));
+                }
             };
             let wrong = |error| ImageError::Layer { number, digest: layer.digest.clone(), error };
             let read = |error| wrong(LayerError::Read(error));
@@ -122,21 +116,6 @@ impl Layout {
         }
         Ok(())
     }
-}
-
-/// Those of an index that are for this machine; without a platform they are for any.
-fn for_this_machine(manifests: Vec<Descriptor>) -> Vec<Descriptor> {
-    let fits = |one: &Descriptor| {
-        one.platform
-            .as_ref()
-            .is_none_or(|it| (it.os.as_str(), it.architecture.as_str()) == ("linux", ARCHITECTURE))
-    };
-    manifests.into_iter().filter(fits).collect()
-}
-
-fn media_type(what: &str, found: &Descriptor, allowed: &'static str) -> ImageError {
-    let found = printable::harmless(&found.media_type, 80);
-    ImageError::MediaType { what: what.to_owned(), found, allowed }
 }
 
 fn blob(digest: &Digest) -> String {
@@ -173,13 +152,6 @@ fn document(folder: &impl AsFd, name: &str, size: Option<u64>) -> Result<Vec<u8>
     let mut bytes = Vec::new();
     opened.take(DOCUMENT_MAX + 1).read_to_end(&mut bytes).map_err(file)?;
     Ok(bytes)
-}
-
-fn parsed<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, ImageError> {
-    serde_json::from_slice(bytes).map_err(|error| ImageError::Document {
-        file: name.to_owned(),
-        reason: printable::harmless(&error.to_string(), 256),
-    })
 }
 
 /// Reads a document by its digest.

@@ -8,6 +8,9 @@
 //!    uncompressed ones the `diff_id` of the configuration.
 //! 3. [`Config`] says what the image runs: command, environment, user, working directory, volumes.
 //!
+//! Who fetches an image makes such a folder of it: [`parts`] says what a document names, [`index_of`] what the
+//! folder's index is.
+//!
 //! All of an image is hostile. A name is relative, has no `..`, and is resolved below the folder by the kernel
 //! (`openat2(2)`, `RESOLVE_IN_ROOT`), so that a link of one layer leads the next one nowhere else. Files, folders
 //! and links are unpacked; devices, sockets and pipes are refused. Permissions lose setuid, setgid and the
@@ -21,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
 mod digest;
 mod documents;
 mod error;
@@ -31,6 +35,7 @@ mod tar_entry;
 mod tests;
 mod tree;
 
+pub use contents::{ACCEPT, Part, Parts, index_of, parts};
 pub use digest::Digest;
 pub use documents::Config;
 pub use error::{ImageError, LayerError};
@@ -66,4 +71,18 @@ pub enum Owners {
     },
     /// All files are the calling user's: what can be done without privileges.
     Caller,
+}
+
+/// What this machine is called in images (`GOARCH`).
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: &str = "amd64";
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: &str = "arm64";
+
+/// Reads a document; `name` is what errors call it.
+fn parsed<T: serde::de::DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, ImageError> {
+    serde_json::from_slice(bytes).map_err(|error| ImageError::Document {
+        file: name.to_owned(),
+        reason: printable::harmless(&error.to_string(), 256),
+    })
 }

@@ -68,7 +68,7 @@ fn layout(layers: &[Vec<Vec<u8>>]) -> TempDir {
         ids.push(sum(&plain));
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(&plain).expect("packed");
-        stored.push(blob(made.path(), documents::LAYER_GZIP, &packed.finish().expect("packed")));
+        stored.push(blob(made.path(), documents::LAYER_GZIP[0], &packed.finish().expect("packed")));
     }
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let config = serde_json::json!({
@@ -77,7 +77,7 @@ fn layout(layers: &[Vec<Vec<u8>>]) -> TempDir {
     });
     let config = blob(made.path(), "application/vnd.oci.image.config.v1+json", config.to_string().as_bytes());
     let manifest = serde_json::json!({"schemaVersion": 2, "config": config, "layers": stored});
-    let manifest = blob(made.path(), documents::MANIFEST, manifest.to_string().as_bytes());
+    let manifest = blob(made.path(), documents::MANIFEST[0], manifest.to_string().as_bytes());
     let index = serde_json::json!({"schemaVersion": 2, "manifests": [manifest]});
     std::fs::write(made.path().join("index.json"), index.to_string()).expect("written");
     made

@@ -120,12 +120,12 @@ impl Client {
         Ok(Pushed { reference: reference.pinned(found), image_bytes: wasm.len() as u64, was_there })
     }
 
-    fn exchange<'a>(&'a self, reference: &'a Reference, push: bool) -> Exchange<'a> {
+    pub(crate) fn exchange<'a>(&'a self, reference: &'a Reference, push: bool) -> Exchange<'a> {
         Exchange::new(&self.agent, &self.settings, reference, push)
     }
 }
 
-fn told(reference: &Reference) -> impl Fn(At) -> RegistryError {
+pub(crate) fn told(reference: &Reference) -> impl Fn((Step, Fault)) -> RegistryError {
     let reference = reference.to_string();
     move |(step, fault)| RegistryError { reference: reference.clone(), step, fault: Box::new(fault) }
 }
@@ -134,12 +134,7 @@ fn told(reference: &Reference) -> impl Fn(At) -> RegistryError {
 fn manifest(exchange: &mut Exchange<'_>, reference: &Reference) -> Result<(Vec<u8>, Digest), Fault> {
     let name = reference.digest().map(|digest| digest.to_string());
     let name = name.as_deref().or(reference.tag()).unwrap_or_default();
-    let mut ask = Ask::new(Method::GET, exchange.url(&format!("/manifests/{name}"))?);
-    ask.accept = Some(MANIFEST_TYPE);
-    let answer = exchange.ask(ask)?;
-    if answer.status() != 200 {
-        return Err(exchange.refusal(answer));
-    }
+    let answer = ask_manifest(exchange, name, MANIFEST_TYPE)?;
     match answer.media_type() {
         MANIFEST_TYPE => {}
         found if INDEXES.contains(&found) => return Err(Fault::Index { found: found.to_owned() }),
@@ -148,10 +143,35 @@ fn manifest(exchange: &mut Exchange<'_>, reference: &Reference) -> Result<(Vec<u
             return Err(Fault::Type { host, found, allowed: MANIFEST_TYPE });
         }
     }
+    document(exchange, answer, reference.digest(), MAX_DOCUMENT)
+}
+
+/// Asks for a manifest by tag or digest.
+pub(crate) fn ask_manifest(
+    exchange: &mut Exchange<'_>,
+    name: &str,
+    accept: &'static str,
+) -> Result<Answer, Fault> {
+    let mut ask = Ask::new(Method::GET, exchange.url(&format!("/manifests/{name}"))?);
+    ask.accept = Some(accept);
+    let answer = exchange.ask(ask)?;
+    if answer.status() != 200 {
+        return Err(exchange.refusal(answer));
+    }
+    Ok(answer)
+}
+
+/// A manifest's text, and its digest: the one that is wanted, if one is, else the one that the registry says.
+pub(crate) fn document(
+    exchange: &Exchange<'_>,
+    answer: Answer,
+    wanted: Option<Digest>,
+    most: u64,
+) -> Result<(Vec<u8>, Digest), Fault> {
     let told = promised(&answer);
-    let text = exchange.body(answer, MAX_DOCUMENT)?;
+    let text = exchange.body(answer, most)?;
     let found = Digest::of(&text);
-    match reference.digest().or(told).filter(|expected| *expected != found) {
+    match wanted.or(told).filter(|expected| *expected != found) {
         Some(expected) => Err(Fault::Digest { found, expected }),
         None => Ok((text, found)),
     }

@@ -212,6 +212,9 @@ pub enum Fault {
         /// The media type.
         found: String,
     },
+    /// A container's image that could not be unpacked.
+    #[error("it is no container's image: {0}")]
+    Container(container_image::ImageError),
     /// The layer is WebAssembly of another kind, or none.
     #[error("it is no function's image: {}", harmless(&.0.to_string(), 400))]
     Image(ImageError),

@@ -204,6 +204,16 @@ impl<'a> Exchange<'a> {
         bearer(&bytes).map_err(|reason| Fault::Challenge { host, reason: reason.to_owned() })
     }
 
+    /// The body as it comes, which ends where it says.
+    pub(crate) fn reader(&self, answer: Answer, most: u64) -> impl Read + use<> {
+        answer.response.into_body().into_with_config().limit(most.saturating_add(2)).reader()
+    }
+
+    /// What an error of such a reader means.
+    pub(crate) fn broken(&self, host: &str, error: std::io::Error) -> Fault {
+        self.fault(host, error.into())
+    }
+
     /// Reads a body, if it has at most so many bytes.
     pub(crate) fn body(&self, answer: Answer, most: u64) -> Result<Vec<u8>, Fault> {
         let host = answer.url.host();

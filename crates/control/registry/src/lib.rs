@@ -17,10 +17,13 @@
 //!    content every time.
 //! 6. [`Images::pin`] says what is needed. The rest leaves, the longest unused first, when room is needed.
 //!
+//! Images of containers have layers instead: [`ContainerImages`] is a folder with an OCI image layout for each one that a tenant
+//! has, which the launcher checks again and unpacks.
+//!
 //! All calls block, within the limits of [`Settings`]; none needs a runtime. An asynchronous caller uses its
 //! threads for blocking calls. [`Client`] and [`Images`] are shared between threads.
 //!
-//! Limits: SHA-256 alone; no proxies; no programs that keep credentials (`credHelpers`); one layer; images of
+//! Limits: SHA-256 alone; no proxies; no programs that keep credentials (`credHelpers`); of functions one layer, images of
 //! at most 32 MiB unless told otherwise, manifests and configurations of at most 1 MiB.
 
 #![forbid(unsafe_code)]
@@ -28,6 +31,7 @@
 mod artifact;
 mod authentication;
 mod client;
+mod container_images;
 mod credentials;
 mod digest;
 mod error;
@@ -46,6 +50,7 @@ use printable::harmless;
 
 pub use authentication::{Challenge, challenges};
 pub use client::{Client, Pushed};
+pub use container_images::ContainerImages;
 pub use credentials::{Credentials, CredentialsError, Login};
 pub use digest::{Digest, NoDigest};
 pub use error::{Fault, RegistryError, Step};

@@ -79,7 +79,7 @@ pub enum ImagesError {
 }
 
 impl ImagesError {
-    pub(super) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> ImagesError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> ImagesError {
         let path = path.to_owned();
         move |source| ImagesError::File { path, source }
     }

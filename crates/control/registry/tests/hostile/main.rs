@@ -1,6 +1,7 @@
 //! Registries that hang, lie, die or lead astray: one clear line each time, in time, and nothing of it is
 //! kept.
 
+mod containers;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;
