@@ -7,7 +7,8 @@ use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wiring::{
-    BypassSide, Container, ContainerInterface, Endpoint, Port, PortIo, container_link, container_port,
+    BypassSide, Claimant, Container, ContainerInterface, Endpoint, Port, PortIo, container_link,
+    container_port,
 };
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
@@ -25,6 +26,12 @@ impl Reader<'_> {
         let known = ["attach", "interfaces", "mounts"];
         let values = container_schema().check_at(place, Some(node), &known, &mut self.faults);
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
+        let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
+        self.memories.insert(Claimant::Instance(key.text.clone()), at("memory"));
+        let image = values.as_ref().and_then(|values| values.get("image")).and_then(Value::as_text);
+        if let Some(Err(reason)) = image.map(|image| self.catalog.container_image(image)) {
+            place.key("image", at("image")).report(&mut self.faults, || reason);
+        }
         let mounts = self.mounts(place, node);
         let Some(interfaces) = self.container_interfaces(place, key, node) else { return };
         let facts = ContainerFacts { interfaces: interfaces.iter().map(|it| it.name.clone()).collect() };

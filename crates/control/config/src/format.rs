@@ -27,6 +27,8 @@ static POOL: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("pool.yaml", include_str!("pool.yaml")).unwrap_or_default());
 static FUNCTION: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("function.yaml", include_str!("function.yaml")).unwrap_or_default());
+static TENANT: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("tenant.yaml", include_str!("tenant.yaml")).unwrap_or_default());
 static CONTAINER: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("container.yaml", include_str!("container.yaml")).unwrap_or_default());
 static CONTAINER_INTERFACE: LazyLock<Schema> = LazyLock::new(|| {
@@ -137,6 +139,11 @@ pub fn function_schema() -> &'static Schema {
 /// What a function takes that is a container, beside `interfaces` and `mounts`.
 pub fn container_schema() -> &'static Schema {
     &CONTAINER
+}
+
+/// What a tenant takes, beside `pool`, `cpu` and `memory`.
+pub fn tenant_schema() -> &'static Schema {
+    &TENANT
 }
 
 /// What an interface of a container takes.

@@ -90,6 +90,14 @@ pub trait Catalog {
     /// Why the image cannot be used, in words for the operator.
     fn image(&self, reference: &str) -> Result<Manifest, String>;
 
+    /// Whether the text of a container's `image` can be one.
+    ///
+    /// # Errors
+    /// Why not, in words for the operator.
+    fn container_image(&self, _text: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What is in a file that a function's configuration names, at most `most` bytes.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 //! Reading a file, and in it tenants, ports and functions.
 
 use crate::Catalog;
-use crate::format::{SECTIONS, function_schema, pool_schema};
+use crate::format::{SECTIONS, function_schema, pool_schema, tenant_schema};
 use crate::groups::{Group, Guarded};
 use crate::reference::{FunctionFacts, Names, What};
 use api::DEFAULT_TENANT;
 use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
-use schema::{Files, Schema, Value};
+use schema::{Files, Value};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::clock::Nanos;
 use wiring::{
@@ -182,8 +182,8 @@ impl<'a> Reader<'a> {
 
     fn tenant(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         self.tenants.push(key.text.clone());
-        let empty = Schema::default();
-        let known = empty.check_at(place, Some(node), &["pool", "cpu", "memory"], &mut self.faults);
+        // What it may run is for who asks in its name; to what is wired it means nothing.
+        let known = tenant_schema().check_at(place, Some(node), &["pool", "cpu", "memory"], &mut self.faults);
         let pool = match node.entry("pool") {
             Some((_, node)) => self.pool(&place.key("pool", node.position), node),
             None => Some(PoolConfig::default()),

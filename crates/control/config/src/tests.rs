@@ -380,8 +380,8 @@ f.yaml:5:27: tenants.tall.pool.headroom: found `1025`; allowed: at most 1024, ha
 f.yaml:6:26: tenants.none.pool.buffers: found `0`; allowed: an integer from 1 to 524288
 f.yaml:6:36: tenants.none.pool.pages: found `large`; allowed: one of auto, huge, ordinary
 f.yaml:7:3: tenants.1st: found the name `1st`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
-f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu, memory; did you mean `pool`?
-f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu, memory
+f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu, memory, guests; did you mean `pool`?
+f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu, memory, guests
 f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list, default; did you mean `big`?
 f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list, default
 ",

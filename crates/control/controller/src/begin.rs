@@ -51,6 +51,9 @@ impl Controller {
         if let Err(reason) = self.pin_needed() {
             console::error().line(&format!("the folder of images: {reason}"));
         }
+        if let Err(reason) = self.shelf.retain_containers(&self.desired()) {
+            console::error().line(&format!("the folder of containers' images: {reason}"));
+        }
         if let Err(error) = self.keep_containers() {
             console::error().line(&format!("containers: {error}"));
         }

@@ -4,7 +4,8 @@
 //! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none,
 //!   and no registry is asked that the administrator has not named.
 //! - Files that a function's `config` names.
-//! - All of a container but its wires: its image, its program and its files are the host's.
+//! - All of a container but its wires, where its tenant may not have containers (`guests: [container]`); where it may, an image
+//!   that is a folder of the host, and [`HOSTS_OF_CONTAINERS`].
 //! - [`HOSTS`]: what takes the time of a worker from others.
 
 use super::controller::Controller;
@@ -26,8 +27,12 @@ const HOSTS: [(&str, &str); 7] = [
     ("/worker", "worker"),
 ];
 
-/// What a tenant may not change of a container, which is all but its wires.
-fn container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
+/// The same of containers: files of the host, and what takes the processors from others.
+const HOSTS_OF_CONTAINERS: [(&str, &str); 3] =
+    [("/cpu", "cpu"), ("/mounts", "mounts"), ("/restart", "restart")];
+
+/// What a tenant that may not have containers may not change of one, which is all but its wires.
+fn all_of_container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
     let bare = |spec: &Value| {
         let mut spec = spec.clone();
         spec.as_object_mut().and_then(|keys| keys.shift_remove("attach"));
@@ -39,7 +44,7 @@ fn container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
     let allowed = if now.is_some() { "another `attach`, and all else as it is" } else { "`guest: wasm`" };
     vec![Fault::new(
         "guest",
-        format!("containers are an administrator's to make and change; allowed: {allowed}"),
+        format!("this tenant's containers are an administrator's to make and change; allowed: {allowed}"),
     )]
 }
 
@@ -48,10 +53,17 @@ impl Controller {
     pub(super) fn confined(&self, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let mut faults = Vec::new();
         let is_container = |spec: &Value| api::guest_of(spec) == GuestKind::Container;
-        if is_container(spec) || now.is_some_and(is_container) {
-            return self::container(spec, now);
+        let contained = is_container(spec);
+        if contained || now.is_some_and(is_container) {
+            let owner = |spec: &Value| self.may_have_containers(spec);
+            if !owner(spec) || !now.is_none_or(owner) {
+                return all_of_container(spec, now);
+            }
         }
-        for (pointer, place) in HOSTS {
+        // What the same keys say of another kind of guest is no reason to have them.
+        let now = now.filter(|now| is_container(now) == contained);
+        let hosts = if contained { HOSTS_OF_CONTAINERS.as_slice() } else { HOSTS.as_slice() };
+        for (pointer, place) in hosts {
             let there = now.and_then(|now| now.pointer(pointer));
             if spec.pointer(pointer) != there {
                 let allowed = match there {
@@ -59,15 +71,19 @@ impl Controller {
                     None => "nothing, as it is".to_owned(),
                 };
                 let message = format!("this is an administrator's to set; allowed: {allowed}");
-                faults.push(Fault::new(place, message));
+                faults.push(Fault::new(*place, message));
             }
         }
         let Some(image) = spec.get("image").and_then(Value::as_str) else { return faults };
         let same_image = now.filter(|now| now.get("image").and_then(Value::as_str) == Some(image));
+        let refused = || if contained { self.refused_layout(image) } else { self.refused_image(image) };
         if same_image.is_none()
-            && let Some(message) = self.refused_image(image)
+            && let Some(message) = refused()
         {
             faults.push(Fault::new("image", message));
+            return faults;
+        }
+        if contained {
             return faults;
         }
         // What has to be fetched first is looked at again when it is here.
@@ -87,6 +103,36 @@ impl Controller {
             files(&manifest.schema, config, &known, "config", &mut faults);
         }
         faults
+    }
+
+    /// Whether the tenant of a function may make containers by its token.
+    fn may_have_containers(&self, spec: &Value) -> bool {
+        let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
+        let guests = self.desired().spec(api::Kind::Tenant, tenant);
+        let guests = guests.as_ref().and_then(|tenant| tenant.get("guests")?.as_array());
+        guests.is_some_and(|guests| guests.iter().any(|guest| guest == "container"))
+    }
+
+    /// Why a tenant may not have an image of a container.
+    fn refused_layout(&self, image: &str) -> Option<String> {
+        let allowed = || match self.tenant_registries.as_slice() {
+            [] => "none; no registry is tenants' (`superfluid daemon --tenant-registry`)".to_owned(),
+            hosts => {
+                format!("an image of a registry: {}", spelling::listed(hosts.iter().map(String::as_str)))
+            }
+        };
+        match Named::of_container(image) {
+            // What is wrong with it is told when the change is checked.
+            Err(_) => None,
+            Ok(Named::Artifact(reference)) => {
+                let host = reference.host();
+                let known = self.tenant_registries.iter().any(|known| known == host);
+                (!known).then(|| {
+                    format!("found the registry `{}`; allowed: {}", spelling::shown(host), allowed())
+                })
+            }
+            Ok(_) => Some(format!("found a folder of the host; allowed: {}", allowed())),
+        }
     }
 
     /// Why a tenant may not have an image.

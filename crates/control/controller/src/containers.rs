@@ -1,6 +1,7 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
 use super::controller::Controller;
+use super::shelf::artifact;
 use super::status::share_of;
 use api::{Fault, FunctionMemory, FunctionState, FunctionStatus};
 use api_server::Refusal;
@@ -9,8 +10,9 @@ use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted};
 use launcher::{Interface, Limits, Start};
+use registry::Digest;
 use std::collections::BTreeMap;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use wiring::{Container, Wiring, container_port};
@@ -18,16 +20,26 @@ use wiring::{Container, Wiring, container_port};
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
 
-/// What a wiring wants to run. Paths are meant from the catalog's folder.
-pub fn wanted_containers(wiring: &Wiring, catalog: &Catalog) -> BTreeMap<String, Wanted> {
+/// What a wiring wants to run. Paths are meant from the catalog's folder; `layout` says where a tenant's image of a
+/// registry is, and its digest.
+pub fn wanted_containers(
+    wiring: &Wiring,
+    catalog: &Catalog,
+    layout: impl Fn(&str, &str) -> Option<(Digest, PathBuf)>,
+) -> BTreeMap<String, Wanted> {
     wiring
         .containers
         .iter()
-        .map(|(name, container)| (name.clone(), wanted(name, container, catalog)))
+        .map(|(name, container)| (name.clone(), wanted(name, container, catalog, &layout)))
         .collect()
 }
 
-fn wanted(name: &str, container: &Container, catalog: &Catalog) -> Wanted {
+fn wanted(
+    name: &str,
+    container: &Container,
+    catalog: &Catalog,
+    layout: impl Fn(&str, &str) -> Option<(Digest, PathBuf)>,
+) -> Wanted {
     let whole = |path: &String| {
         let path = catalog.path(path);
         // Without a present folder it stays as it is, and the launcher says what is wrong with it.
@@ -38,12 +50,19 @@ fn wanted(name: &str, container: &Container, catalog: &Catalog) -> Wanted {
         outer: it.outer.clone(),
         addresses: it.addresses.clone(),
     });
+    let (digest, image) = match layout(&container.tenant, &container.image) {
+        Some((digest, path)) => {
+            let path = absolute(&path).unwrap_or(path);
+            (Some(digest.to_string()), path.display().to_string())
+        }
+        None => (None, whole(&container.image)),
+    };
     Wanted {
         start: Start {
             name: name.to_owned(),
             tenant: container.tenant.clone(),
-            image: whole(&container.image),
-            digest: container.digest.clone(),
+            image,
+            digest: container.digest.clone().or(digest),
             command: container.command.clone(),
             interfaces: interfaces.collect(),
             mounts: container.mounts.iter().map(|(inside, path)| (inside.clone(), whole(path))).collect(),
@@ -113,7 +132,7 @@ impl Controller {
             }
             container_events(name, happened).into_iter().for_each(|event| told.take(event));
         };
-        let wanted = wanted_containers(&self.host.wiring(), &self.catalog);
+        let wanted = self.wanted_containers();
         let keeper = Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?;
         // It is called once.
         let _ = self.containers.set(keeper);
@@ -123,8 +142,13 @@ impl Controller {
     /// What runs has changed, and containers with it.
     pub(super) fn containers_changed(&self) {
         if let Some(keeper) = self.containers.get() {
-            keeper.want(wanted_containers(&self.host.wiring(), &self.catalog));
+            keeper.want(self.wanted_containers());
         }
+    }
+
+    fn wanted_containers(&self) -> BTreeMap<String, Wanted> {
+        let layout = |tenant: &str, image: &str| self.shelf.container_layout(tenant, image);
+        wanted_containers(&self.host.wiring(), &self.catalog, layout)
     }
 
     /// Starts a container anew; false if there is none of this name.
@@ -152,7 +176,10 @@ impl Controller {
             state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
             reason: condition.down,
             worker: None,
-            image: container.digest.unwrap_or_default(),
+            image: container
+                .digest
+                .or_else(|| Some(artifact(&container.image)?.digest()?.to_string()))
+                .unwrap_or_default(),
             packets,
             bytes,
             calls: 0,

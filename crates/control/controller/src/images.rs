@@ -10,6 +10,9 @@
 //! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when
 //!    room is needed.
 //!
+//! A container's image that is in a registry is pinned and fetched likewise, into a layout of its tenant's in the state's
+//! folder `container-images`, which the launcher reads. One that is a folder is the launcher's to find.
+//!
 //! So a restart needs neither the registry nor the file.
 //!
 //! What is asked for with a tenant's token is had by that tenant's right alone: registries are shown its own
@@ -18,9 +21,9 @@
 //! kept: knowing a digest gives no right to what another may pull.
 
 use super::controller::{Controller, lock};
-use super::shelf::Stamp;
+use super::shelf::{self, Stamp};
 use super::status::digest;
-use api::{Fault, GuestKind, Image};
+use api::{DEFAULT_TENANT, Fault, GuestKind, Image};
 use api_server::{Asker, ImageResolution, Refusal, ResolvedImages};
 use deployment::{Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
@@ -36,6 +39,8 @@ const ATTEMPTS: usize = 3;
 /// An image that has to be had first: of which functions, and what they call it.
 struct Wanted {
     text: String,
+    /// Of containers: whose.
+    container_of: Option<String>,
     functions: Vec<(usize, String)>,
 }
 
@@ -51,6 +56,18 @@ enum Lack {
     Here(String),
 }
 
+impl From<registry::PullError> for Lack {
+    fn from(error: registry::PullError) -> Lack {
+        match error {
+            registry::PullError::Registry(error) if error.fault.is_silence() => {
+                Lack::Silent(error.to_string())
+            }
+            registry::PullError::Registry(error) => Lack::Registry(error.to_string()),
+            registry::PullError::Images(error) => Lack::Here(error.to_string()),
+        }
+    }
+}
+
 impl Controller {
     /// Pins images to what they mean now; see the module's documentation.
     pub(super) fn resolve_images(
@@ -60,15 +77,18 @@ impl Controller {
         asker: &Asker,
     ) -> Result<ResolvedImages, Refusal> {
         let mut resolved = vec![None; functions.len()];
-        let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
+        let mut wanted: BTreeMap<(&str, Option<&str>), Wanted> = BTreeMap::new();
         for (at, (name, spec)) in functions.iter().enumerate() {
-            // The launcher has those of containers.
-            if api::guest_of(spec) == GuestKind::Container {
-                continue;
-            }
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
+            let container_of = (api::guest_of(spec) == GuestKind::Container)
+                .then(|| spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT));
             // What is wrong with it is told when the change is checked.
-            let Ok(named) = Named::read(text) else { continue };
+            let named = if container_of.is_some() { Named::of_container(text) } else { Named::read(text) };
+            // The launcher has folders with images of containers.
+            let (Ok(named), false) = (named, container_of.is_some() && shelf::artifact(text).is_none())
+            else {
+                continue;
+            };
             if matches!(named, Named::Stock(_)) {
                 continue;
             }
@@ -76,14 +96,22 @@ impl Controller {
                 Asker::Administrator => true,
                 Asker::Tenant { name, .. } => self.holds(name, digest),
             };
-            match self.known(name, text, &named, resolve).filter(|(_, digest)| may(*digest)) {
+            match self.known((name, container_of), text, &named, resolve).filter(|(_, digest)| may(*digest)) {
                 Some((pinned, digest)) => {
-                    self.shelf.promise(&pinned, digest);
+                    match container_of {
+                        Some(tenant) => self.shelf.promise_container(tenant, digest),
+                        None => self.shelf.promise(&pinned, digest),
+                    }
                     resolved[at] = (pinned != text).then_some(pinned);
                 }
                 None => {
-                    let of = || Wanted { text: text.to_owned(), functions: Vec::new() };
-                    wanted.entry(text).or_insert_with(of).functions.push((at, (*name).to_owned()));
+                    let of = || Wanted {
+                        text: text.to_owned(),
+                        container_of: container_of.map(str::to_owned),
+                        functions: Vec::new(),
+                    };
+                    let entry = wanted.entry((text, container_of)).or_insert_with(of);
+                    entry.functions.push((at, (*name).to_owned()));
                 }
             }
         }
@@ -106,7 +134,12 @@ impl Controller {
     /// an object of its own names it.
     pub(super) fn holds(&self, tenant: &str, digest: Digest) -> bool {
         let is_it = |text: &str| Named::read(text).is_ok_and(|named| named.digest() == Some(digest));
-        if self.shelf.is_granted(tenant, digest) || self.desired().images_of(tenant).any(is_it) {
+        let desired = self.desired();
+        let mut contained = desired.container_images().filter(|(owner, _)| *owner == tenant);
+        if self.shelf.is_granted(tenant, digest)
+            || desired.images_of(tenant).any(is_it)
+            || contained.any(|(_, image)| is_it(image))
+        {
             return true;
         }
         let of = |saved: &api::Snapshot| saved.tenant.as_deref() == Some(tenant);
@@ -118,12 +151,16 @@ impl Controller {
     /// What an image means, as far as that is known without a question.
     fn known(
         &self,
-        function: &str,
+        (function, container_of): (&str, Option<&str>),
         text: &str,
         named: &Named<'_>,
         resolve: bool,
     ) -> Option<(String, Digest)> {
-        let there = |pinned: String, digest| self.shelf.has(digest).then_some((pinned, digest));
+        let has = |digest| match container_of {
+            Some(tenant) => self.shelf.has_container(tenant, digest),
+            None => self.shelf.has(digest),
+        };
+        let there = |pinned: String, digest| has(digest).then_some((pinned, digest));
         match named {
             Named::Stock(_) => None,
             Named::File { path, digest: None } => {
@@ -145,7 +182,9 @@ impl Controller {
             // The digest may be another one than a manifest's.
             Named::Artifact(reference) => {
                 let digest = reference.digest()?;
-                self.shelf.has_artifact(digest).then(|| (text.to_owned(), digest))
+                let has = container_of.is_some() && has(digest)
+                    || container_of.is_none() && self.shelf.has_artifact(digest);
+                has.then(|| (text.to_owned(), digest))
             }
         }
     }
@@ -160,7 +199,7 @@ impl Controller {
         let (mut faults, mut of_registries) = (Vec::new(), false);
         let mut silent: BTreeMap<String, String> = BTreeMap::new();
         let client = self.shelf.source.client(asker).map_err(Refusal::Broken)?;
-        for Wanted { text, functions } in wanted {
+        for Wanted { text, container_of, functions } in wanted {
             let host = match Named::read(text) {
                 Ok(Named::Artifact(reference)) => Some(reference.host().to_owned()),
                 _ => None,
@@ -168,7 +207,10 @@ impl Controller {
             let before = host.as_ref().and_then(|host| silent.get(host)).cloned();
             let fetched = match before {
                 Some(reason) => Err(Lack::Registry(format!("{text}: not asked for after {reason}"))),
-                None => self.fetch((&client, asker), text),
+                None => match container_of {
+                    Some(tenant) => self.fetch_container((&client, asker), tenant, text),
+                    None => self.fetch((&client, asker), text),
+                },
             };
             let message = match fetched {
                 Ok(pinned) => {
@@ -241,13 +283,7 @@ impl Controller {
             Asker::Administrator => kept.pull(client, reference),
             Asker::Tenant { .. } => kept.pull_allowed(client, reference),
         };
-        let pulled = pull(reference).map_err(|error| match error {
-            registry::PullError::Registry(error) if error.fault.is_silence() => {
-                Lack::Silent(error.to_string())
-            }
-            registry::PullError::Registry(error) => Lack::Registry(error.to_string()),
-            registry::PullError::Images(error) => Lack::Here(error.to_string()),
-        })?;
+        let pulled = pull(reference).map_err(Lack::from)?;
         let pinned = pulled.reference.to_string();
         self.keep(&pinned, pulled.digest, &pulled.image, || {
             pull(&pulled.reference).map(drop).map_err(|error| error.to_string())
@@ -256,6 +292,28 @@ impl Controller {
             self.shelf.grant(name, pulled.digest);
         }
         Ok(pinned)
+    }
+
+    /// The same of a container's, which its tenant has for itself.
+    fn fetch_container(
+        &self,
+        (client, asker): (&Client, &Asker),
+        tenant: &str,
+        text: &str,
+    ) -> Result<String, Lack> {
+        let images = self.shelf.containers.as_ref().map_err(|reason| Lack::Here(reason.clone()))?;
+        let Named::Artifact(reference) = Named::of_container(text).map_err(Lack::Wrong)? else {
+            return Ok(text.to_owned());
+        };
+        let needed = |pinned: &Reference| {
+            pinned.digest().into_iter().for_each(|digest| self.shelf.promise_container(tenant, digest));
+            self.shelf.needed_by_containers(tenant, &self.desired())
+        };
+        let pinned = images.pull(client, tenant, &reference, needed)?;
+        if let (Asker::Tenant { name, .. }, Some(digest)) = (asker, pinned.digest()) {
+            self.shelf.grant(name, digest);
+        }
+        Ok(pinned.to_string())
     }
 
     /// Sees to it that an image is kept and stays; `put` puts it there.

@@ -72,6 +72,8 @@ pub struct Settings {
     pub registries: Registries,
     /// Most bytes of images that are kept.
     pub keep_images: u64,
+    /// Most bytes that the images of a tenant's containers may have.
+    pub keep_container_images: u64,
     /// The socket of the launcher, which starts containers.
     pub launcher: PathBuf,
     /// Whether perf is told the names of functions inside images.

@@ -35,10 +35,12 @@ fn add(entry: &mut Map<String, Value>, key: &str, bytes: u64) {
 pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path) -> Value {
     let mut tenants: Map<String, Value> = Map::new();
     for tenant in &known.memory.tenants {
-        let left = tenant.memory.limit.map(|limit| limit.saturating_sub(tenant.promised));
+        let all = tenant.promised + tenant.containers;
+        let left = tenant.memory.limit.map(|limit| limit.saturating_sub(all));
         let entry = json!({
             "functions": tenant.functions,
             "promised_bytes": tenant.promised,
+            "containers_bytes": tenant.containers,
             "limit_bytes": tenant.memory.limit,
             "left_bytes": left,
             "reserved_bytes": tenant.memory.reserve,

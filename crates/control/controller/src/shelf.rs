@@ -4,7 +4,8 @@ use super::Settings;
 use super::controller::lock;
 use api::Password;
 use api_server::Asker;
-use registry::{Client, Credentials, Digest, Images, Login};
+use deployment::{Desired, Named};
+use registry::{Client, ContainerImages, Credentials, Digest, Images, Login, Reference};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ const MOST: usize = 1024;
 pub(crate) struct Shelf {
     /// The folder, or why there is none.
     pub(super) kept: Result<Arc<Images>, String>,
+    /// The same of containers' images.
+    pub(super) containers: Result<ContainerImages, String>,
     pub(super) source: Registries,
     /// Files as they were when they were last read.
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
@@ -27,6 +30,8 @@ pub(crate) struct Shelf {
     pub(super) promised: Mutex<HashMap<String, (Digest, Instant)>>,
     /// Tenants, what the registry gave them lately, and when.
     granted: Mutex<HashMap<(String, Digest), Instant>>,
+    /// What containers of tenants were resolved to lately, and when.
+    contained: Mutex<HashMap<(String, Digest), Instant>>,
     /// What was pinned last.
     pub(super) pinned: Mutex<Option<BTreeSet<Digest>>>,
 }
@@ -100,6 +105,14 @@ impl Stamp {
     }
 }
 
+/// The artifact that a container's image is.
+pub(super) fn artifact(image: &str) -> Option<Reference> {
+    match Named::of_container(image) {
+        Ok(Named::Artifact(reference)) => Some(reference),
+        _ => None,
+    }
+}
+
 impl Shelf {
     /// Opens the folder. What is wrong with the settings is told now; a folder that cannot be opened, when it
     /// is needed.
@@ -115,12 +128,21 @@ impl Shelf {
             let what = "functions whose images are not this program's own do not run";
             console::error().line(&format!("{reason}; {what}"));
         }
+        let path = settings.state.join("container-images");
+        let containers = ContainerImages::open(&path, settings.keep_container_images);
+        let containers = containers.map_err(|error| format!("the folder of containers' images: {error}"));
+        if let Err(reason) = &containers {
+            console::error()
+                .line(&format!("{reason}; containers whose images are in registries do not start"));
+        }
         Ok(Shelf {
             kept,
+            containers,
             source,
             files: Mutex::default(),
             promised: Mutex::default(),
             granted: Mutex::default(),
+            contained: Mutex::default(),
             pinned: Mutex::default(),
         })
     }
@@ -161,6 +183,43 @@ impl Shelf {
         if promised.len() > MOST {
             promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
         }
+    }
+
+    /// Where the image of a container is that is in a registry: of which digest, in which folder. `None`: it is the path of
+    /// a folder, or has no digest.
+    pub(super) fn container_layout(&self, tenant: &str, image: &str) -> Option<(Digest, PathBuf)> {
+        let digest = Reference::digest(&artifact(image)?)?;
+        Some((digest, self.containers.as_ref().ok()?.layout(tenant, digest)))
+    }
+
+    pub(super) fn has_container(&self, tenant: &str, digest: Digest) -> bool {
+        self.containers.as_ref().is_ok_and(|images| images.has(tenant, digest))
+    }
+
+    /// A container of a tenant is to have this image.
+    pub(super) fn promise_container(&self, tenant: &str, digest: Digest) {
+        let mut contained = lock(&self.contained);
+        contained.retain(|_, since| since.elapsed() < PROMISE);
+        contained.insert((tenant.to_owned(), digest), Instant::now());
+    }
+
+    /// Images that a tenant's containers need.
+    pub(super) fn needed_by_containers(&self, tenant: &str, desired: &Desired) -> BTreeSet<Digest> {
+        let lately = lock(&self.contained);
+        let lately = lately.iter().filter(|((owner, _), since)| owner == tenant && since.elapsed() < PROMISE);
+        let named = desired.container_images().filter(|(owner, _)| *owner == tenant);
+        let named = named.filter_map(|(_, image)| artifact(image)?.digest());
+        named.chain(lately.map(|((_, digest), _)| *digest)).collect()
+    }
+
+    /// Images of containers of tenants that have none leave.
+    ///
+    /// # Errors
+    /// What the folder has to say.
+    pub(super) fn retain_containers(&self, desired: &Desired) -> Result<(), String> {
+        let Ok(images) = &self.containers else { return Ok(()) };
+        let tenants = desired.container_images().map(|(tenant, _)| tenant).collect();
+        images.retain(&tenants).map_err(|error| error.to_string())
     }
 
     /// A registry has given an image to a tenant.

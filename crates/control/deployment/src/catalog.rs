@@ -241,6 +241,16 @@ impl config::Catalog for Catalog {
         regular_file::read(&self.path(path), most)
     }
 
+    fn container_image(&self, text: &str) -> Result<(), String> {
+        match (Named::of_container(text)?, &self.kept) {
+            (Named::Artifact(_), None) => Err(
+                "images in registries are for the daemon; allowed here: the folder of an OCI image layout"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
+
     fn image_names(&self) -> Vec<&str> {
         stock_images::names().collect()
     }
@@ -273,6 +283,9 @@ mod tests {
         assert!(catalog.load("./no/such.wasm").expect_err("absent").contains("no/such.wasm"));
         let refused = catalog.load("r.example/fw:1").expect_err("no registries");
         assert!(refused.contains("image pull r.example/fw:1"), "{refused}");
+        let container = |text| config::Catalog::container_image(&catalog, text);
+        assert_eq!((container("./ids"), container("/srv/r.example/ids:7")), (Ok(()), Ok(())));
+        assert!(container("r.example/ids:7").expect_err("no registries").contains("an OCI image layout"));
     }
 
     #[test]

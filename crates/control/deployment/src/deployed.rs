@@ -194,8 +194,13 @@ impl Deployed {
             bytes(&tenant.pool) + beside(name) + (functions + of(&more)).saturating_sub(of(&less))
         };
         let tenants = &self.wiring.tenants;
-        let fits =
-            |tenant: (&String, &Tenant)| tenant.1.memory.limit.is_none_or(|limit| asked(tenant) <= limit);
+        let contained = |name: &str| -> u64 {
+            let own = self.wiring.containers.values().filter(|container| container.tenant == name);
+            own.map(|container| container.memory).sum()
+        };
+        let fits = |tenant: (&String, &Tenant)| {
+            tenant.1.memory.limit.is_none_or(|limit| asked(tenant) + contained(tenant.0) <= limit)
+        };
         let all = || tenants.iter().map(|tenant| asked(tenant).max(tenant.1.memory.reserve)).sum::<u64>();
         tenants.iter().all(fits) && host.is_none_or(|host| all() <= host)
     }

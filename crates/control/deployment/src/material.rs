@@ -109,6 +109,10 @@ impl config::Catalog for Material<'_> {
         Err("it has not been read yet".to_owned())
     }
 
+    fn container_image(&self, text: &str) -> Result<(), String> {
+        self.catalog.container_image(text)
+    }
+
     fn image_names(&self) -> Vec<&str> {
         self.catalog.image_names()
     }

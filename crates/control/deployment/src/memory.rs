@@ -34,7 +34,9 @@ pub struct TenantPromise {
     pub memory: TenantMemory,
     /// Its pools, its functions, and the memory of snapshots that they share.
     pub promised: u64,
-    /// Memory that its functions share, which is part of that.
+    /// What its containers may have beside that, in processes of their own.
+    pub containers: u64,
+    /// Memory that its functions share, which is part of what is promised.
     pub shared: u64,
     /// How many functions it has.
     pub functions: usize,
@@ -108,6 +110,10 @@ impl Host {
             promised: bytes(&tenant.pool)
                 + deployed.promised.get(name).copied().unwrap_or(0)
                 + self.shared_images.bytes_of(name),
+            containers: {
+                let own = deployed.wiring.containers.values().filter(|container| container.tenant == *name);
+                own.map(|container| container.memory).sum()
+            },
             shared: self.shared_images.bytes_of(name),
             functions: functions.get(name.as_str()).copied().unwrap_or(0),
         });

@@ -48,6 +48,17 @@ impl<'t> Named<'t> {
         })
     }
 
+    /// The same of a container's `image`, where all but an artifact is the folder of a layout.
+    ///
+    /// # Errors
+    /// What is wrong with a reference to a registry.
+    pub fn of_container(text: &'t str) -> Result<Named<'t>, String> {
+        match Named::read(text)? {
+            artifact @ Named::Artifact(_) => Ok(artifact),
+            _ => Ok(Named::File { path: text, digest: None }),
+        }
+    }
+
     /// Whether it may come to mean something else: a file, or an artifact by its tag alone.
     pub fn moves(&self) -> bool {
         match self {
@@ -99,6 +110,11 @@ mod tests {
             assert!(matches!(named, Named::Artifact(_)) && !named.moves(), "{text}");
             assert_eq!(named.digest(), Some(digest));
         }
+        for text in ["suricata", "./suricata", "/srv/r.example/ids:1"] {
+            assert_eq!(Named::of_container(text), Ok(file(text)));
+        }
+        let named = Named::of_container("r.example/ids:7").expect("a reference");
+        assert!(matches!(named, Named::Artifact(_)));
         let pinned = pinned_file("/srv/fw@2.wasm", digest);
         assert_eq!(Named::read(&pinned), Ok(Named::File { path: "/srv/fw@2.wasm", digest: Some(digest) }));
         assert!(Named::read("r.example/FW").expect_err("no repository").contains("no repository"));

@@ -150,6 +150,10 @@ pub(crate) struct DaemonOptions {
     /// unused first.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
     pub(crate) keep_images: u64,
+    /// Keep at most so many bytes of images of containers for each tenant; what none of its containers needs
+    /// leaves, the longest there first.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
+    pub(crate) keep_container_images: u64,
     /// Listen on this address too, for clients that show a certificate.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
     pub(crate) listen: Option<std::net::SocketAddr>,

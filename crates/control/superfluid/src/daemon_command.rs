@@ -40,6 +40,7 @@ fn settings(options: &DaemonOptions) -> Result<controller::Settings, String> {
             timeout: options.registry_timeout,
         },
         keep_images: options.keep_images,
+        keep_container_images: options.keep_container_images,
         launcher: options.launcher.clone(),
         perf_map: options.perf_map,
     })

@@ -157,7 +157,8 @@ fn keep_containers(
             drop(sender.send(Message::Event(event)));
         }
     };
-    let wanted = wanted_containers(wiring, catalog);
+    // Images in registries are for the daemon, which the catalog has said.
+    let wanted = wanted_containers(wiring, catalog, |_, _| None);
     Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell).map(Some)
 }
 

@@ -1,17 +1,21 @@
 //! What `docs/containers.md` shows is carried out: a container of a real runtime in a chain, killed in the middle of traffic and
 //! started again. Runs in namespaces of its own; needs root, runc and busybox.
 
+#[path = "../../registry/tests/hostile/server.rs"]
+#[expect(dead_code, reason = "other tests make it do more")]
+mod server;
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use server::{Act, Server};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::daemon::Options;
+use support::layouts;
 use testbed::{Background, Iperf, Line, Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -42,8 +46,6 @@ fn blocks(language: &str, folder: &Path) -> Vec<String> {
 
 /// An OCI image layout with busybox in it.
 fn image(layout: &Path) {
-    let folder = layout.join("blobs/sha256");
-    fs::create_dir_all(&folder).expect("made");
     let root = tempfile::tempdir().expect("a folder");
     for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
         fs::create_dir(root.path().join(name)).expect("made");
@@ -54,20 +56,7 @@ fn image(layout: &Path) {
         .arg(root.path())
         .arg(".")
         .output();
-    let blob = |kind: &str, bytes: &[u8]| -> Value {
-        let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        fs::write(folder.join(&digits), bytes).expect("written");
-        json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": format!("sha256:{digits}"), "size": bytes.len()})
-    };
-    let layer = blob("layer.v1.tar", &tar.expect("tar").stdout);
-    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    let config = json!({"os": "linux", "architecture": architecture,
-        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}});
-    let config = blob("config.v1+json", config.to_string().as_bytes());
-    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [layer]});
-    let manifest = blob("manifest.v1+json", manifest.to_string().as_bytes());
-    fs::write(layout.join("index.json"), json!({"schemaVersion": 2, "manifests": [manifest]}).to_string())
-        .expect("written");
+    layouts::write(layout, &tar.expect("tar").stdout);
 }
 
 /// The launcher of a folder.
@@ -383,6 +372,81 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             daemon.done("delete function/router");
             daemon.wait("it is ended", || has_ended(pid) && launcher.pid().is_none());
             running.interrupt(LIMIT).expect("it ends");
+        });
+    });
+}
+
+/// A tenant's, of a registry.
+const OF_A_TENANT: &str = "
+superfluid: 1
+tenants: {default: {}, red: {pool: {buffers: 2048}, guests: [container], memory: {limit: 64MiB}}}
+ports:
+  lan: {type: af_packet, interface: sf-lan, tenant: red}
+  wan: {type: af_packet, interface: sf-wan, tenant: red}
+";
+
+#[test]
+fn a_tenant_makes_a_container_of_a_registry() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_tenant_makes_a_container_of_a_registry", || {
+        with_launcher(|line, folder, launcher, running| {
+            running.interrupt(LIMIT).expect("it ends");
+            let permits = fs::read_to_string(folder.join("launcher.yaml")).expect("the file");
+            let images = folder.join("kept/container-images/red");
+            let red = format!(
+                "tenants:\n  red: {{uids: 2100000000, images: [{}], memory: 64MiB}}",
+                images.display()
+            );
+            fs::write(folder.join("launcher.yaml"), permits.replace("tenants:", &red)).expect("written");
+            let running = launcher.start();
+            let layout = folder.join("images/busybox");
+            let registry = line.middle.enter(|| {
+                Server::new(move |asked| match layouts::answer(&layout, &asked.path) {
+                    Some((media_type, bytes)) => Act::Answer(200, vec![("content-type", media_type)], bytes),
+                    None => Act::Answer(404, Vec::new(), Vec::new()),
+                })
+            });
+            let (host, socket) = (registry.host(), folder.join("launcher.sock").display().to_string());
+            let arguments = ["--launcher", &socket, "--registry-insecure", &host, "--tenant-registry", &host];
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .tenants_socket("tenants")
+                .arguments(arguments);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.write("host.yaml", OF_A_TENANT);
+            daemon.done("apply -f host.yaml");
+            daemon.done("token create red --tenant red --file red.token");
+            let commands: &support::commands::Commands = &daemon;
+            let red = commands.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", "red.token");
+            daemon.write(
+                "red.yaml",
+                &format!(
+                    "superfluid: 1\nfunctions:\n  router:\n    guest: container\n    tenant: red\n    image: {host}/nf/router:1\n    \
+                     command: [/bin/sleep, '100000']\n    memory: 16MiB\n    interfaces:\n      in: {{addresses: [192.0.2.1/24]}}\n      \
+                     out: {{addresses: [198.51.100.1/24]}}\nwires: [[lan, 'router:in'], ['router:out', wan]]\n"
+                ),
+            );
+            red.done("apply -f red.yaml");
+            await_answer(&line.client);
+            let seen = red.json("get functions router");
+            let image = seen["spec"]["image"].as_str().expect("text");
+            assert!(image.starts_with(&format!("{host}/nf/router:1@sha256:")), "{image}");
+            assert_eq!(Some(seen["status"]["image"].as_str().expect("text")), image.split('@').nth(1));
+            // It starts again without the registry.
+            drop(registry);
+            let pid = launcher.pid().expect("it runs");
+            kill(pid);
+            another_pid(launcher, Some(pid));
+            await_answer(&line.client);
+            red.done("delete wire/lan~router:in");
+            red.done("delete wire/router:out~wan");
+            red.done("delete function/router");
+            running.interrupt(LIMIT).expect("it ends");
+            daemon.end();
         });
     });
 }

@@ -19,6 +19,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::commands::text;
 use support::daemon::{Daemon, Options};
+use support::layouts;
 use tempfile::TempDir;
 
 /// A daemon with more arguments, and its folder.
@@ -347,4 +348,97 @@ fn a_tenant_has_images_by_its_own_login_alone() {
     for text in known {
         assert!(!text.contains("secret"), "{text}");
     }
+}
+
+#[test]
+fn a_tenant_has_containers_of_its_registries_where_it_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let layout = folder.path().join("layout");
+    let digest = layouts::write(&layout, b"an archive");
+    let server = Server::new(move |asked| match layouts::answer(&layout, &asked.path) {
+        // Red's login alone opens it.
+        Some(_) if asked.authorization.as_deref() != Some("Basic bWU6c2VjcmV0") => {
+            Act::Answer(401, vec![("www-authenticate", "Basic realm=\"x\"".to_owned())], Vec::new())
+        }
+        Some((media_type, bytes)) => Act::Answer(200, vec![("content-type", media_type)], bytes),
+        None => Act::Answer(404, Vec::new(), Vec::new()),
+    });
+    let host = server.host();
+    let arguments = ["--registry-insecure", &host, "--tenant-registry", &host];
+    let daemon = Options::new(folder.path()).tenants_socket("tenants").arguments(arguments).start();
+    daemon.write(
+        "tenants.yaml",
+        "superfluid: 1\ntenants: {red: {guests: [container], memory: {limit: 64MiB}}, blue: {guests: [container]}, green: {}}\n",
+    );
+    daemon.done("apply -f tenants.yaml");
+    let asking = |tenant: &str| {
+        let commands: &support::commands::Commands = &daemon;
+        commands.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", format!("{tenant}.token"))
+    };
+    for tenant in ["red", "blue", "green"] {
+        daemon.done(&format!("token create {tenant} --tenant {tenant} --file {tenant}.token"));
+    }
+    daemon.write("password", "secret\n");
+    asking("red").done(&format!("registry login {host} --username me --password-file password"));
+    let apply = |tenant: &str, name: &str, keys: &str| {
+        let text = format!(
+            "superfluid: 1\nfunctions: {{{name}: {{guest: container, tenant: {tenant}, memory: 16MiB, {keys}}}}}\n"
+        );
+        daemon.write(&format!("{tenant}.yaml"), &text);
+        format!("apply -f {tenant}.yaml")
+    };
+    let image = format!("image: '{host}/nf/ids:7'");
+    let pinned = format!("{host}/nf/ids:7@{digest}");
+
+    // What is the host's is not a tenant's.
+    for (keys, told) in [
+        ("image: /srv/images/ids".to_owned(), "found a folder of the host; allowed: an image of a registry"),
+        ("image: 'other.example/nf/ids:7'".to_owned(), "found the registry `other.example`; allowed: "),
+        (
+            format!("{image}, mounts: {{/etc/a: /etc/shadow}}"),
+            "functions.ids.mounts: this is an administrator's",
+        ),
+        (format!("{image}, cpu: {{weight: 10000}}"), "functions.ids.cpu: this is an administrator's"),
+        (
+            format!("{image}, restart: {{first_delay: 1ms}}"),
+            "functions.ids.restart: this is an administrator's",
+        ),
+    ] {
+        let refused = asking("red").refused(&apply("red", "ids", &keys)).1;
+        assert!(refused.contains(told), "{keys}: {refused}");
+    }
+    let refused = asking("green").refused(&apply("green", "ids", &image)).1;
+    assert!(refused.contains("this tenant's containers are an administrator's"), "{refused}");
+    assert_eq!(server.asked().len(), 0, "nothing is asked for what is refused");
+
+    asking("red").done(&apply("red", "ids", &image));
+    let spec = daemon.json("get functions ids");
+    assert_eq!(spec["spec"]["image"], pinned.as_str());
+    let place = |tenant: &str| folder.path().join("state/container-images").join(tenant).join(&digest[7..]);
+    assert!(place("red").join("index.json").exists() && !place("blue").exists());
+    // Its memory is promised.
+    let text = "superfluid: 1\nfunctions: {more: {guest: container, tenant: red, memory: 63MiB, image: X}}\n";
+    daemon.write("more.yaml", &text.replace('X', &format!("'{pinned}'")));
+    let refused = asking("red").refused("apply -f more.yaml").1;
+    assert!(refused.contains("functions.more.memory: may grow to 63MiB; "), "{refused}");
+    // Knowing the digest gives no right to it.
+    for image in [&image, &format!("image: '{pinned}'")] {
+        let refused = asking("blue").refused(&apply("blue", "blue-ids", image)).1;
+        assert!(refused.contains("401"), "{refused}");
+    }
+    assert!(!place("blue").exists());
+    // Red needs no registry for what it has; what is applied again is no change.
+    let before = server.asked().len();
+    asking("red").done(&apply("red", "ids", &format!("image: '{pinned}'")));
+    assert_eq!(server.asked().len(), before);
+    // Who may not make containers any more keeps those that are there, and may delete them.
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}, green: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    let refused = asking("red").refused(&apply("red", "ids", &format!("image: '{pinned}', processes: 7"))).1;
+    assert!(refused.contains("this tenant's containers are an administrator's"), "{refused}");
+    asking("red").done("delete function/ids");
+    // A tenant without containers has no images at the next start.
+    let daemon = daemon.again();
+    assert!(!place("red").exists());
+    drop(daemon);
 }

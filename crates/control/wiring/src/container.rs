@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct Container {
     /// Whose it is.
     pub tenant: String,
-    /// The folder of an OCI image layout, as the operator named it.
+    /// The folder of an OCI image layout, or an image in a registry, as the operator named it.
     pub image: String,
     /// The digest that the image's manifest must have.
     pub digest: Option<String>,

@@ -1,7 +1,7 @@
 //! What memory is promised to which tenant and instance, and whether it can be: promised is what it may come
 //! to take, not what it has.
 
-use crate::{Claimant, Instance, InstancePool, Tenant, Wiring};
+use crate::{Claimant, Container, Instance, InstancePool, Tenant, Wiring};
 use packet_memory::{PageKind, PoolConfig};
 use std::collections::HashMap;
 use std::fmt;
@@ -19,8 +19,8 @@ const COVERED: [u64; 2] = [2 << 20, 1 << 30];
 /// What a tenant may have of the host's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantMemory {
-    /// The most that it is promised, in bytes: its pools and its functions together. `None`: no bound of its
-    /// own.
+    /// The most that it is promised, in bytes: its pools, its functions and its containers together. `None`: no bound of
+    /// its own.
     pub limit: Option<u64>,
     /// Bytes that are kept for it, whether it asks for them or not.
     pub reserve: u64,
@@ -94,7 +94,7 @@ impl fmt::Display for Overdraft {
         match (&self.whose, self.memory) {
             (Claimant::Tenant(_), _) if matches!(self.of, Purse::Tenant(_)) => write!(
                 f,
-                "found `{limit}`; allowed: at least {}, which its pools and functions are promised",
+                "found `{limit}`; allowed: at least {}, which its pools, functions and containers are promised",
                 Size(self.asked)
             ),
             (Claimant::Tenant(_), _) => write!(
@@ -106,13 +106,15 @@ impl fmt::Display for Overdraft {
             (Claimant::Instance(_), memory) => {
                 let beside = self.asked - memory.unwrap_or(0);
                 let most = self.left.saturating_sub(beside) / UNIT * UNIT;
-                write!(
-                    f,
-                    "may grow to {}, and {} beside it for its packets and what the host keeps for it; {left} of {purse} are \
-                     left; allowed: ",
-                    Size(self.asked - beside),
-                    Size(beside)
-                )?;
+                write!(f, "may grow to {}", Size(self.asked - beside))?;
+                if beside > 0 {
+                    write!(
+                        f,
+                        ", and {} beside it for its packets and what the host keeps for it",
+                        Size(beside)
+                    )?;
+                }
+                write!(f, "; {left} of {purse} are left; allowed: ")?;
                 if most == 0 {
                     f.write_str("nothing more")
                 } else {
@@ -166,7 +168,8 @@ impl Wiring {
     /// The claims that ask for more than there is, when the host may promise `host` bytes. Claimants that are
     /// `there` already come first, then the others in their order; what is refused to one is left for those
     /// after it.
-    /// A tenant has so many bytes `beside` its pools and functions.
+    /// A tenant has so many bytes `beside` its pools and functions. Containers count for their tenant's limit and
+    /// not for the host's: their processes are not this one, and the launcher bounds them.
     pub fn overdrafts(
         &self,
         host: Option<u64>,
@@ -176,7 +179,14 @@ impl Wiring {
         if host.is_none() && self.tenants.values().all(|tenant| tenant.memory.limit.is_none()) {
             return Vec::new();
         }
-        let mut ledger = Ledger { wiring: self, host, sums: HashMap::new(), used: 0, refused: Vec::new() };
+        let (run, start): (Vec<_>, Vec<_>) =
+            self.containers.iter().partition(|(name, _)| there(&Claimant::Instance((*name).clone())));
+        let mut contained: HashMap<&str, u64> = HashMap::new();
+        for (_, container) in run {
+            *contained.entry(&container.tenant).or_default() += container.memory;
+        }
+        let mut ledger =
+            Ledger { wiring: self, host, sums: HashMap::new(), contained, used: 0, refused: Vec::new() };
         let is_there = |name: &String| there(&Claimant::Instance(name.clone()));
         let tenant_there = |name: &String| there(&Claimant::Tenant(name.clone()));
         let (old, new): (Vec<_>, Vec<_>) = self.instances.iter().partition(|(name, _)| is_there(name));
@@ -191,6 +201,9 @@ impl Wiring {
         for (name, instance) in new {
             ledger.function(name, instance);
         }
+        for (name, container) in start {
+            ledger.container(name, container);
+        }
         ledger.refused
     }
 }
@@ -201,20 +214,45 @@ struct Ledger<'a> {
     host: Option<u64>,
     /// By tenant.
     sums: HashMap<&'a str, u64>,
+    /// What containers have, by tenant.
+    contained: HashMap<&'a str, u64>,
     /// All together, with what is kept for tenants that do not ask for it.
     used: u64,
     refused: Vec<Overdraft>,
 }
 
 impl<'a> Ledger<'a> {
+    fn contained(&self, tenant: &str) -> u64 {
+        self.contained.get(tenant).copied().unwrap_or(0)
+    }
+
+    fn container(&mut self, name: &str, container: &'a Container) {
+        let (tenant, asked) = (container.tenant.as_str(), container.memory);
+        let limit = self.wiring.tenants.get(tenant).and_then(|tenant| tenant.memory.limit);
+        let before = self.sums.get(tenant).copied().unwrap_or(0) + self.contained(tenant);
+        if let Some(limit) = limit.filter(|limit| before + asked > *limit) {
+            self.refused.push(Overdraft {
+                whose: Claimant::Instance(name.to_owned()),
+                asked,
+                memory: Some(asked),
+                of: Purse::Tenant(tenant.to_owned()),
+                limit,
+                left: limit.saturating_sub(before),
+            });
+        } else {
+            *self.contained.entry(tenant).or_default() += asked;
+        }
+    }
+
     /// A tenant with its pool, and `have` for functions that it has.
     fn tenant(&mut self, name: &'a str, tenant: &Tenant, have: u64) {
         let whose = || Claimant::Tenant(name.to_owned());
         let sum = bytes(&tenant.pool) + have;
         let least = sum.max(tenant.memory.reserve);
-        if let Some(limit) = tenant.memory.limit.filter(|limit| least > *limit) {
-            let of = Purse::Tenant(name.to_owned());
-            self.refused.push(Overdraft { whose: whose(), asked: least, memory: None, of, limit, left: 0 });
+        let with_containers = least.max(sum + self.contained(name));
+        if let Some(limit) = tenant.memory.limit.filter(|limit| with_containers > *limit) {
+            let (of, asked) = (Purse::Tenant(name.to_owned()), with_containers);
+            self.refused.push(Overdraft { whose: whose(), asked, memory: None, of, limit, left: 0 });
         } else if let Some(limit) = self.host.filter(|limit| self.used + least > *limit) {
             let left = limit.saturating_sub(self.used);
             self.refused.push(Overdraft {
@@ -233,6 +271,7 @@ impl<'a> Ledger<'a> {
 
     fn function(&mut self, name: &str, instance: &'a Instance) {
         // Of a tenant that is refused there is enough to tell.
+        let contained = self.contained(&instance.tenant);
         let Some(sum) = self.sums.get_mut(instance.tenant.as_str()) else { return };
         let Some(tenant) = self.wiring.tenants.get(&instance.tenant) else { return };
         let asked = instance.promise(&tenant.pool);
@@ -242,9 +281,9 @@ impl<'a> Ledger<'a> {
         let whose = Claimant::Instance(name.to_owned());
         let refused =
             |of, limit: u64, left| Overdraft { whose, asked, memory: Some(instance.memory), of, limit, left };
-        if let Some(limit) = tenant.memory.limit.filter(|limit| after > *limit) {
+        if let Some(limit) = tenant.memory.limit.filter(|limit| after + contained > *limit) {
             let of = Purse::Tenant(instance.tenant.clone());
-            self.refused.push(refused(of, limit, limit.saturating_sub(before)));
+            self.refused.push(refused(of, limit, limit.saturating_sub(before + contained)));
         } else if let Some(limit) = self.host.filter(|limit| self.used + more > *limit) {
             // What is kept for its tenant is left to it as well.
             let left = limit.saturating_sub(self.used) + reserve.saturating_sub(before);

@@ -58,7 +58,7 @@ fn what_cannot_be_promised_is_told_at_its_place() {
     bad(
         &text,
         "\
-f.yaml:4:62: tenants.u.memory.limit: found `512KiB`; allowed: at least 1MiB, which its pools and functions are promised
+f.yaml:4:62: tenants.u.memory.limit: found `512KiB`; allowed: at least 1MiB, which its pools, functions and containers are promised
 f.yaml:7:42: functions.g.memory: may grow to 1MiB, and 48KiB beside it for its packets and what the host keeps for it; 976KiB of the 3MiB of its tenant `t` are left; allowed: a `memory` of at most 896KiB\n",
     );
 }

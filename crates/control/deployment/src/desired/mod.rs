@@ -107,6 +107,14 @@ impl Desired {
         own.filter_map(|(_, spec)| image_of(spec))
     }
 
+    /// Tenants, and what the images of their containers are called, one for each container.
+    pub fn container_images(&self) -> impl Iterator<Item = (&str, &str)> {
+        let first = (Kind::Function, String::new());
+        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
+        let containers = functions.filter(|(_, spec)| api::guest_of(spec) == GuestKind::Container);
+        containers.filter_map(|(_, spec)| Some((own::tenant_in(spec), spec.get("image")?.as_str()?)))
+    }
+
     /// Whether there is an object of this name.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
         self.objects.contains_key(&(kind, name.to_owned()))
@@ -175,6 +183,10 @@ impl config::Catalog for Running<'_> {
         self.material.file(path, most)
     }
 
+    fn container_image(&self, text: &str) -> Result<(), String> {
+        self.material.container_image(text)
+    }
+
     fn image_names(&self) -> Vec<&str> {
         self.material.image_names()
     }
@@ -206,7 +218,10 @@ impl config::Catalog for Running<'_> {
     fn is_there(&self, whose: &Claimant) -> bool {
         let (kind, name, is_there) = match whose {
             Claimant::Tenant(name) => (Kind::Tenant, name, self.runs.tenants.contains_key(name)),
-            Claimant::Instance(name) => (Kind::Function, name, self.runs.instances.contains_key(name)),
+            Claimant::Instance(name) => {
+                let runs = self.runs.instances.contains_key(name) || self.runs.containers.contains_key(name);
+                (Kind::Function, name, runs)
+            }
         };
         is_there && !self.changes.iter().any(|change| change.kind == kind && &change.name == name)
     }

@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use api::GuestKind;
-use deployment::Catalog;
+use deployment::{Catalog, Named};
 use schema::{Kind, Schema};
 use serde_json::Value;
 use std::path::Path;
@@ -41,7 +41,10 @@ impl<'a> Paths<'a> {
             self.in_map(&loaded.manifest().schema, config);
         }
         if api::guest_of(spec) == GuestKind::Container {
-            self.whole(spec.get_mut("image"));
+            let image = spec.get("image").and_then(Value::as_str);
+            if !matches!(image.map(Named::of_container), Some(Ok(Named::Artifact(_)) | Err(_))) {
+                self.whole(spec.get_mut("image"));
+            }
             if let Some(Value::Object(mounts)) = spec.get_mut("mounts") {
                 mounts.values_mut().for_each(|path| self.whole(Some(path)));
             }

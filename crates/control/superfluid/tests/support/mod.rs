@@ -11,3 +11,4 @@ pub mod cache;
 pub mod commands;
 pub mod daemon;
 pub mod http;
+pub mod layouts;

@@ -73,7 +73,7 @@ fn what_does_not_fit_is_told_with_what_is_left_and_allowed() {
     );
     assert_eq!(
         told(&tenant(Some(MIB / 2), 0, &[]), None),
-        ["t: found `512KiB`; allowed: at least 1MiB, which its pools and functions are promised"]
+        ["t: found `512KiB`; allowed: at least 1MiB, which its pools, functions and containers are promised"]
     );
 }
 
@@ -136,4 +136,47 @@ proptest! {
             prop_assert!(wiring.overdrafts(host, |_| 0, is_there).is_empty());
         }
     }
+}
+
+#[test]
+fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
+    let container = |memory| Container {
+        tenant: "t".to_owned(),
+        image: "./a".to_owned(),
+        digest: None,
+        command: Vec::new(),
+        interfaces: Vec::new(),
+        mounts: BTreeMap::new(),
+        memory,
+        weight: 100,
+        cap: None,
+        processes: 1,
+        files: 16,
+        restart: instance("t").restart,
+    };
+    let with = |limit, containers: &[u64]| {
+        let mut wiring = tenant(Some(limit), 0, &[]);
+        for (n, memory) in containers.iter().enumerate() {
+            wiring.containers.insert(format!("c{n}"), container(*memory));
+        }
+        wiring
+    };
+    // The pool has one of them.
+    assert_eq!(told(&with(4 * MIB, &[MIB, 2 * MIB]), Some(MIB)), [""; 0]);
+    assert_eq!(
+        told(&with(4 * MIB, &[MIB, 3 * MIB]), None),
+        [
+            "c1: may grow to 3MiB; 2MiB of the 4MiB of its tenant `t` are left; allowed: a `memory` of at most 2MiB"
+        ]
+    );
+    let there = |whose: &Claimant| *whose == Claimant::Instance("c1".to_owned());
+    let refused = with(4 * MIB, &[MIB, 3 * MIB]).overdrafts(None, |_| 0, there);
+    assert_eq!(refused[0].whose, Claimant::Instance("c0".to_owned()), "what is there comes first");
+    // A function that comes has what they leave.
+    let mut wiring = with(4 * MIB, &[2 * MIB]);
+    wiring.instances.insert("f".to_owned(), Instance { memory: MIB, ..instance("t") });
+    let refused = wiring.overdrafts(None, |_| 0, |whose| *whose == Claimant::Instance("c0".to_owned()));
+    assert_eq!((refused.len(), refused[0].left), (1, MIB));
+    // A limit below what they have is told at the tenant.
+    assert!(told(&with(MIB / 2, &[]), None)[0].contains("t: found `512KiB`"));
 }
