@@ -9,13 +9,16 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
 
-/// Bytes of the memory file: both rings of the seeds, and little more.
+/// Rings each way.
+const QUEUES: usize = 3;
+/// Bytes of the memory file: the rings of the seeds, and little more.
 const BYTES: u64 = 8192;
 
 pub fn run(data: &[u8]) {
     let Some((&role, messages)) = data.split_first() else { return };
     let role = if role & 1 == 0 { Role::Master } else { Role::Slave };
-    let settings = Settings { ring: 64, buffer: 256, ..Settings::new(role, "/run/memif.sock") };
+    let settings =
+        Settings { ring: 64, buffer: 256, queues: QUEUES as u32, ..Settings::new(role, "/run/memif.sock") };
     let (mut handshake, _) = Handshake::new(&settings);
     let mut over = false;
     for part in messages.chunks(LENGTH + 1) {
@@ -27,7 +30,10 @@ pub fn run(data: &[u8]) {
                 assert!(!over, "a handshake that is over goes on");
                 if let Some(joined) = answer.joined {
                     // Whatever the rings hold, the counts are judged.
-                    let _ = (joined.sender.room(), joined.receiver.available());
+                    assert!(joined.senders.len() <= QUEUES && joined.receivers.len() <= QUEUES);
+                    let rooms = joined.senders.iter().map(|sender| sender.room().is_ok());
+                    let waiting = joined.receivers.iter().map(|receiver| receiver.available().is_ok());
+                    assert!(rooms.chain(waiting).count() >= 2);
                     over = true;
                 }
             }
@@ -45,8 +51,8 @@ fn descriptors(with: u8) -> Vec<OwnedFd> {
             let file = memfd_create("memif", MemfdFlags::ALLOW_SEALING).expect("memory");
             ftruncate(&file, BYTES).expect("a size");
             fcntl_add_seals(&file, SealFlags::SHRINK).expect("it allows it");
-            // The first words of two rings, as the seeds have them.
-            for at in [0, 1152] {
+            // The first words of four rings, as the seeds have them.
+            for at in [0, 1152, 2304, 3456] {
                 rustix::io::pwrite(&file, &0x03E3_1F20u32.to_le_bytes(), at).expect("room");
             }
             vec![file]

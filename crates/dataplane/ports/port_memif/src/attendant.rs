@@ -7,7 +7,7 @@
 use crate::Settings;
 use crate::config::Role;
 use crate::desk::{Desk, Line, Session, ring};
-use crate::handshake::Handshake;
+use crate::handshake::{Handshake, Joined};
 use crate::message::{LENGTH, Message, shown};
 use local_socket::Listener;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -50,7 +50,7 @@ struct Work {
 enum Connection {
     None,
     Shaking { socket: OwnedFd, handshake: Handshake, since: Instant },
-    Joined { line: Arc<Line>, to_peer: OwnedFd, from_peer: OwnedFd },
+    Joined { line: Arc<Line>, to_peer: Vec<OwnedFd>, from_peer: Vec<OwnedFd> },
 }
 
 impl Attendant {
@@ -256,10 +256,10 @@ impl Work {
         });
         match done {
             Ok(None) => {}
-            Ok(Some(joined)) => {
-                let copies =
-                    joined.to_peer.try_clone().and_then(|to| Ok((to, joined.from_peer.try_clone()?)));
-                let watched = copies.and_then(|(to, from)| self.desk.watch(&from).map(|()| (to, from)));
+            Ok(Some(mut joined)) => {
+                let Joined { to_peer, from_peer, .. } = &mut *joined;
+                let (to_peer, from_peer) = (std::mem::take(to_peer), std::mem::take(from_peer));
+                let watched = from_peer.iter().try_for_each(|bell| self.desk.watch(bell));
                 let Connection::Shaking { socket, .. } =
                     std::mem::replace(&mut self.connection, Connection::None)
                 else {
@@ -268,25 +268,28 @@ impl Work {
                 let line =
                     Arc::new(Line { socket, ended: AtomicBool::new(false), cut_off: AtomicBool::new(false) });
                 match watched {
-                    Ok((to_peer, from_peer)) => {
+                    Ok(()) => {
                         self.connection = Connection::Joined { line: line.clone(), to_peer, from_peer };
                         self.desk.begin(Session { line, joined: *joined });
                     }
-                    Err(error) => self.desk.tell(format!("{}: the last one failed: {error}", self.waiting())),
+                    Err(error) => {
+                        from_peer.iter().for_each(|bell| self.desk.unwatch(bell));
+                        self.desk.tell(format!("{}: the last one failed: {error}", self.waiting()));
+                    }
                 }
             }
             Err(reason) => self.refuse(&reason),
         }
     }
 
-    /// The worker has put something into the ring while the peer slept.
+    /// The worker has put something into rings while the peer slept.
     fn wake_peer(&self) {
-        let mut count = [0u8; 8];
-        let _ = rustix::io::read(&self.desk.knock, &mut count);
-        if let Connection::Joined { to_peer, .. } = &self.connection {
+        let sleepers = self.desk.take_sleepers();
+        let Connection::Joined { to_peer, .. } = &self.connection else { return };
+        for (_, bell) in to_peer.iter().enumerate().filter(|(queue, _)| sleepers >> queue & 1 == 1) {
             // Its flags are shared with the peer, who may have changed them.
-            let _ = rustix::fs::fcntl_setfl(to_peer, OFlags::NONBLOCK);
-            ring(to_peer);
+            let _ = rustix::fs::fcntl_setfl(bell, OFlags::NONBLOCK);
+            ring(bell);
         }
     }
 
@@ -333,7 +336,7 @@ impl Work {
         if let Connection::Joined { line, from_peer, .. } = &self.connection {
             line.hang_up();
             line.ended.store(true, Release);
-            self.desk.unwatch(from_peer);
+            from_peer.iter().for_each(|bell| self.desk.unwatch(bell));
         }
         self.connection = Connection::None;
     }

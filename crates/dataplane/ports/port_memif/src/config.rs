@@ -5,6 +5,9 @@ use schema::Value;
 /// The schema of the settings, in the language of configuration schemas.
 pub const SCHEMA: &str = include_str!("settings.yaml");
 
+/// Most queues of one port.
+pub const QUEUES_MAX: usize = 16;
+
 /// Which end of the interface the port is. The names are the protocol's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -27,7 +30,9 @@ pub struct Settings {
     pub id: u32,
     /// Given by a slave, compared by a master; `None`: a master takes any.
     pub secret: Option<String>,
-    /// Entries of the rings each way, a power of two.
+    /// Rings each way, 1 to [`QUEUES_MAX`].
+    pub queues: u32,
+    /// Entries of each ring, a power of two.
     pub ring: u32,
     /// Bytes of the buffers that a slave makes.
     pub buffer: u32,
@@ -36,7 +41,16 @@ pub struct Settings {
 impl Settings {
     /// Default settings for a socket.
     pub fn new(role: Role, socket: &str) -> Settings {
-        Settings { role, socket: socket.to_owned(), uid: None, id: 0, secret: None, ring: 1024, buffer: 2048 }
+        Settings {
+            role,
+            socket: socket.to_owned(),
+            uid: None,
+            id: 0,
+            secret: None,
+            queues: 1,
+            ring: 1024,
+            buffer: 2048,
+        }
     }
 
     /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
@@ -51,6 +65,7 @@ impl Settings {
             uid: number("uid"),
             id: number("id").unwrap_or(default.id),
             secret: text("secret").map(str::to_owned),
+            queues: number("queues").unwrap_or(default.queues),
             ring: number("ring").unwrap_or(default.ring),
             buffer: number("buffer").unwrap_or(default.buffer),
             ..default

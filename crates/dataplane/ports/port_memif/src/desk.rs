@@ -1,13 +1,15 @@
 //! What the attendant leaves for the worker, and the worker for the attendant.
 
+use crate::config::QUEUES_MAX;
 use crate::handshake::Joined;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::net::Shutdown;
 use rustix::time::Timespec;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -49,6 +51,8 @@ pub(crate) struct Desk {
     pub refused: AtomicU64,
     /// Wakes the worker: this process's alone, unlike what the peer has too.
     bell: OwnedFd,
+    /// Queues whose peer is to be woken, a bit for each.
+    sleepers: AtomicU32,
     /// Wakes the attendant, to wake the peer.
     pub knock: OwnedFd,
     /// Ends the attendant.
@@ -66,6 +70,7 @@ impl Desk {
             reason: Mutex::new(String::new()),
             refused: AtomicU64::new(0),
             bell: make()?,
+            sleepers: AtomicU32::new(0),
             knock: make()?,
             stop: make()?,
             readable: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -109,8 +114,22 @@ impl Desk {
 
     /// Makes what was readable unreadable until there is more.
     pub fn clear(&self) {
-        let mut events = Vec::with_capacity(4);
-        let _ = epoll::wait(&self.readable, rustix::buffer::spare_capacity(&mut events), Some(&NO_TIME));
+        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; QUEUES_MAX + 1];
+        let _ = epoll::wait(&self.readable, &mut events, Some(&NO_TIME));
+    }
+
+    /// Has the attendant wake the peer at these queues, a bit for each.
+    pub fn wake_peer(&self, queues: u32) {
+        self.sleepers.fetch_or(queues, Release);
+        ring(&self.knock);
+    }
+
+    /// Queues at which the peer is to be woken, since this was last asked.
+    pub fn take_sleepers(&self) -> u32 {
+        let mut count = [0u8; 8];
+        // Read first: what is asked for after that is heard of again.
+        let _ = rustix::io::read(&self.knock, &mut count);
+        self.sleepers.swap(0, Acquire)
     }
 
     /// Leaves a session.

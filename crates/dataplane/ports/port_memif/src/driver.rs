@@ -1,10 +1,12 @@
 //! The port itself: copying packets into and out of the rings.
 
-use crate::Settings;
 use crate::attendant::Attendant;
-use crate::desk::{Session, ring};
-use crate::ends::{OutOfStep, Unsent};
+use crate::config::QUEUES_MAX;
+use crate::desk::Session;
+use crate::ends::{OutOfStep, Receiver, Unsent};
+use crate::handshake::Joined;
 use crate::regions::BYTES_MAX;
+use crate::{Role, Settings};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
@@ -38,6 +40,8 @@ pub struct MemifPort {
     condition: Condition,
     /// The worker may have slept: the peer may have woken it.
     slept: Cell<bool>,
+    /// The ring that is taken from first.
+    turn: usize,
     /// Buffers for packets to come.
     fresh: Vec<Packet>,
     /// Buffers on their way back to the pool.
@@ -57,9 +61,16 @@ impl MemifPort {
         if !settings.ring.is_power_of_two() || !(64..=4096).contains(&settings.ring) {
             return refused("ring", &settings.ring.to_string(), "a power of two from 64 to 4096");
         }
-        let bytes = u64::from(settings.ring) * u64::from(settings.buffer) * 2;
-        if !(256..=16_384).contains(&settings.buffer) || bytes > BYTES_MAX {
+        if !(256..=16_384).contains(&settings.buffer) {
             return refused("buffer", &settings.buffer.to_string(), "256 to 16384 bytes");
+        }
+        if !(1..=QUEUES_MAX as u32).contains(&settings.queues) {
+            return refused("queues", &settings.queues.to_string(), "1 to 16");
+        }
+        let bytes = u64::from(settings.ring) * u64::from(settings.buffer) * 2 * u64::from(settings.queues);
+        if settings.role == Role::Slave && bytes > BYTES_MAX {
+            let allowed = "with `ring` and `buffer` at most 256 MiB, both ways together";
+            return refused("queues", &settings.queues.to_string(), allowed);
         }
         if settings.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
             return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
@@ -75,6 +86,7 @@ impl MemifPort {
             peers: 0,
             condition,
             slept: Cell::new(false),
+            turn: 0,
             fresh: Vec::new(),
             freed: Vec::new(),
         })
@@ -87,7 +99,7 @@ impl MemifPort {
         if self.slept.take() {
             attendant.desk.clear();
             if let Some(session) = &self.session {
-                session.joined.receiver.poll();
+                session.joined.receivers.iter().for_each(Receiver::poll);
             }
         }
         if attendant.desk.has_news() {
@@ -106,7 +118,11 @@ impl MemifPort {
             self.peers += 1;
         }
         match &self.session {
-            Some(_) => self.condition.up("a peer is connected"),
+            Some(session) => {
+                let Joined { senders, receivers, .. } = &session.joined;
+                let (to, from) = (senders.len(), receivers.len());
+                self.condition.up(&format!("a peer is connected; rings: {to} to it, {from} from it"));
+            }
             None => self.condition.down(attendant.desk.reason()),
         }
     }
@@ -121,7 +137,7 @@ impl MemifPort {
         }
     }
 
-    /// Copies packets out of the ring.
+    /// Copies packets out of the rings, in their turns: each gets its part of the budget, and what others leave of theirs.
     #[inline]
     fn take(
         &mut self,
@@ -131,57 +147,78 @@ impl MemifPort {
         out: &mut Vec<Packet>,
     ) -> Result<(), OutOfStep> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let receiver = &mut session.joined.receiver;
-        let mut available = receiver.available()?;
-        if available == 0 || budget == 0 {
-            return Ok(());
-        }
-        pool.allocate_batch(budget.min(usize::from(available)), &mut self.fresh);
-        while available > 0 && budget > 0 {
-            let (used, taken) = receiver.take(pool, available, self.fresh.pop());
-            available -= used;
-            budget -= 1;
-            self.counters.ledger.received += 1;
-            match taken {
-                Ok(mut packet) => {
-                    packet.edit(|record| record.timestamp = now.0);
-                    self.counters.received_bytes += u64::from(packet.length());
-                    out.push(packet);
-                }
-                Err((reason, packet)) => {
-                    self.counters.ledger.dropped[reason] += 1;
-                    self.freed.extend(packet);
+        let receivers = &mut session.joined.receivers;
+        self.turn = if self.turn + 1 < receivers.len() { self.turn + 1 } else { 0 };
+        let (before, from) = receivers.split_at_mut(self.turn);
+        let mut others = before.len() + from.len();
+        for receiver in from.iter_mut().chain(before) {
+            let share = if others > 1 { budget.div_ceil(others) } else { budget };
+            others -= 1;
+            let mut available = receiver.available()?;
+            if available == 0 || share == 0 {
+                continue;
+            }
+            let mut left = share;
+            pool.allocate_batch(left.min(usize::from(available)), &mut self.fresh);
+            while available > 0 && left > 0 {
+                let (used, taken) = receiver.take(pool, available, self.fresh.pop());
+                available -= used;
+                left -= 1;
+                self.counters.ledger.received += 1;
+                match taken {
+                    Ok(mut packet) => {
+                        packet.edit(|record| record.timestamp = now.0);
+                        self.counters.received_bytes += u64::from(packet.length());
+                        out.push(packet);
+                    }
+                    Err((reason, packet)) => {
+                        self.counters.ledger.dropped[reason] += 1;
+                        self.freed.extend(packet);
+                    }
                 }
             }
+            budget -= share - left;
+            receiver.release();
+            // What several buffers made one packet of.
+            pool.free_batch(self.fresh.drain(..).chain(self.freed.drain(..)));
         }
-        receiver.release();
-        // What several buffers made one packet of.
-        pool.free_batch(self.fresh.drain(..).chain(self.freed.drain(..)));
         Ok(())
     }
 
-    /// Copies packets into the ring, as many as there is room for, and wakes the peer if it sleeps. All packets end here.
+    /// Copies packets into the rings, each into that of its flow, as many as there is room for, and wakes the peer where it
+    /// sleeps. All packets end here.
     #[inline]
     fn give(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let (Some(session), Some(attendant)) = (&mut self.session, &self.attendant) else { return Ok(()) };
-        let sender = &mut session.joined.sender;
-        let mut room = sender.room()?;
-        let (mut delivered, mut failed) = (0, false);
+        let senders = &mut session.joined.senders;
+        // Room in each ring, looked at once, when it is needed.
+        let mut rooms = [None; QUEUES_MAX];
+        let (mut delivered, mut used_queues, mut failed) = (0, 0u32, false);
         for mut packet in packets.drain(..) {
             finish_checksum(pool, &mut packet);
+            let queue = queue_of(packet.record().flow_hash, senders.len());
             let put = if failed {
                 Err(DropReason::PortDown)
             } else if is_whole(&packet) {
                 Err(DropReason::PortRefused)
             } else {
-                sender.put(pool, &packet, room).map_err(|unsent| {
+                let sender = &mut senders[queue];
+                let room = match rooms[queue] {
+                    Some(room) => Ok(room),
+                    None => sender.room().map_err(|OutOfStep| Unsent::OutOfStep),
+                };
+                let put = room.and_then(|room| {
+                    rooms[queue] = Some(room);
+                    sender.put(pool, &packet, room).map(|used| rooms[queue] = Some(room - used))
+                });
+                put.map_err(|unsent| {
                     failed = unsent == Unsent::OutOfStep;
                     if failed { DropReason::PortDown } else { DropReason::PortFull }
                 })
             };
             match put {
-                Ok(used) => {
-                    room -= used;
+                Ok(()) => {
+                    used_queues |= 1 << queue;
                     delivered += 1;
                     self.counters.delivered_bytes += u64::from(packet.length());
                 }
@@ -191,11 +228,13 @@ impl MemifPort {
         }
         pool.free_batch(self.freed.drain(..));
         self.counters.ledger.delivered += delivered;
-        if delivered > 0 {
+        let mut sleepers = 0;
+        for (queue, sender) in senders.iter().enumerate().filter(|(queue, _)| used_queues >> queue & 1 == 1) {
             sender.publish();
-            if sender.should_wake() {
-                ring(&attendant.desk.knock);
-            }
+            sleepers |= u32::from(sender.should_wake()) << queue;
+        }
+        if sleepers != 0 {
+            attendant.desk.wake_peer(sleepers);
         }
         if failed { Err(OutOfStep) } else { Ok(()) }
     }
@@ -238,8 +277,10 @@ impl Port for MemifPort {
         let Some(attendant) = &self.attendant else { return Wake::default() };
         self.slept.set(true);
         let idle = self.session.as_ref().is_none_or(|session| {
-            session.joined.receiver.will_sleep();
-            session.joined.receiver.available() == Ok(0)
+            session.joined.receivers.iter().all(|receiver| {
+                receiver.will_sleep();
+                receiver.available() == Ok(0)
+            })
         });
         if !idle || attendant.desk.has_unread() {
             return Wake::NOW;
@@ -266,6 +307,10 @@ impl Port for MemifPort {
         &self.counters
     }
 
+    fn reads_flow_hash(&self) -> bool {
+        self.settings.queues > 1
+    }
+
     fn details(&self) -> Vec<(&'static str, u64)> {
         let refused = self.attendant.as_ref().map_or(0, |attendant| attendant.desk.refused.load(Relaxed));
         vec![("peers", self.peers), ("peers_refused", refused)]
@@ -279,4 +324,10 @@ impl Port for MemifPort {
         self.condition.take_events();
         Ok(())
     }
+}
+
+/// The ring of a flow among so many.
+#[inline]
+pub(crate) fn queue_of(flow_hash: u32, queues: usize) -> usize {
+    ((u64::from(flow_hash) * queues as u64) >> 32) as usize
 }

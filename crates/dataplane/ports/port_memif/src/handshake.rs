@@ -5,8 +5,8 @@
 //!     |  <------------------------------ HELLO |   what it takes
 //!     |  INIT -------------------------------> |   version, number, secret
 //!     |  ADD_REGION (memory file) -----------> |
-//!     |  ADD_RING (eventfd), slave to master -> |
-//!     |  ADD_RING (eventfd), master to slave -> |   each is answered by ACK, and waits for it
+//!     |  ADD_RING (eventfd), slave to master -> |   each ring of this direction, in order
+//!     |  ADD_RING (eventfd), master to slave -> |   likewise; each is answered by ACK, and waits for it
 //!     |  CONNECT ----------------------------> |
 //!     |  <-------------------------- CONNECTED |
 //! ```
@@ -14,30 +14,30 @@
 use crate::config::{Role, Settings};
 use crate::ends::{Receiver, Sender};
 use crate::message::{AddRing, ETHERNET, Hello, Init, Message, VERSION, padded, shown};
+use crate::offer::{Offer, Told};
 use crate::regions::{Buffers, REGION_MAX, Regions};
 use crate::ring::Ring;
-use native_ring::SharedMemory;
-use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The name that peers show.
-const NAME: &str = "superfluid";
-/// Lines of the processor, on which rings and buffers begin.
-const LINE: usize = 64;
+pub(crate) const NAME: &str = "superfluid";
 
 /// What was agreed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Joined {
-    /// To the peer.
-    pub sender: Sender,
-    /// From the peer.
-    pub receiver: Receiver,
-    /// An eventfd that wakes the peer.
-    pub to_peer: OwnedFd,
-    /// An eventfd by which the peer wakes this side.
-    pub from_peer: OwnedFd,
+    /// To the peer, at least one.
+    pub senders: Vec<Sender>,
+    /// From the peer, at least one.
+    pub receivers: Vec<Receiver>,
+    /// For each sender, an eventfd that wakes the peer.
+    pub to_peer: Vec<OwnedFd>,
+    /// For each receiver, an eventfd by which the peer wakes this side.
+    pub from_peer: Vec<OwnedFd>,
 }
+
+/// Rings of a peer's, of one direction, with their eventfds.
+type Rings = Vec<(Ring, OwnedFd)>;
 
 /// What a message leads to.
 #[derive(Debug, Default)]
@@ -70,18 +70,13 @@ enum Stage {
     /// A master that has said HELLO.
     Greeted,
     /// A master that collects.
-    Collecting { regions: Regions, rings: [Option<(Ring, OwnedFd)>; 2] },
+    Collecting { regions: Regions, to_master: Rings, to_slave: Rings },
     /// A slave that waits for HELLO.
     New,
     /// A slave that has something left to say, the next one last.
-    Telling { rest: Vec<(Message, Option<OwnedFd>)>, mine: Option<Box<Joined>> },
+    Telling { rest: Vec<Told>, mine: Option<Box<Joined>> },
     /// Agreed, or given up.
     Over,
-}
-
-/// Where a ring stands among two.
-fn direction(to_master: bool) -> usize {
-    usize::from(!to_master)
 }
 
 fn unexpected(message: &Message, allowed: &str) -> String {
@@ -104,13 +99,14 @@ impl Handshake {
         let settings = settings.clone();
         match settings.role {
             Role::Master => {
+                let highest = settings.queues.saturating_sub(1) as u16;
                 let hello = Hello {
                     name: padded(NAME),
                     min_version: VERSION,
                     max_version: VERSION,
                     max_region: REGION_MAX,
-                    max_m2s_ring: 0,
-                    max_s2m_ring: 0,
+                    max_m2s_ring: highest,
+                    max_s2m_ring: highest,
                     max_log2_ring_size: log2(settings.ring),
                 };
                 (Handshake { settings, stage: Stage::Greeted }, Some(Message::Hello(hello)))
@@ -130,7 +126,9 @@ impl Handshake {
         }
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Greeted => self.read_init(&message),
-            Stage::Collecting { regions, rings } => self.collect(message, descriptors, regions, rings),
+            Stage::Collecting { regions, to_master, to_slave } => {
+                self.collect(message, descriptors, regions, to_master, to_slave)
+            }
             Stage::New => self.read_hello(&message),
             Stage::Telling { rest, mine } => self.tell(&message, rest, mine),
             Stage::Over => Err("the handshake is over".into()),
@@ -151,7 +149,8 @@ impl Handshake {
         if self.settings.secret.as_ref().is_some_and(|secret| padded(secret) != init.secret) {
             return Err("secret: found: another; allowed: the port's".into());
         }
-        self.stage = Stage::Collecting { regions: Regions::default(), rings: [None, None] };
+        let regions = Regions::default();
+        self.stage = Stage::Collecting { regions, to_master: Vec::new(), to_slave: Vec::new() };
         Ok(Answer::of(Message::Ack))
     }
 
@@ -160,38 +159,23 @@ impl Handshake {
         message: Message,
         mut descriptors: Vec<OwnedFd>,
         mut regions: Regions,
-        mut rings: [Option<(Ring, OwnedFd)>; 2],
+        mut to_master: Rings,
+        mut to_slave: Rings,
     ) -> Result<Answer, String> {
         match (message, descriptors.pop()) {
             (Message::AddRegion { index, size }, Some(file)) => regions.add(index, size, &file)?,
             (Message::AddRing(added), Some(bell)) => {
-                let to_master = added.flags & AddRing::S2M != 0;
-                let place = rings.get_mut(direction(to_master)).filter(|ring| ring.is_none());
-                let (Some(place), 0) = (place, added.index) else {
-                    return Err(format!(
-                        "found: another ring, of index {}; allowed: one each way, of index 0",
-                        added.index
-                    ));
-                };
-                if added.private_header_size != 0 {
-                    return Err(format!(
-                        "private header: found: {} bytes; allowed: 0",
-                        added.private_header_size
-                    ));
-                }
-                let memory = regions.get(added.region).ok_or_else(|| {
-                    format!("ring: found: region {}; allowed: one that was added", added.region)
-                })?;
-                let ring = Ring::new(memory, added.offset, added.log2_ring_size, log2(self.settings.ring))?;
+                let rings = if added.flags & AddRing::S2M != 0 { &mut to_master } else { &mut to_slave };
+                let ring = self.place(&regions, &added, rings.len())?;
                 if !is_eventfd(&bell) {
                     return Err("ring: found: a descriptor of another kind; allowed: an eventfd".into());
                 }
-                *place = Some((ring, bell));
+                rings.push((ring, bell));
             }
             (Message::Connect(_), _) => {
-                let [Some(to_master), Some(to_slave)] = rings else {
+                if to_master.is_empty() || to_slave.is_empty() {
                     return Err("found: CONNECT; allowed: after a ring each way".into());
-                };
+                }
                 let joined = join(&Arc::new(regions), to_master, to_slave)?;
                 return Ok(Answer {
                     message: Some((Message::Connected(padded(NAME)), Vec::new())),
@@ -203,8 +187,28 @@ impl Handshake {
             }
             (other, _) => return Err(unexpected(&other, "ADD_REGION, ADD_RING or CONNECT")),
         }
-        self.stage = Stage::Collecting { regions, rings };
+        self.stage = Stage::Collecting { regions, to_master, to_slave };
         Ok(Answer::of(Message::Ack))
+    }
+
+    /// A ring of the peer's at its place: the next of its direction, which has `there` already.
+    fn place(&self, regions: &Regions, added: &AddRing, there: usize) -> Result<Ring, String> {
+        let (index, queues) = (added.index, self.settings.queues as usize);
+        if there >= queues || usize::from(index) != there {
+            let to = if added.flags & AddRing::S2M != 0 { "master" } else { "slave" };
+            let allowed = match there < queues {
+                true => format!("{there}, the next one"),
+                false => format!("{queues} each way, the port's `queues`"),
+            };
+            return Err(format!("found: ring {index} to the {to}; allowed: {allowed}"));
+        }
+        if added.private_header_size != 0 {
+            return Err(format!("private header: found: {} bytes; allowed: 0", added.private_header_size));
+        }
+        let memory = regions
+            .get(added.region)
+            .ok_or_else(|| format!("ring: found: region {}; allowed: one that was added", added.region))?;
+        Ring::new(memory, added.offset, added.log2_ring_size, log2(self.settings.ring))
     }
 
     fn read_hello(&mut self, message: &Message) -> Result<Answer, String> {
@@ -215,8 +219,10 @@ impl Handshake {
                 "version: found: {from:#06x} to {to:#06x}; allowed: {VERSION:#06x} among them"
             ));
         }
-        let (rest, mine) = self.make(hello.max_log2_ring_size).map_err(|error| format!("memory: {error}"))?;
-        self.stage = Stage::Telling { rest, mine: Some(Box::new(mine)) };
+        let Offer { mut told, mine } =
+            Offer::make(&self.settings, hello).map_err(|error| format!("memory: {error}"))?;
+        told.reverse();
+        self.stage = Stage::Telling { rest: told, mine: Some(Box::new(mine)) };
         Ok(Answer::of(Message::Init(Init {
             version: VERSION,
             id: self.settings.id,
@@ -226,49 +232,10 @@ impl Handshake {
         })))
     }
 
-    /// Makes a slave's memory, and what is to be told of it, the first last.
-    #[allow(clippy::type_complexity, reason = "what is told, and what is kept")]
-    fn make(&self, most: u8) -> std::io::Result<(Vec<(Message, Option<OwnedFd>)>, Joined)> {
-        let (log2_size, each) = (log2(self.settings.ring).min(most), self.settings.buffer);
-        let entries = 1usize << log2_size;
-        let second = Ring::bytes(log2_size).next_multiple_of(LINE);
-        let first = [second * 2, second * 2 + entries * each as usize];
-        let bytes = first[1] + entries * each as usize;
-        let (memory, file) = SharedMemory::create("superfluid-memif", bytes)?;
-        let memory = Arc::new(memory);
-        let mut rest = vec![(Message::Connect(padded(NAME)), None)];
-        let mut made = Vec::new();
-        // The one from slave to master is told, and kept, last.
-        for (flags, offset) in [(0, second), (AddRing::S2M, 0)] {
-            let ring =
-                Ring::new(&memory, offset as u32, log2_size, log2_size).map_err(std::io::Error::other)?;
-            ring.initialise();
-            let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let told = AddRing {
-                flags,
-                index: 0,
-                region: 0,
-                offset: offset as u32,
-                log2_ring_size: log2_size,
-                private_header_size: 0,
-            };
-            rest.push((Message::AddRing(told), Some(bell.try_clone()?)));
-            let first = first[usize::from(flags == 0)];
-            made.push((ring, bell, Buffers::Own { memory: memory.clone(), first, each }));
-        }
-        rest.push((Message::AddRegion { index: 0, size: bytes as u64 }, Some(file)));
-        let (Some((out, to_peer, filled)), Some((back, from_peer, emptied))) = (made.pop(), made.pop())
-        else {
-            return Err(std::io::Error::other("two rings were made"));
-        };
-        let (sender, receiver) = (Sender::new(out, filled), Receiver::new(back, emptied));
-        Ok((rest, Joined { sender, receiver, to_peer, from_peer }))
-    }
-
     fn tell(
         &mut self,
         message: &Message,
-        mut rest: Vec<(Message, Option<OwnedFd>)>,
+        mut rest: Vec<Told>,
         mine: Option<Box<Joined>>,
     ) -> Result<Answer, String> {
         match (message, rest.pop()) {
@@ -281,9 +248,9 @@ impl Handshake {
             }
             (Message::Connected(_), None) => {
                 let mut joined = mine.ok_or("the handshake is over")?;
-                // DPDK's master makes both counts zero when it connects.
-                joined.sender.publish();
-                joined.receiver.release();
+                // DPDK's master makes all counts zero when it connects.
+                joined.senders.iter().for_each(Sender::publish);
+                joined.receivers.iter_mut().for_each(Receiver::release);
                 Ok(Answer { message: None, joined: Some(joined) })
             }
             (other, Some(_)) => Err(unexpected(other, "ACK")),
@@ -293,26 +260,25 @@ impl Handshake {
 }
 
 /// A master's ends of the peer's rings.
-fn join(
-    regions: &Arc<Regions>,
-    to_master: (Ring, OwnedFd),
-    to_slave: (Ring, OwnedFd),
-) -> Result<Joined, String> {
-    for ring in [&to_master.0, &to_slave.0] {
-        if !ring.has_cookie() {
-            return Err("ring: found: another first word; allowed: 0x3E31F20".into());
-        }
+fn join(regions: &Arc<Regions>, to_master: Rings, to_slave: Rings) -> Result<Joined, String> {
+    if to_master.iter().chain(&to_slave).any(|(ring, _)| !ring.has_cookie()) {
+        return Err("ring: found: another first word; allowed: 0x3E31F20".into());
     }
     let peers = || Buffers::Peers(regions.clone());
-    Ok(Joined {
-        receiver: Receiver::new(to_master.0, peers()),
-        from_peer: to_master.1,
-        sender: Sender::new(to_slave.0, peers()),
-        to_peer: to_slave.1,
-    })
+    let mut joined = Joined::default();
+    for (ring, bell) in to_master {
+        joined.receivers.push(Receiver::new(ring, peers()));
+        joined.from_peer.push(bell);
+    }
+    for (ring, bell) in to_slave {
+        joined.senders.push(Sender::new(ring, peers()));
+        joined.to_peer.push(bell);
+    }
+    Ok(joined)
 }
 
-fn log2(ring: u32) -> u8 {
+/// Binary logarithm of a ring's entries.
+pub(crate) fn log2(ring: u32) -> u8 {
     ring.max(1).ilog2() as u8
 }
 

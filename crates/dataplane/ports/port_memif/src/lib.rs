@@ -5,9 +5,9 @@
 //! 1. [`MemifPort::open`] starts a thread, the *attendant*. A master's listens at the socket, a slave's connects to it,
 //!    again every second until it can. The port is down.
 //! 2. The attendant looks at the peer's user and carries out the handshake: the slave makes the memory and hands it over
-//!    ([`Handshake`]). It leaves the ends of both rings for the worker to find; the port is up.
-//! 3. `transmit` copies packets into the peer's empty buffers, or the port's own; a long packet lies in several. `receive`
-//!    copies what the peer has filled into buffers of the pool.
+//!    ([`Handshake`]). It leaves the ends of all rings for the worker to find; the port is up.
+//! 3. `transmit` copies packets into the peer's empty buffers, or the port's own; a long packet lies in several. All
+//!    of a flow go by one ring. `receive` copies what the peer has filled into buffers of the pool, from all rings in turn.
 //! 4. A peer that closes its socket, disconnects, or writes what cannot be takes the port down; the next one may come at
 //!    once.
 //! 5. `close` ends the attendant and the connection, and removes a master's socket.
@@ -15,8 +15,8 @@
 //! Every word of the shared memory is read once, checked, and then used; bytes are copied out before anything looks at
 //! them. The worker makes no call that the peer can make wait: it wakes the attendant, and that the peer.
 //!
-//! Limits: one peer and one ring each way; Ethernet frames; no packet is passed without a copy. Neither checksum nor
-//! segmentation state passes the interface: both are completed before.
+//! Limits: one peer; at most 16 rings each way, which one thread works; Ethernet frames; no packet is passed without a
+//! copy. Neither checksum nor segmentation state passes the interface: both are completed before.
 
 mod attendant;
 mod config;
@@ -26,13 +26,14 @@ mod driver;
 mod ends;
 mod handshake;
 mod message;
+mod offer;
 mod regions;
 mod ring;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Role, SCHEMA, Settings};
+pub use config::{QUEUES_MAX, Role, SCHEMA, Settings};
 pub use driver::{MemifPort, OpenError};
 pub use ends::{OutOfStep, Receiver, Sender, Unsent};
 pub use handshake::{Answer, Handshake, Joined};

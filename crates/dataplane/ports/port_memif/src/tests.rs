@@ -37,19 +37,20 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A port, and the pool of its tenant.
+/// A port, the pool of its tenant, and what the port has told.
 struct Bench {
     pool: Arc<Pool>,
     port: MemifPort,
+    events: Vec<port::PortEvent>,
 }
 
 impl Bench {
     fn new(settings: Settings) -> Bench {
-        Bench { pool: pool(), port: MemifPort::open(settings).expect("opened") }
+        Bench { pool: pool(), port: MemifPort::open(settings).expect("opened"), events: Vec::new() }
     }
 
     fn is_up(&mut self) -> bool {
-        self.port.maintain(NOW);
+        self.events.extend(self.port.maintain(NOW));
         self.port.status() == PortStatus::Up
     }
 
@@ -63,10 +64,16 @@ impl Bench {
     }
 
     fn send(&mut self, frames: &[Vec<u8>]) {
+        self.send_flows(frames, |_| 0);
+    }
+
+    /// Sends frames of flows with these hashes.
+    fn send_flows(&mut self, frames: &[Vec<u8>], hash: impl Fn(usize) -> u32) {
         let mut packets = Vec::new();
-        for frame in frames {
+        for (n, frame) in frames.iter().enumerate() {
             let mut packet = self.pool.allocate().expect("a buffer");
             self.pool.write(&mut packet, frame).expect("room");
+            packet.edit(|record| record.flow_hash = hash(n));
             packets.push(packet);
         }
         self.port.transmit(&self.pool, NOW, &mut packets);
@@ -119,13 +126,14 @@ fn settings_have_the_defaults_of_their_schema() {
         value.map(|value| Settings::from_value(&value)).ok_or(faults.len())
     };
     assert_eq!(read("{role: slave, socket: /run/a}"), Ok(Settings::new(Role::Slave, "/run/a")));
-    let all = "{role: master, socket: /a, uid: 7, id: 3, secret: x, ring: 64, buffer: 256}";
+    let all = "{role: master, socket: /a, uid: 7, id: 3, secret: x, queues: 4, ring: 64, buffer: 256}";
     let expected = Settings {
         role: Role::Master,
         socket: "/a".into(),
         uid: Some(7),
         id: 3,
         secret: Some("x".into()),
+        queues: 4,
         ring: 64,
         buffer: 256,
     };
@@ -148,6 +156,9 @@ fn settings_that_cannot_be_are_refused() {
         refused(|settings| settings.socket = "a".into()).starts_with("socket: found `a`; allowed: a path")
     );
     assert!(refused(|settings| settings.buffer = 1).contains("allowed: 256 to 16384"));
+    assert_eq!(refused(|settings| settings.queues = 17), "queues: found `17`; allowed: 1 to 16");
+    let memory = refused(|settings| (settings.queues, settings.ring, settings.buffer) = (3, 4096, 16_384));
+    assert!(memory.starts_with("queues: found `3`; allowed: with `ring` and `buffer` at most 256 MiB"));
     assert!(!refused(|settings| settings.secret = Some("s".repeat(25))).contains("sss"), "it is a secret");
 }
 
@@ -212,11 +223,66 @@ fn each_side_is_taken_up_again_when_it_returns() {
     assert!(!std::path::Path::new(&socket(&folder)).exists(), "it is removed with its port");
 }
 
+/// A hash of a flow that goes by this one of three queues.
+fn by_queue(queue: usize) -> u32 {
+    u32::MAX / 3 * queue as u32 + 7
+}
+
 #[test]
-fn a_worker_that_sleeps_is_woken() {
+fn a_flow_keeps_its_queue_and_others_pass_where_one_is_full() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut ends = pair(&folder, |_| ());
-    for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
+    let mut ends = pair(&folder, |settings| (settings.queues, settings.ring, settings.buffer) = (3, 64, 256));
+    assert!((0..3).all(|queue| crate::driver::queue_of(by_queue(queue), 3) == queue));
+    assert!(ends.iter().all(|end| end.port.reads_flow_hash()));
+    let (full, one) = (vec![frame(7, 60); 70], [frame(1, 300), frame(2, 60)]);
+    for (from, to) in [(0, 1), (1, 0)] {
+        ends[from].send_flows(&full, |_| by_queue(1));
+        ends[from].send_flows(&one, |n| by_queue(n * 2));
+        assert_eq!(ends[from].lost(DropReason::PortFull), 6, "70 packets, and 64 buffers");
+        // Each queue has its part of what is taken at once, wherever the turn is.
+        let first = ends[to].take();
+        assert!(one.iter().all(|frame| first.contains(frame)), "a full queue holds up no other");
+        let rest = ends[to].take();
+        assert_eq!((first.len() + rest.len(), rest.iter().all(|rest| *rest == full[0])), (66, true));
+        // In order, each flow by itself.
+        let frames: Vec<_> = (0..60).map(|n| frame(n, 60)).collect();
+        ends[from].send_flows(&frames, |n| by_queue(n % 3));
+        let came = ends[to].take();
+        for queue in 0..3 {
+            let flow = |frames: &[Vec<u8>]| -> Vec<u8> {
+                frames.iter().map(|frame| frame[0]).filter(|n| usize::from(*n) % 3 == queue).collect()
+            };
+            assert_eq!(flow(&came), flow(&frames));
+        }
+        assert!(ends[to].take().is_empty() && ends[to].has_all_buffers());
+    }
+}
+
+#[test]
+fn a_slave_makes_no_more_rings_than_its_master_takes_and_a_master_takes_fewer() {
+    for (master, slave, both) in [(1, 3, 1), (3, 1, 1), (2, 3, 2)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut ends = pair(&folder, |settings| {
+            settings.queues = if settings.role == Role::Master { master } else { slave };
+        });
+        let came_up = &ends[0].events;
+        let expected = format!("a peer is connected; rings: {both} to it, {both} from it");
+        assert!(came_up.contains(&port::PortEvent::CameUp(expected)), "{came_up:?}");
+        let frames: Vec<_> = (0..30).map(|n| frame(n, 60)).collect();
+        for (from, to) in [(0, 1), (1, 0)] {
+            ends[from].send_flows(&frames, |n| by_queue(n % 3));
+            let mut came = ends[to].take();
+            came.sort();
+            assert_eq!(came, frames);
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_sleeps_is_woken_at_each_queue() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ends = pair(&folder, |settings| settings.queues = 3);
+    for (n, (from, to)) in [(0, 1), (1, 0)].into_iter().cycle().take(8).enumerate() {
         let readable = |port: &MemifPort, seconds| {
             let wake = port.wake();
             let Some(fd) = wake.readable.filter(|_| wake.at.is_none()) else { return true };
@@ -228,7 +294,7 @@ fn a_worker_that_sleeps_is_woken() {
             ends[to].take();
             !readable(&ends[to].port, 0)
         });
-        ends[from].send(&[frame(1, 60)]);
+        ends[from].send_flows(&[frame(1, 60)], |_| by_queue(n / 2 % 3));
         assert!(readable(&ends[to].port, 30), "it was woken");
         assert_eq!(ends[to].take().len(), 1);
     }
@@ -311,8 +377,8 @@ impl Peer {
 }
 
 /// A port of this role, up, and a peer that is this test.
-fn with_peer(folder: &tempfile::TempDir, role: Role) -> (Bench, Peer) {
-    let settings = |role| Settings { ring: 64, buffer: 256, ..Settings::new(role, &socket(folder)) };
+fn with_peer(folder: &tempfile::TempDir, role: Role, queues: u32) -> (Bench, Peer) {
+    let settings = |role| Settings { ring: 64, buffer: 256, queues, ..Settings::new(role, &socket(folder)) };
     let (mut bench, peer) = match role {
         Role::Master => {
             let mut bench = Bench::new(settings(role));
@@ -333,23 +399,24 @@ fn with_peer(folder: &tempfile::TempDir, role: Role) -> (Bench, Peer) {
 fn garbage_in_each_shared_word_harms_the_peer_alone() {
     for role in [Role::Master, Role::Slave] {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut bench, mut peer) = with_peer(&folder, role);
-        // Both rings with their descriptors: 64 entries of 16 bytes, behind 128 bytes.
-        let words = 2 * (128 + 64 * 16) / 4;
+        let (mut bench, mut peer) = with_peer(&folder, role, 2);
+        // Two rings each way with their descriptors: 64 entries of 16 bytes, behind 128 bytes.
+        let words = 4 * (128 + 64 * 16) / 4;
         let garbage = [u32::MAX, 1, 0x8000_0000, 0x0001_0000, 0xFFFF_0001, 300];
         let mut cuts = 0;
         for (n, value) in (0..words).flat_map(|word| garbage.map(|value| (word, value))) {
-            bench.send(&[frame(1, 60), frame(2, 700)]);
+            let both = |n| (n as u32 % 2) << 31;
+            bench.send_flows(&[frame(1, 60), frame(1, 60), frame(2, 700), frame(2, 700)], both);
             let memory = peer.memory.as_ref().expect("mapped");
             memory.word(n * 4).store(value, Relaxed);
-            bench.send(&[frame(3, 60)]);
+            bench.send_flows(&[frame(3, 60), frame(3, 60)], both);
             bench.take();
             assert!(bench.has_all_buffers(), "word {n}, {value:#x}");
             if !bench.is_up() {
                 cuts += 1;
                 assert!(bench.reason().contains("cut off"), "{}", bench.reason());
                 drop(bench);
-                (bench, peer) = with_peer(&folder, role);
+                (bench, peer) = with_peer(&folder, role, 2);
             }
         }
         assert!(cuts > 0, "{role:?}: impossible counts are noticed");
@@ -359,7 +426,7 @@ fn garbage_in_each_shared_word_harms_the_peer_alone() {
 #[test]
 fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut master, mut peer) = with_peer(&folder, Role::Master);
+    let (mut master, mut peer) = with_peer(&folder, Role::Master, 1);
     // The peer puts packets, and then says that they lie elsewhere: the first ring's descriptors begin at byte 128.
     let wrong: [(usize, u32); 4] = [(0, 7 << 16), (1, u32::MAX), (2, u32::MAX), (1, 13)];
     let theirs = pool();
@@ -367,10 +434,10 @@ fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
         let mut packet = theirs.allocate().expect("a buffer");
         theirs.write(&mut packet, &frame(1, 60)).expect("room");
         let joined = peer.joined.as_mut().expect("joined");
-        joined.sender.put(&theirs, &packet, 64).expect("room");
+        joined.senders[0].put(&theirs, &packet, 64).expect("room");
         theirs.free(packet);
         peer.memory.as_ref().expect("mapped").word(128 + n * 16 + word * 4).store(value, Relaxed);
-        peer.joined.as_ref().expect("joined").sender.publish();
+        peer.joined.as_ref().expect("joined").senders[0].publish();
         assert_eq!(master.take(), Vec::<Vec<u8>>::new());
         assert_eq!(master.lost(DropReason::Malformed), n as u64 + 1);
     }
@@ -398,7 +465,8 @@ type Said<'a> = Vec<(Message, Option<&'a OwnedFd>)>;
 #[test]
 fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut master = Bench::new(Settings { ring: 64, ..Settings::new(Role::Master, &socket(&folder)) });
+    let settings = |role| Settings { ring: 64, queues: 2, ..Settings::new(role, &socket(&folder)) };
+    let mut master = Bench::new(settings(Role::Master));
     until("it listens", || master.reason().contains("no peer"));
     let init = crate::Init { version: VERSION, id: 0, mode: 0, secret: [0; 24], name: padded("x") };
     let ring =
@@ -412,6 +480,12 @@ fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
         more
     }
     let ringing = |ring| with(vec![region(4096, &file), (Message::AddRing(ring), Some(&file))]);
+    let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("a descriptor");
+    // Rings at one place, so that their numbers alone are wrong.
+    let adding = |indices: &[u16]| {
+        let added = |index: &u16| (Message::AddRing(AddRing { index: *index, ..ring.clone() }), Some(&bell));
+        with([region(4096, &file)].into_iter().chain(indices.iter().map(added)).collect())
+    };
     let hostile = [
         (vec![(Message::Ack, None)], "found: ACK; allowed: INIT"),
         (vec![(Message::Init(crate::Init { version: 1, ..init.clone() }), None)], "version: found: 0x0001"),
@@ -428,8 +502,19 @@ fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
         (ringing(AddRing { log2_ring_size: 255, ..ring.clone() }), "found: a ring of 2^255"),
         (ringing(AddRing { offset: u32::MAX, ..ring.clone() }), "allowed: multiples of 8"),
         (ringing(AddRing { offset: 4096, ..ring.clone() }), "allowed: multiples of 8"),
-        (ringing(AddRing { index: 9, ..ring.clone() }), "found: another ring, of index 9"),
-        (ringing(AddRing { private_header_size: 4, ..ring }), "private header"),
+        (
+            ringing(AddRing { index: 9, ..ring.clone() }),
+            "found: ring 9 to the master; allowed: 0, the next one",
+        ),
+        (
+            ringing(AddRing { index: 1, flags: 0, ..ring.clone() }),
+            "found: ring 1 to the slave; allowed: 0, the next one",
+        ),
+        (adding(&[0, 0]), "found: ring 0 to the master; allowed: 1, the next one"),
+        (adding(&[0, 2]), "found: ring 2 to the master; allowed: 1, the next one"),
+        (adding(&[0, 1, 2]), "found: ring 2 to the master; allowed: 2 each way, the port's `queues`"),
+        (adding(&[0, 1, 1]), "found: ring 1 to the master; allowed: 2 each way, the port's `queues`"),
+        (ringing(AddRing { private_header_size: 4, ..ring.clone() }), "private header"),
     ];
     for (messages, expected) in hostile {
         let peer =
@@ -449,10 +534,63 @@ fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
         }
         until(expected, || master.reason().contains(expected));
     }
-    let mut slave = Bench::new(Settings::new(Role::Slave, &socket(&folder)));
+    let mut slave = Bench::new(settings(Role::Slave));
     until("both are up", || master.is_up() & slave.is_up());
     slave.send(&[frame(1, 60)]);
     assert_eq!(master.take(), [frame(1, 60)]);
+}
+
+#[test]
+fn rings_of_different_sizes_and_numbers_or_at_one_place_serve_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = Settings { queues: 2, ring: 64, ..Settings::new(Role::Master, &socket(&folder)) };
+    let mut master = Bench::new(settings);
+    until("it listens", || master.reason().contains("no peer"));
+    let init = crate::Init { version: VERSION, id: 0, mode: 0, secret: [0; 24], name: padded("x") };
+    let (memory, file) = SharedMemory::create("peer", 8192).expect("memory");
+    let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("a descriptor");
+    let ring = |flags, index, offset: u32, log2_ring_size| {
+        memory.word(offset as usize).store(crate::ring::COOKIE, Relaxed);
+        let ring = AddRing { flags, index, region: 0, offset, log2_ring_size, private_header_size: 0 };
+        (Message::AddRing(ring), Some(&bell))
+    };
+    // Two rings to the master, of 1 and 8 entries, and one to the slave, which is the second of those as well.
+    let said: Said<'_> = vec![
+        (Message::Init(init), None),
+        (Message::AddRegion { index: 0, size: 8192 }, Some(&file)),
+        ring(1, 0, 0, 0),
+        ring(1, 1, 256, 3),
+        ring(0, 0, 256, 3),
+        (Message::Connect([0; 32]), None),
+    ];
+    let peer = Peer { socket: connect(&socket(&folder)).expect("it listens"), joined: None, memory: None };
+    assert!(matches!(peer.next().0, Message::Hello(_)));
+    for (message, file) in said {
+        let descriptors: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+        send(&peer.socket, &message.to_bytes(), &descriptors).expect("sent");
+        let answer = peer.next().0;
+        assert!(matches!(answer, Message::Ack | Message::Connected(_)), "{answer:?}");
+    }
+    until("it is up", || master.is_up());
+    // One packet of 64 bytes in the ring with one entry, two in the other.
+    for (place, packets) in [(0, 1u16), (256, 2)] {
+        for n in 0..usize::from(packets) {
+            let entry = place + 128 + n * 16;
+            memory.word(entry).store(0, Relaxed);
+            memory.word(entry + 4).store(64, Relaxed);
+            memory.word(entry + 8).store(4096, Relaxed);
+        }
+        memory.half(place + 6).store(packets, Relaxed);
+    }
+    assert_eq!(master.take().len(), 3);
+    // What the master took of the shared ring is not offered to its other end any more.
+    master.send(&[frame(1, 60)]);
+    master.take();
+    assert!(master.has_all_buffers());
+    // A count too far in one ring ends the connection, whatever the other has.
+    memory.half(6).store(9, Relaxed);
+    master.take();
+    assert!(!master.is_up() && master.reason().contains("cut off"), "{}", master.reason());
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! The port and DPDK's testpmd, in both roles: what is sent comes back, with its addresses swapped.
 
 use packet_memory::{PageKind, Pool, PoolConfig};
-use port::{Port, PortStatus};
+use port::{Port, PortEvent, PortStatus};
 use port_memif::{MemifPort, Role, Settings};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,15 +38,17 @@ fn testpmd() -> Option<&'static str> {
     ["dpdk-testpmd", "testpmd"].into_iter().find(is_there)
 }
 
-fn start(program: &str, role: &str, folder: &std::path::Path) -> Running {
+fn start(program: &str, role: &str, queues: u32, folder: &std::path::Path) -> Running {
     let socket = folder.join("memif.sock");
     let device = format!(
         "--vdev=net_memif0,role={role},id=4,secret=open,bsize=2048,rsize=9,socket={},socket-abstract=no",
         socket.display()
     );
+    let queues = [format!("--rxq={queues}"), format!("--txq={queues}")];
     let child = Command::new(program)
         .args(["--lcores=0@0,1@1", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry"])
         .args([&device, "--", "--forward-mode=macswap", "--auto-start", "--total-num-mbufs=8192"])
+        .args(queues)
         .env("RUNTIME_DIRECTORY", folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -55,7 +57,7 @@ fn start(program: &str, role: &str, folder: &std::path::Path) -> Running {
     Running(child.expect("it was found"))
 }
 
-fn passes(role: Role, theirs: &str) {
+fn passes(role: Role, theirs: &str, queues: u32) {
     let Some(program) = testpmd() else {
         eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk-dev)");
         return;
@@ -70,21 +72,24 @@ fn passes(role: Role, theirs: &str) {
     let pool = Pool::new("test", config).expect("a pool");
     let path = folder.path().join("memif.sock");
     let mut settings = Settings::new(role, path.to_str().expect("text"));
-    (settings.id, settings.secret) = (4, Some("open".into()));
+    (settings.id, settings.secret, settings.queues) = (4, Some("open".into()), queues);
     let mut port = MemifPort::open(settings).expect("opened");
     // It is killed in the middle of its packets, and another one comes.
     for life in 0..2 {
-        let mut running = start(program, theirs, folder.path());
+        let mut running = start(program, theirs, queues, folder.path());
         let (mut back, mut out, mut jumbo) = (0, Vec::new(), 0);
+        let mut by_flow = [0; 32];
         let begun = Instant::now();
-        while back < ENOUGH || jumbo == 0 {
+        while back < ENOUGH || jumbo == 0 || by_flow.contains(&0) {
             assert!(
                 begun.elapsed() < LONG && running.0.try_wait().expect("it is ours").is_none(),
                 "{role:?}, life {life}: {back} came back, {jumbo} of them long: {:?}, {:?}",
                 port.status(),
                 port.counters().ledger
             );
-            port.maintain(NOW);
+            if let Some(PortEvent::CameUp(how)) = port.maintain(NOW).first() {
+                assert!(how.contains(&format!("rings: {queues} to it, {queues} from it")), "{how}");
+            }
             if port.status() != PortStatus::Up {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
@@ -96,6 +101,8 @@ fn passes(role: Role, theirs: &str) {
                 let bytes =
                     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5][..], &vec![n as u8; length - 14]];
                 pool.write(packet, &bytes.concat()).expect("room");
+                // Flows that all queues have their part of.
+                packet.edit(|record| record.flow_hash = (n as u32) << 27);
             }
             port.transmit(&pool, NOW, &mut packets);
             port.receive(&pool, NOW, 64, &mut out);
@@ -107,6 +114,7 @@ fn passes(role: Role, theirs: &str) {
                 assert_eq!(strange, None, "packet {n} of {} bytes, {back} before it", bytes.len());
                 assert_eq!(bytes.len(), if n == 7 { 5_000 } else { 60 + usize::from(n) });
                 (back, jumbo) = (back + 1, jumbo + u64::from(n == 7));
+                by_flow[usize::from(n)] += 1;
                 pool.free(packet);
             }
             // Both have one processor in the worst case.
@@ -129,10 +137,37 @@ fn passes(role: Role, theirs: &str) {
 
 #[test]
 fn testpmd_as_slave_sends_back_what_it_gets() {
-    passes(Role::Master, "client");
+    passes(Role::Master, "client", 1);
 }
 
 #[test]
 fn testpmd_as_master_sends_back_what_it_gets() {
-    passes(Role::Slave, "server");
+    passes(Role::Slave, "server", 1);
+}
+
+#[test]
+fn testpmd_as_slave_has_several_queues() {
+    passes(Role::Master, "client", 2);
+}
+
+#[test]
+fn testpmd_as_master_has_several_queues() {
+    passes(Role::Slave, "server", 2);
+}
+
+#[test]
+fn testpmd_as_master_with_fewer_queues_says_that_it_refuses() {
+    let Some(program) = testpmd() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("memif.sock");
+    let mut settings = Settings::new(Role::Slave, path.to_str().expect("text"));
+    (settings.id, settings.secret, settings.queues) = (4, Some("open".into()), 3);
+    let mut port = MemifPort::open(settings).expect("opened");
+    let _running = start(program, "server", 2, folder.path());
+    let begun = Instant::now();
+    while !format!("{:?}", port.status()).contains("the peer has disconnected: Invalid ring index") {
+        assert!(begun.elapsed() < LONG, "{:?}", port.status());
+        port.maintain(NOW);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
