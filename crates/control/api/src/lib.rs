@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod checked_name;
 mod device;
 mod difference;
@@ -41,6 +42,7 @@ mod tests;
 mod token;
 mod watch;
 
+pub use check::{CheckReport, PlacedFault};
 pub use checked_name::{NAME_PATTERN, Name};
 pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 pub use difference::Difference;

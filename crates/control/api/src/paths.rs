@@ -8,6 +8,8 @@ pub const OPENAPI: &str = "/v1/openapi.json";
 pub const HEALTH: &str = "/v1/health";
 /// A whole document is applied here.
 pub const APPLY: &str = "/v1/apply";
+/// A whole document is checked here, and nothing comes of it.
+pub const CHECK: &str = "/v1/check";
 /// What happens.
 pub const EVENTS: &str = "/v1/events";
 /// Work that takes longer than a request should.

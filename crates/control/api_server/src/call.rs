@@ -25,6 +25,8 @@ pub enum Call {
     Events,
     /// A whole document.
     Apply,
+    /// A whole document, of which nothing comes.
+    Check,
     /// All operations.
     Operations,
     /// One operation.
@@ -143,6 +145,7 @@ impl Call {
             .flat_map(|kind| [Call::List(kind), Call::Get(kind), Call::Put(kind), Call::Delete(kind)]);
         let others = [
             Call::Apply,
+            Call::Check,
             Call::Pause,
             Call::Resume,
             Call::Restart,
@@ -190,6 +193,7 @@ impl Call {
                 Method::DELETE
             }
             Call::Apply
+            | Call::Check
             | Call::Pause
             | Call::Resume
             | Call::Restart
@@ -220,6 +224,7 @@ impl Call {
             Call::Images => paths::IMAGES.to_owned(),
             Call::Events => paths::EVENTS.to_owned(),
             Call::Apply => paths::APPLY.to_owned(),
+            Call::Check => paths::CHECK.to_owned(),
             Call::Operations => paths::OPERATIONS.to_owned(),
             Call::Operation => format!("{}/{{name}}", paths::OPERATIONS),
             Call::Snapshots => paths::SNAPSHOTS.to_owned(),
@@ -277,6 +282,7 @@ impl Call {
             Call::Put(_) => &["allow_restart", "dry_run", "durable", "wait"],
             Call::Delete(_) => &["dry_run", "durable", "wait"],
             Call::Apply => &["allow_restart", "dry_run", "durable", "prune", "resolve", "wait"],
+            Call::Check => &["prune"],
             Call::Upgrade => &["allow_restart", "durable", "wait"],
             Call::Restore => &["durable", "wait"],
             Call::Pause | Call::Resume => &["durable"],
@@ -295,7 +301,7 @@ impl Call {
     /// Whether it changes something, looks into packets or takes all there is with it, so that it is written
     /// to the audit log.
     pub fn changes(self) -> bool {
-        self.method() != Method::GET
+        self.method() != Method::GET && self != Call::Check
     }
 
     /// Whether it is a change of objects, which is written to the audit log when it is made, be it after the
@@ -316,7 +322,7 @@ impl Call {
             | Call::Capture
             | Call::IssueToken
             | Call::SetRegistryLogin => Takes::Json,
-            Call::Apply => Takes::Document,
+            Call::Apply | Call::Check => Takes::Document,
             _ => Takes::Nothing,
         }
     }
@@ -354,6 +360,7 @@ impl Call {
                 ("images", _) => &[Call::Images],
                 ("events", _) => &[Call::Events],
                 ("apply", _) => &[Call::Apply],
+                ("check", _) => &[Call::Check],
                 ("operations", _) => &[Call::Operations],
                 ("snapshots", _) => &[Call::Snapshots],
                 ("snapshot-keys", _) => &[Call::RotateKey],
@@ -437,7 +444,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 36);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 37);
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Report => report(state, asked).await,
         Call::Neighbours => neighbours(state, asked).await,
         Call::Apply => apply(state, asked).await,
+        Call::Check => check(state, asked).await,
         Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
         Call::Operation => {
             let name = asked.name()?;
@@ -556,6 +557,15 @@ async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
         .collect();
     let changed = change(state, &asked, objects).await?;
     Ok(changed.into_answer())
+}
+
+async fn check(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let (body, text) = (asked.body.take(), asked.text.take().unwrap_or_default());
+    let (rights, prune, timing) = (asked.rights.clone(), asked.flag("prune")?, asked.timing.clone());
+    // It reads files and images: never on the thread that answers.
+    let checked =
+        state.work_on(&asked.rights, true, move |state| state.check(rights, body, prune, timing, &text));
+    Ok(Answer::json(200, &checked.await??))
 }
 
 async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {

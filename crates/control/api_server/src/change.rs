@@ -88,10 +88,10 @@ pub(crate) enum Outcome {
 }
 
 /// What a change comes to.
-struct Compared {
-    difference: Difference,
+pub(crate) struct Compared {
+    pub difference: Difference,
     /// For the host.
-    changes: Vec<ObjectChange>,
+    pub changes: Vec<ObjectChange>,
     /// For the store.
     writes: Vec<Change>,
 }
@@ -404,7 +404,7 @@ impl State {
     }
 
     /// Steps 1 and 2, as of now.
-    fn compared(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Compared, Problem> {
+    pub fn compared(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Compared, Problem> {
         // Before anything is read: what is committed meanwhile is noticed.
         let revision = self.store.revision().0;
         let mut difference =

@@ -12,6 +12,10 @@ use std::fmt;
 use std::net::IpAddr;
 use store::Store;
 
+/// How a fault ends whose image is not here, so that what depends on it is not known.
+pub const IMAGE_ELSEWHERE: &str =
+    "it is not on this host and is fetched when it is applied; what depends on it is not checked";
+
 /// The host, as the server sees it. All functions may be called from several threads at once, but for
 /// [`begin`](Control::begin), which is called once and first.
 ///
@@ -68,6 +72,17 @@ pub trait Control: Send + Sync + 'static {
     fn lacks(&self, function: &str) -> bool {
         let _ = function;
         false
+    }
+
+    /// Checks a change, and does nothing for it: no image is fetched, pinned or compiled, and nothing is started. What is
+    /// allowed but probably not meant is returned. Of a tenant's, files and images are read that it may have already; another
+    /// is a fault that ends with [`IMAGE_ELSEWHERE`].
+    ///
+    /// # Errors
+    /// [`Refusal`]: all that is wrong with the change.
+    fn check(&self, changes: &[ObjectChange], asker: &Asker) -> Result<Vec<Fault>, Refusal> {
+        let _ = (changes, asker);
+        Ok(Vec::new())
     }
 
     /// Checks a change, and opens, compiles and starts whatever it needs, without touching what runs.

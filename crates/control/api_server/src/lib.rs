@@ -36,6 +36,7 @@ mod body;
 mod call;
 mod calls;
 mod change;
+mod check;
 mod claims;
 mod connection;
 mod connection_groups;
@@ -84,8 +85,8 @@ mod told;
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
 pub use control::{
-    Asker, Control, Exposition, ImageResolution, Images, ObjectChange, Prepared, Refusal, ResolvedImages,
-    Work,
+    Asker, Control, Exposition, IMAGE_ELSEWHERE, ImageResolution, Images, ObjectChange, Prepared, Refusal,
+    ResolvedImages, Work,
 };
 pub use document::{Language, objects, read};
 pub use error::BindError;

@@ -65,6 +65,7 @@ fn schemas() -> Value {
     });
     let mut types = SchemaGenerator::new(settings);
     // Each is there with all that it is made of.
+    types.subschema_for::<api::CheckReport>();
     types.subschema_for::<api::DeviceStatus>();
     types.subschema_for::<api::Difference>();
     types.subschema_for::<api::Event>();
@@ -225,7 +226,7 @@ fn operation(call: Call) -> Value {
         Call::Capture => Some(reference("Capture")),
         Call::IssueToken => Some(reference("NewToken")),
         Call::SetRegistryLogin => Some(reference("NewRegistryLogin")),
-        Call::Apply => Some(reference("Document")),
+        Call::Apply | Call::Check => Some(reference("Document")),
         _ => None,
     };
     if let Some(schema) = body {
@@ -268,6 +269,10 @@ fn naming(call: Call) -> (String, String) {
         Call::Apply => {
             ("apply", "Creates and changes what a whole document names, and with `prune` deletes the rest.")
         }
+        Call::Check => (
+            "check",
+            "Says what is wrong with a whole document and what it would change, and does nothing for it.",
+        ),
         Call::Operations => ("listOperations", "Operations that are not ended, and the last that are."),
         Call::Operation => ("getOperation", "One operation."),
         Call::Snapshots => ("listSnapshots", "The snapshots."),
@@ -457,6 +462,7 @@ fn responses(call: Call) -> Value {
         }
         Call::Delete(_) => add(200, "What is different.", json(reference("Difference")), None),
         Call::Apply => add(200, "What is different.", json(reference("Difference")), None),
+        Call::Check => add(200, "What it comes to.", json(reference("CheckReport")), None),
         Call::Upgrade => add(200, "The function.", json(reference("Function")), Some(tag())),
         Call::Restore => {
             add(200, "The function.", json(reference("Function")), Some(tag()));

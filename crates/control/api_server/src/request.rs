@@ -12,6 +12,7 @@ use crate::rights::Rights;
 use crate::state::State;
 use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, Name, ObjectName, PCAPNG, Problem, ProblemType, TAR};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
@@ -41,6 +42,8 @@ pub(crate) struct Asked {
     pub content_type: &'static str,
     /// The body; null when the call takes none.
     pub body: Value,
+    /// The same as it was sent, where places in it are told.
+    pub text: Option<Bytes>,
     /// Its bytes.
     pub body_bytes: u64,
     /// What the body takes of the room for all bodies, for as long as it is worked on.
@@ -122,6 +125,7 @@ pub(crate) async fn read(
     let body::Read { bytes, room } = body::read(body, room, &state.limits).await?;
     let body_bytes = bytes.len() as u64;
     let malformed = |fault| one_fault(ProblemType::Malformed, fault);
+    let text = (call == Call::Check).then(|| bytes.clone());
     let body = match call.takes() {
         Takes::Nothing if bytes.is_empty() => Value::Null,
         Takes::Nothing => {
@@ -144,6 +148,7 @@ pub(crate) async fn read(
         precondition,
         content_type,
         body,
+        text,
         body_bytes,
         _room: room,
         who,

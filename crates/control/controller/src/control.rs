@@ -44,8 +44,9 @@ impl Control for Handle {
 
     fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
         let this = &self.0;
-        let changed: Vec<deployment::ObjectChange> = changes.iter().map(as_host).collect();
         let material = Material::of(&this.catalog);
+        let changes = this.withheld(changes, Some(tenant), &material);
+        let changed: Vec<deployment::ObjectChange> = changes.iter().map(as_host).collect();
         loop {
             let faults = this.desired().own_faults(tenant, &changed, &this.host, &material);
             if !material.gather() {
@@ -56,6 +57,18 @@ impl Control for Handle {
 
     fn lacks(&self, function: &str) -> bool {
         !self.0.desired().has(Kind::Function, function)
+    }
+
+    fn check(&self, changes: &[ObjectChange], asker: &Asker) -> Result<Vec<Fault>, Refusal> {
+        let this = &self.0;
+        let tenant = match asker {
+            Asker::Administrator => None,
+            Asker::Tenant { name, .. } => Some(name.as_str()),
+        };
+        let material = Material::of(&this.catalog);
+        let checked = this.check(&this.withheld(changes, tenant, &material), &material, true)?;
+        // Warnings are found by a look at all objects, of which a tenant has some.
+        Ok(if tenant.is_none() { checked.warnings } else { Vec::new() })
     }
 
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {

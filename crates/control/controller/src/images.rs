@@ -23,9 +23,9 @@
 use super::controller::{Controller, lock};
 use super::shelf::{self, Stamp};
 use super::status::digest;
-use api::{DEFAULT_TENANT, Fault, GuestKind, Image};
-use api_server::{Asker, ImageResolution, Refusal, ResolvedImages};
-use deployment::{Named, pinned_file};
+use api::{DEFAULT_TENANT, Fault, GuestKind, Image, Kind};
+use api_server::{Asker, IMAGE_ELSEWHERE, ImageResolution, ObjectChange, Refusal, ResolvedImages};
+use deployment::{Material, Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -128,6 +128,41 @@ impl Controller {
             what,
             run: Box::new(move || this.fetch_all(&wanted, resolved, &asker)),
         }))
+    }
+
+    /// Changes, with images kept from a check that are not here, or that a tenant may not know without asking the registry
+    /// for them. Such an image gets a name of its own: what other objects name is not withheld with it, or the check would
+    /// tell who has it.
+    pub(super) fn withheld(
+        &self,
+        changes: &[ObjectChange],
+        tenant: Option<&str>,
+        material: &Material<'_>,
+    ) -> Vec<ObjectChange> {
+        let mut changes = changes.to_vec();
+        let functions = changes.iter_mut().filter(|change| change.kind == Kind::Function);
+        for spec in functions.filter_map(|change| change.spec.as_mut()) {
+            if api::guest_of(spec) == GuestKind::Container {
+                continue;
+            }
+            let Some(Value::String(text)) = spec.get_mut("image") else { continue };
+            match Named::read(text) {
+                Ok(Named::Artifact(reference)) => {
+                    let may = |digest| tenant.is_none_or(|tenant| self.holds(tenant, digest));
+                    let is_here = |digest| self.shelf.has_artifact(digest) && may(digest);
+                    if !reference.digest().is_some_and(is_here) {
+                        text.push(' ');
+                        material.put(text, Err(IMAGE_ELSEWHERE.to_owned()));
+                    }
+                }
+                // As it is now, whatever it was when it was looked at before.
+                Ok(Named::File { path, digest: None }) if tenant.is_none() => {
+                    material.put(text, self.catalog.read_file(path));
+                }
+                _ => {}
+            }
+        }
+        changes
     }
 
     /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or

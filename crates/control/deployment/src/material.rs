@@ -50,6 +50,11 @@ impl<'a> Material<'a> {
         self.read.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Says what an image is, or why it is not to be had, so that it is not read.
+    pub fn put(&self, text: &str, image: Result<Image, String>) {
+        self.read().images.insert(text.to_owned(), image);
+    }
+
     /// Reads what was missing since the last call. Whether there was any: the check is to be done again then.
     pub fn gather(&self) -> bool {
         let missing = std::mem::take(&mut self.read().missing);

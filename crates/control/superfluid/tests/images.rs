@@ -442,3 +442,78 @@ fn a_tenant_has_containers_of_its_registries_where_it_may() {
     assert!(!place("red").exists());
     drop(daemon);
 }
+
+#[test]
+fn a_check_says_what_the_command_says_and_fetches_nothing() {
+    let (registry, folder) = (Registry::start("", ""), tempfile::tempdir().expect("a folder"));
+    let tagged = format!("{}/nf/echo:1", registry.host);
+    let pinned = push(&registry, &tagged, 1);
+    let arguments = ["--registry-insecure", &registry.host, "--tenant-registry", &registry.host];
+    let daemon = Options::new(folder.path()).tenants_socket("tenants").arguments(arguments).start();
+    let check = |text: &str| {
+        let document: Value = serde_json::from_str(text).expect("JSON");
+        let (status, report) = daemon.ask("POST", "/v1/check", Some(document));
+        assert_eq!(status, 200, "{report}");
+        report
+    };
+    // The same words at the same places; JSON is YAML, and so has the same lines.
+    for text in [
+        r#"{"superfluid": 1, "functions": {"fw": {"image": "firewal"}}}"#,
+        r#"{"superfluid": 1, "functions": {"fw": {"image": "firewall", "config": {"default_action": "acept"}}}}"#,
+        r#"{"superfluid": 1, "ports": {"lan": {"type": "nul"}}, "chains": {"c": ["lan", "fw"]}}"#,
+        r#"{"superfluid": 1, "functions": {"fw": {"image": "monitor", "memory": "1B", "cpu": {"cap": "200%"}}}}"#,
+        r#"{"superfluid": 1, "tenants": {"red": {"guests": ["vm"], "memory": {"limit": "1MiB"}}}}"#,
+        r#"{"superfluid": 1, "functions": {"c": {"guest": "container", "image": "./x", "memory": "1MiB", "as": "veth"}}}"#,
+    ] {
+        daemon.write("f.yaml", &serde_json::from_str::<Value>(text).expect("JSON").to_string());
+        let said = daemon.refused("check f.yaml").1;
+        let report = check(text);
+        let faults = report["faults"].as_array().expect("a list");
+        assert!(!faults.is_empty(), "{report}");
+        for fault in faults {
+            let part = |key: &str| fault[key].as_str().expect("text").to_owned();
+            let line = format!("f.yaml:1:{}: {}: {}", fault["column"], part("at"), part("message"));
+            assert!(said.lines().any(|told| told == line), "{line}\n{said}");
+        }
+        assert_eq!(said.lines().filter(|line| line.starts_with("f.yaml:1:")).count(), faults.len(), "{said}");
+    }
+
+    // An image that would be fetched is not, and is no fault.
+    let text = |name: &str, image: &str| {
+        format!(
+            r#"{{"superfluid": 1, "functions": {{"{name}": {{"image": "{image}", "tenant": "red", "config": {{"x": 1}}}}}}}}"#
+        )
+    };
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    for image in [&tagged, &pinned] {
+        let report = check(&text("fw", image));
+        assert_eq!(report["faults"], serde_json::json!([]), "{report}");
+        let told = report["warnings"].to_string();
+        assert!(
+            told.contains("functions.fw.image") && told.contains("is fetched when it is applied"),
+            "{told}"
+        );
+    }
+    assert_eq!(
+        daemon
+            .json("get images")
+            .as_array()
+            .map_or(0, |all| all.iter().filter(|one| one["pinned"].is_string()).count()),
+        0
+    );
+    // The administrator's image is known to the administrator, and to no tenant by its digest.
+    daemon.done(&format!("function create fw --image {tagged}"));
+    let report = check(&text("more", &pinned));
+    assert!(report["faults"].to_string().contains("functions.more.config"), "{report}");
+    daemon.done("token create red --tenant red --file red.token");
+    let token = fs::read_to_string(folder.path().join("red.token")).expect("a token");
+    let body: Value = serde_json::from_str(&text("red-fw", &pinned)).expect("JSON");
+    let socket = folder.path().join("tenants");
+    let (status, answer) =
+        support::http::exchange(&socket, Some(token.trim()), "POST", "/v1/check", Some(&body));
+    assert_eq!(status, 200, "{answer}");
+    let report: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(report["faults"], serde_json::json!([]), "{report}");
+    assert!(report["warnings"].to_string().contains("is fetched when it is applied"), "{report}");
+}

@@ -97,6 +97,35 @@ impl Node {
         self.as_map()?.iter().find(|(k, _)| k.text == key).map(|(k, node)| (k, node))
     }
 
+    /// Where `functions.fw.config.rules[2].action` stands below this one, or as much of the way there as there is. Names
+    /// may have dots in them: of several keys that fit, the longest is meant. `at_key`: where the last key stands,
+    /// and not its value.
+    pub fn position_of(&self, at: &str, at_key: bool) -> Option<Position> {
+        let (mut node, mut rest, mut found) = (self, at, None);
+        while !rest.is_empty() {
+            if let Some((index, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                let Some(item) = index.parse::<usize>().ok().and_then(|index| node.as_list()?.get(index))
+                else {
+                    break;
+                };
+                (node, rest, found) = (item, after.strip_prefix('.').unwrap_or(after), Some(item.position));
+                continue;
+            }
+            let fits = |key: &str| {
+                let after = rest.strip_prefix(key)?;
+                (after.is_empty() || after.starts_with(['.', '['])).then_some(after)
+            };
+            let entries = node.as_map().unwrap_or_default().iter();
+            let fitting =
+                entries.filter_map(|(key, node)| Some((key, node, fits(&spelling::shown(&key.text))?)));
+            let Some((key, value, after)) = fitting.min_by_key(|(_, _, after)| after.len()) else { break };
+            let last = after.is_empty() && at_key;
+            found = Some(if last || value.is_null() { key.position } else { value.position });
+            (node, rest) = (value, after.strip_prefix('.').unwrap_or(after));
+        }
+        found
+    }
+
     /// What stands here in the words of a fault: "found a list", "found `10`".
     pub fn found(&self) -> String {
         match &self.value {

@@ -6,6 +6,7 @@ mod client;
 mod fake;
 
 mod changes;
+mod checks;
 mod description;
 mod document;
 mod encrypted;

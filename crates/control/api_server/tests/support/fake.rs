@@ -297,7 +297,7 @@ impl Control for Fake {
         let mut faults = Vec::new();
         for change in objects {
             let id = ObjectName::new(change.kind, change.name.clone());
-            if matches!(self.check(&change, &[]), Err(Refusal::Invalid(_))) {
+            if matches!(Fake::check(self, &change, &[]), Err(Refusal::Invalid(_))) {
                 faults.push((id, Fault::new("", "cannot be started")));
             } else if let Some(spec) = change.spec {
                 self.world().objects.insert(id, (spec, change.paused));
@@ -306,9 +306,14 @@ impl Control for Fake {
         faults
     }
 
+    fn check(&self, changes: &[ObjectChange], _: &Asker) -> Result<Vec<Fault>, Refusal> {
+        changes.iter().try_for_each(|change| Fake::check(self, change, changes))?;
+        Ok(vec![Fault::of_request("functions", "nothing is wired")])
+    }
+
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
         for change in changes {
-            self.check(change, changes)?;
+            Fake::check(self, change, changes)?;
             assert!(change.snapshot.as_ref().is_none_or(|name| self.world().snapshots.contains_key(name)));
         }
         self.open.fetch_add(1, SeqCst);

@@ -169,12 +169,12 @@ fn what_lies_is_refused_and_nothing_of_it_kept() {
     let name = layer.clone();
     let (_, fault) = refused(whole, move |asked| {
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nla".to_vec();
-        asked.path.ends_with(&name).then(|| Act::Hang(head))
+        asked.path.ends_with(&name).then_some(Act::Hang(head))
     });
     assert!(matches!(fault, Fault::Silent { .. }), "{fault}");
     let (_, fault) = refused(whole, move |asked| {
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nla".to_vec();
-        asked.path.ends_with(&layer).then(|| Act::Raw(head))
+        asked.path.ends_with(&layer).then_some(Act::Raw(head))
     });
     assert!(matches!(fault, Fault::Died { .. }), "{fault}");
 }

@@ -97,7 +97,7 @@ impl File {
     /// A fault with the place in the file that it names.
     pub(crate) fn place(&self, fault: &Fault) -> String {
         let at_key = fault.message.starts_with("unknown key");
-        match position(self.document.root(), &fault.at, at_key) {
+        match self.document.root().position_of(&fault.at, at_key) {
             Some(Position { line, column }) => format!("{}:{line}:{column}: {fault}", self.name),
             None => format!("{}: {fault}", self.name),
         }
@@ -202,33 +202,6 @@ pub(crate) fn value_of(node: &Node) -> Value {
             Value::Object(entries.iter().map(entry).collect::<Map<_, _>>())
         }
     }
-}
-
-/// Where `functions.fw.config.rules[2].action` stands, or as much of the way there as there is. Names may
-/// have dots in them: of several keys that fit, the longest is meant. `at_key`: where the last key stands,
-/// and not its value.
-fn position(root: &Node, at: &str, at_key: bool) -> Option<Position> {
-    let (mut node, mut rest, mut found) = (root, at, None);
-    while !rest.is_empty() {
-        if let Some((index, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            let Some(item) = index.parse::<usize>().ok().and_then(|index| node.as_list()?.get(index)) else {
-                break;
-            };
-            (node, rest, found) = (item, after.strip_prefix('.').unwrap_or(after), Some(item.position));
-            continue;
-        }
-        let fits = |key: &str| {
-            let after = rest.strip_prefix(key)?;
-            (after.is_empty() || after.starts_with(['.', '['])).then_some(after)
-        };
-        let entries = node.as_map().unwrap_or_default().iter();
-        let fitting = entries.filter_map(|(key, node)| Some((key, node, fits(&spelling::shown(&key.text))?)));
-        let Some((key, value, after)) = fitting.min_by_key(|(_, _, after)| after.len()) else { break };
-        let last = after.is_empty() && at_key;
-        found = Some(if last || value.is_null() { key.position } else { value.position });
-        (node, rest) = (value, after.strip_prefix('.').unwrap_or(after));
-    }
-    found
 }
 
 #[cfg(test)]
