@@ -92,6 +92,7 @@ pub const NAMES: &[&str] = &[
     "nat",
     "balancer",
     "groups",
+    "memif",
     "chain",
     "instructions",
     "instantiate",
@@ -152,6 +153,8 @@ pub enum Bench {
     Balancer,
     /// Security groups with 65,536 connections.
     Groups,
+    /// Between two memif ports, beside Open vSwitch.
+    Memif,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -235,6 +238,7 @@ impl Bench {
             "nat" => Bench::Nat,
             "balancer" => Bench::Balancer,
             "groups" => Bench::Groups,
+            "memif" => Bench::Memif,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -282,6 +286,7 @@ impl Bench {
             Bench::Nat => "nat",
             Bench::Balancer => "balancer",
             Bench::Groups => "groups",
+            Bench::Memif => "memif",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -359,6 +364,7 @@ impl Bench {
             Bench::Nat => nat::run(progress),
             Bench::Balancer => balancer::run(progress),
             Bench::Groups => groups::run(progress).map(told),
+            Bench::Memif => peers::memif::run(progress).map(told),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

@@ -116,7 +116,7 @@ impl OpenVswitch {
         write_frames(&folder.file("outside.pcap"), frames.outside.iter().map(|frame| &frame[..]))?;
         let at = Place { folder: &folder, namespace: &namespace };
         let database = at.database()?;
-        let mut configuration = at.configure(caches, cores)?;
+        let mut configuration = at.configure(MEMORY, caches, cores)?;
         let daemon = at.start()?;
         configuration += &at.bridge(tracked.flows())?;
         let socket = Telemetry::path(folder.path(), "ovs");
@@ -181,12 +181,18 @@ impl Place<'_> {
         Ok(format!("ovs-vsctl {}\n", words.join(" ").replace(&self.path(""), "")))
     }
 
-    fn configure(&self, caches: FlowCaches, cores: Cores) -> Result<String, PeerError> {
+    /// Its processors, huge pages of `memory` megabytes and caches, before it starts.
+    pub(crate) fn configure(
+        &self,
+        memory: u32,
+        caches: FlowCaches,
+        cores: Cores,
+    ) -> Result<String, PeerError> {
         self.vsctl(&["--no-wait", "init"])?;
         let (polling, rest) = (mask(cores.device), mask(cores.sender));
         let settings = [
             "other_config:dpdk-init=true".to_owned(),
-            format!("other_config:dpdk-socket-mem={MEMORY}"),
+            format!("other_config:dpdk-socket-mem={memory}"),
             format!("other_config:pmd-cpu-mask={polling}"),
             format!("other_config:dpdk-lcore-mask={rest}"),
             "other_config:dpdk-extra=\"--no-pci --in-memory --file-prefix=ovs\"".to_owned(),
@@ -231,20 +237,7 @@ impl Place<'_> {
             "eth_null0,no-rx=1".to_owned(),
         ];
         for (n, (name, device)) in ["inside", "outside", "out"].iter().zip(&ports).enumerate() {
-            let arguments = format!("options:dpdk-devargs=\"{device}\"");
-            let number = format!("ofport_request={}", n + 1);
-            told += &self.vsctl(&[
-                "add-port",
-                "br0",
-                name,
-                "--",
-                "set",
-                "Interface",
-                name,
-                "type=dpdk",
-                &arguments,
-                &number,
-            ])?;
+            told += &self.add_port(name, device, n + 1, 1)?;
         }
         self.set_flows(flows)?;
         // Superfluid's firewall follows sequence numbers no further than a reset needs; nor shall the peer.
@@ -252,7 +245,22 @@ impl Place<'_> {
         Ok(told + "ovs-appctl dpctl/ct-disable-tcp-seq-chk\n" + flows)
     }
 
-    fn control(&self, words: &[&str]) -> Result<String, PeerError> {
+    /// A port of the bridge on a device of DPDK, with this number in flows.
+    pub(crate) fn add_port(
+        &self,
+        name: &str,
+        device: &str,
+        number: usize,
+        queues: usize,
+    ) -> Result<String, PeerError> {
+        let arguments = format!("options:dpdk-devargs=\"{device}\"");
+        let number = format!("ofport_request={number}");
+        let queues = format!("options:n_rxq={queues}");
+        let interface = ["--", "set", "Interface", name, "type=dpdk", &arguments, &queues, &number];
+        self.vsctl(&[&["add-port", "br0", name][..], &interface].concat())
+    }
+
+    pub(crate) fn control(&self, words: &[&str]) -> Result<String, PeerError> {
         let socket = self.path("daemon.ctl");
         let mut line = vec!["--timeout=25", "--target", socket.as_str()];
         line.extend(words);

@@ -23,6 +23,27 @@ impl Window {
     }
 }
 
+/// What a thread that polls did in a window of time, and which part of its time it took packets in.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Busy {
+    /// All of it.
+    pub window: Window,
+    /// Of its time, from 0 to 1, that of rounds in which packets came.
+    pub share: f64,
+}
+
+impl Busy {
+    /// Nanoseconds of processor time for each packet given out, of rounds in which packets came.
+    pub fn nanos_per_packet(&self) -> f64 {
+        self.window.nanos_per_packet() * self.share
+    }
+
+    /// Millions of packets given out in a second.
+    pub fn mega_packets_per_second(&self) -> f64 {
+        self.window.packets as f64 / self.window.time.as_micros() as f64
+    }
+}
+
 /// A program whose threads poll DPDK ports.
 #[derive(Debug)]
 pub struct Polling {

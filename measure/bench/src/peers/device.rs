@@ -11,7 +11,7 @@ use engine::{
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
-use peers::{Cores, SoftirqThread, Window, thread_time};
+use peers::{Busy, Cores, SoftirqThread, Window, thread_time};
 use port::Port;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -104,11 +104,42 @@ impl Device {
         Ok(self.time()?.saturating_sub(before))
     }
 
+    /// Polls for this long without ever sleeping; which part of that were turns in which there was something to do.
+    pub(super) fn poll(&mut self, time: Duration) -> Result<f64, BenchError> {
+        let _claim = Cores::claim(self.core).map_err(BenchError::setup)?;
+        let began = Instant::now();
+        let (mut last, mut busy) = (began, Duration::ZERO);
+        while last - began < time {
+            let worked = self.worker.turn();
+            let now = Instant::now();
+            busy += if worked { now - last } else { Duration::ZERO };
+            last = now;
+        }
+        Ok(busy.as_secs_f64() / (last - began).as_secs_f64())
+    }
+
+    /// What it does in this time, polling.
+    pub(super) fn measure_polling(&mut self, window: Duration) -> Result<Busy, BenchError> {
+        let mut share = 0.0;
+        let window = self.measured(|device| {
+            share = device.poll(window)?;
+            Ok(())
+        })?;
+        Ok(Busy { window, share })
+    }
+
     /// What it does in this time.
     pub(super) fn measure(&mut self, window: Duration) -> Result<Window, BenchError> {
+        self.measured(|device| device.work(window))
+    }
+
+    fn measured(
+        &mut self,
+        work: impl FnOnce(&mut Device) -> Result<(), BenchError>,
+    ) -> Result<Window, BenchError> {
         let before = self.account();
         let began = self.time()?;
-        self.work(window)?;
+        work(self)?;
         let time = self.time()?.saturating_sub(began);
         let after = self.account();
         let ports = |count: fn(&port::PortCounters) -> u64| -> u64 {

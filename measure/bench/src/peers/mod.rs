@@ -9,6 +9,7 @@ pub(crate) mod conntrack;
 mod device;
 pub(crate) mod l3fwd;
 mod macswap;
+pub(crate) mod memif;
 mod suricata;
 mod veth;
 
