@@ -100,6 +100,7 @@ pub const NAMES: &[&str] = &[
     "first-touch",
     "rss",
     "tap",
+    "containers",
     "tcp",
     "applications",
     "peers",
@@ -171,6 +172,8 @@ pub enum Bench {
     Tap,
     /// The same beside a bridge that filters, and beside Open vSwitch.
     Tcp,
+    /// How soon a container answers.
+    Containers,
     /// Applications through a firewall, beside the kernel's bridge.
     Applications,
     /// Beside DPDK, Open vSwitch and Suricata.
@@ -246,6 +249,7 @@ impl Bench {
             "first-touch" => Bench::FirstTouch,
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
+            "containers" => Bench::Containers,
             "tcp" => Bench::Tcp,
             "applications" => Bench::Applications,
             "peers" => Bench::Peers,
@@ -294,6 +298,7 @@ impl Bench {
             Bench::FirstTouch => "first-touch",
             Bench::Rss => "rss",
             Bench::Tap => "tap",
+            Bench::Containers => "containers",
             Bench::Tcp => "tcp",
             Bench::Applications => "applications",
             Bench::Peers => "peers",
@@ -383,6 +388,7 @@ impl Bench {
             Bench::Devices => devices::run(progress).map(told),
             Bench::Bond => bond::run(progress),
             Bench::Tap => tap::run(progress),
+            Bench::Containers => daemon::containers::run(progress),
             Bench::Tcp => tcp::run(progress).map(told),
             Bench::Applications => applications::run(progress).map(told),
             Bench::Hostile => daemon::hostile::run(progress).map(told),

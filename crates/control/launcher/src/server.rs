@@ -28,6 +28,7 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     if user != 0 {
         return Err(LauncherError::NotRoot(user));
     }
+    let settings = &settings.whole().map_err(LauncherError::file("."))?;
     let permits = Permits::read(&settings.permits)?;
     crate::images::passable(&settings.run).map_err(LauncherError::file(&settings.run))?;
     let lock = settings.run.join("lock");

@@ -1,6 +1,6 @@
 //! Where the launcher has its files.
 
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 /// Where the launcher has its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,24 @@ pub struct Settings {
     pub group: String,
 }
 
+impl Settings {
+    /// The same with whole paths: the runtime and the kernel are told them, and stand in other folders.
+    ///
+    /// # Errors
+    /// There is no present folder.
+    pub(crate) fn whole(&self) -> std::io::Result<Settings> {
+        let Settings { permits, socket, state, run, cgroups, group } = self;
+        Ok(Settings {
+            permits: absolute(permits)?,
+            socket: absolute(socket)?,
+            state: absolute(state)?,
+            run: absolute(run)?,
+            cgroups: absolute(cgroups)?,
+            group: group.clone(),
+        })
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -30,5 +48,19 @@ impl Default for Settings {
             cgroups: "/sys/fs/cgroup".into(),
             group: "superfluid".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_meant_from_the_present_folder() {
+        let here = std::env::current_dir().expect("a folder");
+        let given = Settings { state: "kept".into(), run: "./now".into(), ..Settings::default() };
+        let whole = given.whole().expect("whole");
+        assert_eq!((whole.state, whole.run), (here.join("kept"), here.join("now")));
+        assert_eq!(whole.socket, given.socket);
     }
 }

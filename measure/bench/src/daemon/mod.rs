@@ -4,6 +4,7 @@
 pub(crate) mod changes;
 pub(crate) mod churn;
 pub(crate) mod clones;
+pub(crate) mod containers;
 pub(crate) mod create;
 pub(crate) mod density;
 pub(crate) mod hostile;
