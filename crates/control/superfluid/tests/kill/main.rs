@@ -144,8 +144,16 @@ fn gone(folder: &Path) {
     let left = files(folder);
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
     // A key that was being written when the daemon was killed is replaced at the next start.
-    let known =
-        ["audit.jsonl", "events", "images", "snapshot-keys.json", "snapshot-keys.part", "snapshots", "store"];
+    let known = [
+        "audit.jsonl",
+        "container-images",
+        "events",
+        "images",
+        "snapshot-keys.json",
+        "snapshot-keys.part",
+        "snapshots",
+        "store",
+    ];
     let left = files(&folder.join("state"));
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
 }
