@@ -27,6 +27,8 @@ use ureq::http::Method;
 const UNFINISHED: &str = "unfinished";
 const BLOBS: &str = "blobs/sha256";
 const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
+/// Most layouts of a tenant's that are kept though nothing needs them.
+const SPARE: usize = 64;
 /// Bytes that are read at a time.
 const CHUNK: usize = 128 << 10;
 
@@ -158,7 +160,7 @@ impl ContainerImages {
         Ok(pinned)
     }
 
-    /// Lets images of a tenant go until there is room for so many bytes.
+    /// Lets images of a tenant go until there is room for so many bytes, and few enough that nothing needs.
     fn make_room(&self, tenant: &str, wanted: u64, needed: &BTreeSet<Digest>) -> Result<(), ImagesError> {
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut kept, mut leaving) = (0_u64, Vec::new());
@@ -178,8 +180,9 @@ impl ContainerImages {
         }
         leaving.sort();
         let mut all = kept + leaving.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
-        for (_, path, bytes) in leaving {
-            if all + wanted <= self.limit {
+        let spare = leaving.len();
+        for (n, (_, path, bytes)) in leaving.into_iter().enumerate() {
+            if all + wanted <= self.limit && spare - n <= SPARE {
                 break;
             }
             absent(fs::remove_dir_all(&path)).map_err(ImagesError::file(&path))?;

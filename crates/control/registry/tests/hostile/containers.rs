@@ -247,6 +247,23 @@ fn what_is_not_needed_leaves_when_there_is_no_room() {
 }
 
 #[test]
+fn small_images_do_not_fill_the_folder() {
+    let mut content = Content::default();
+    for n in 0..70 {
+        let entry = content.image(MANIFEST, format!("{n}").as_bytes());
+        content.tag(&n.to_string(), &entry);
+    }
+    let (server, folder) = (content.serve(), tempfile::tempdir().expect("a folder"));
+    let path = folder.path().join("containers");
+    let images = ContainerImages::open(&path, 1 << 30).expect("opened");
+    for n in 0..70 {
+        pull(&images, &server, "red", &n.to_string()).expect("pulled");
+    }
+    let left = std::fs::read_dir(path.join("red")).expect("a folder").count();
+    assert_eq!(left, 65, "64 that nothing needs, and the last one");
+}
+
+#[test]
 fn two_that_pull_the_same_both_have_it() {
     let mut content = Content::default();
     let entry = content.image(MANIFEST, b"layer");
