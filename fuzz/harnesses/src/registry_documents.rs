@@ -1,6 +1,7 @@
-//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, and whatever
-//! an operator writes as a reference.
+//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, of functions and of
+//! containers, and whatever an operator writes as a reference.
 
+use container_image::{ACCEPT, DOCUMENT_MAX, LAYERS_MAX, Parts};
 use registry::{Descriptor, Digest, Manifest, Reference, challenges, check_config};
 
 pub fn run(bytes: &[u8]) {
@@ -16,6 +17,9 @@ pub fn run(bytes: &[u8]) {
     };
     let layer = Descriptor { media_type: String::new(), digest: Digest::of(b""), size: 0 };
     let config = check_config(bytes, &layer).err().map(|error| error.to_string());
+    for line in ACCEPT.split(", ").filter_map(|media_type| parts(media_type, bytes)) {
+        assert!(!line.contains(|c: char| c.is_control()) && line.len() < 4096, "{line:?}");
+    }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for challenge in challenges(text) {
         assert!(!challenge.scheme.is_empty());
@@ -32,4 +36,16 @@ pub fn run(bytes: &[u8]) {
         assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
         assert!(line.len() < 4096);
     }
+}
+
+/// Reads a document of a container's image; why it is none.
+fn parts(media_type: &str, bytes: &[u8]) -> Option<String> {
+    match container_image::parts(media_type, bytes) {
+        Ok(Parts::Manifest(manifest)) => assert!(manifest.size <= DOCUMENT_MAX),
+        Ok(Parts::Image(config, layers)) => {
+            assert!(config.size <= DOCUMENT_MAX && (1..=LAYERS_MAX).contains(&layers.len()));
+        }
+        Err(error) => return Some(error.to_string()),
+    }
+    None
 }
