@@ -5,13 +5,20 @@
 
 use crate::ring::Entries;
 use native_abi::Ring;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// Where a memfd of ordinary pages lies (statfs(2), `TMPFS_MAGIC`).
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+/// Where one of huge pages lies (`HUGETLBFS_MAGIC`).
+const HUGETLBFS: rustix::fs::FsWord = 0x9584_58f6;
 
 /// A mapping of a memory file that cannot shrink under it.
 #[derive(Debug)]
@@ -38,7 +45,26 @@ impl SharedMemory {
         Ok((SharedMemory::map(&file, length, true)?, file))
     }
 
-    /// Maps the first `length` bytes of a memory file of another process.
+    /// Maps the first `length` bytes of a memory file of a process that is not believed.
+    ///
+    /// Such a file has to consist of ordinary pages, which the kernel makes again when the peer gives them back. One of
+    /// huge pages does not: with its pages punched out and none free in the machine, reading it ends this process with
+    /// SIGBUS, and no seal forbids that (fcntl(2), `F_SEAL_SHRINK`).
+    ///
+    /// # Errors
+    /// As [`SharedMemory::map`], and a file that lies in no tmpfs.
+    pub fn map_of_peer(file: impl AsFd, length: usize, write: bool) -> io::Result<SharedMemory> {
+        let kind = fstatfs(&file)?.f_type;
+        if kind != TMPFS {
+            return Err(io::Error::other(format!(
+                "found: a memory file in a file system of type {kind:#x}{}; allowed: ordinary pages of a memfd, type {TMPFS:#x}",
+                if kind == HUGETLBFS { " (huge pages)" } else { "" },
+            )));
+        }
+        SharedMemory::map(file, length, write)
+    }
+
+    /// Maps the first `length` bytes of a memory file of this process or of one that it believes.
     ///
     /// # Errors
     /// The file is shorter, may become so, or is refused by the kernel: for writing, say.
@@ -203,5 +229,18 @@ mod tests {
         let unsealed = memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).expect("memory");
         ftruncate(&unsealed, 4096).expect("a size");
         assert!(SharedMemory::map(&unsealed, 4096, true).is_err());
+    }
+
+    /// Sealed, with its pages punched out and none free, such a file ends its reader by SIGBUS. Making one takes no page.
+    #[test]
+    fn huge_pages_of_a_peer_are_refused_though_they_are_sealed() {
+        let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let huge = memfd_create("huge", flags).expect("a memory file of huge pages");
+        ftruncate(&huge, 2 << 20).expect("a size");
+        fcntl_add_seals(&huge, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).expect("sealed");
+        let refused = SharedMemory::map_of_peer(&huge, 2 << 20, true).expect_err("huge pages");
+        assert!(refused.to_string().contains("(huge pages)"), "{refused}");
+        let (_, ordinary) = SharedMemory::create("ordinary", 4096).expect("memory");
+        SharedMemory::map_of_peer(&ordinary, 4096, true).expect("ordinary pages are allowed");
     }
 }

@@ -19,8 +19,8 @@ impl Regions {
     /// Maps the next region.
     ///
     /// # Errors
-    /// Another number than the next, too many bytes, or a file that is not sealed against shrinking: reading it would
-    /// end this process.
+    /// Another number than the next, too many bytes, or a file that is of huge pages or not sealed against shrinking:
+    /// reading it could end this process.
     pub fn add(&mut self, index: u16, size: u64, file: &OwnedFd) -> Result<(), String> {
         let next = self.0.len();
         if usize::from(index) != next || index > REGION_MAX {
@@ -36,8 +36,8 @@ impl Regions {
             ));
         }
         let length = usize::try_from(size).unwrap_or(0);
-        let memory =
-            SharedMemory::map(file, length, true).map_err(|error| format!("region {index}: {error}"))?;
+        let memory = SharedMemory::map_of_peer(file, length, true)
+            .map_err(|error| format!("region {index}: {error}"))?;
         self.0.push(Arc::new(memory));
         Ok(())
     }
