@@ -4,6 +4,7 @@
 use crate::frames::{DISTINCT, Flow, Numbers};
 use crate::functions::{Load, Pair, Times};
 use crate::guests::{configuration_with, instance_with, pool, program, stock};
+use crate::shape::Shape;
 use crate::{BenchError, Bound, Measurement, dpi_load};
 use guest::Guest;
 use guest_wasm::{Sandbox, watchdog};
@@ -102,12 +103,17 @@ fn established(count: u32, numbers: &mut Numbers) -> Result<(Load, Load), BenchE
 }
 
 /// Packets of so many established connections.
-pub(crate) fn connections(sandbox: &Sandbox, count: u32, numbers: &mut Numbers) -> Result<Times, BenchError> {
+pub(crate) fn connections(
+    sandbox: &Sandbox,
+    count: u32,
+    shape: Shape,
+    numbers: &mut Numbers,
+) -> Result<Times, BenchError> {
     let config = configured(count, None)?;
     let mut pair = Pair::with(sandbox, &stock("load-balancer")?, config.clone(), native(&config)?)?;
     let (opening, load) = established(count, numbers)?;
     pair.prepare(&opening)?;
-    let times = pair.measure(&load, Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
+    let times = pair.measure(&shape.of(load), Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
     let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
     let seen: serde_json::Value =
         serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(BenchError::setup)?;
@@ -160,7 +166,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let mut results = Vec::new();
     progress(0.0, "1,000,000 connections");
-    let times = connections(&sandbox, 1_000_000, &mut Numbers(4))?;
+    let times = connections(&sandbox, 1_000_000, Shape::Many, &mut Numbers(4))?;
     times.report("flows-1000000", None, Some(90.0), &mut results);
     progress(0.8, "memory");
     let base = memory(&sandbox, 1)?;

@@ -8,6 +8,8 @@ use packet_memory::{Packet, Pool};
 pub(crate) const DISTINCT: usize = 131_072;
 /// Bytes of a frame.
 pub(crate) const FRAME: usize = 64;
+/// TCP's number in IP's header.
+const TCP: u8 = 6;
 /// Packets in a batch.
 pub(crate) const BATCH: usize = 32;
 
@@ -81,7 +83,7 @@ impl Flow {
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
         frame[34..36].copy_from_slice(&self.source_port.to_be_bytes());
         frame[36..38].copy_from_slice(&self.destination_port.to_be_bytes());
-        if self.protocol == 6 {
+        if self.protocol == TCP {
             frame[38..42].copy_from_slice(&serial.to_be_bytes());
             frame[42..46].copy_from_slice(&1u32.to_be_bytes());
             frame[46..50].copy_from_slice(&[0x50, flags, 0xff, 0xff]);
@@ -99,14 +101,16 @@ fn ones_complement(bytes: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// The head of a UDP packet that has as many bytes as `size` says.
+/// The head of a packet that has as many bytes as `size` says.
 pub(crate) fn lengthened(mut frame: Frame, size: usize) -> Frame {
     let ip = size.saturating_sub(14) as u16;
     frame[16..18].copy_from_slice(&ip.to_be_bytes());
     frame[24..26].copy_from_slice(&[0, 0]);
     let checksum = !ones_complement(&frame[14..34]);
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
-    frame[38..40].copy_from_slice(&ip.saturating_sub(20).to_be_bytes());
+    if frame[23] != TCP {
+        frame[38..40].copy_from_slice(&ip.saturating_sub(20).to_be_bytes());
+    }
     frame
 }
 

@@ -4,10 +4,11 @@ use crate::chain::last_rule_flow;
 use crate::dpi_load::{self, Streams};
 use crate::dpi_rules::{self, Passes, Traffic};
 use crate::dpi_worst;
-use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill, lengthened};
+use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
 use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::routes;
+use crate::shape::Shape;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use guest::Guest;
 use guest_wasm::{Sandbox, WasmGuest, watchdog};
@@ -17,9 +18,6 @@ use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::{Cycles, Moment};
-
-/// Bytes of a full-size packet.
-const FULL_SIZE: usize = 1500;
 
 /// A firewall without connection tracking of which packets match the last of `count` rules, and all are
 /// tested.
@@ -94,6 +92,7 @@ fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) 
 }
 
 /// Packets to measure with, and by which interface each comes in.
+#[derive(Clone)]
 pub(crate) struct Load<B = Frame> {
     pub(crate) frames: Vec<B>,
     pub(crate) ingress: Vec<u16>,
@@ -385,17 +384,6 @@ fn one_way(flows: impl Iterator<Item = Flow>) -> Load {
     Load { frames, ingress, size: None }
 }
 
-/// The same flows in packets of 1,500 B.
-fn full_size(load: &Load) -> Load {
-    let frames = load.frames.iter().map(|frame| lengthened(*frame, FULL_SIZE)).collect();
-    Load { frames, ingress: load.ingress.clone(), size: Some(FULL_SIZE) }
-}
-
-/// As many packets, all of one flow.
-fn one_flow(flow: Flow) -> Load {
-    one_way(std::iter::repeat_n(flow, DISTINCT))
-}
-
 /// All packets so far must have counted for this one of so many rules.
 fn check_rule(
     pair: &mut Pair<Runner<firewall::Firewall>>,
@@ -557,7 +545,10 @@ fn detection_of_udp(
 fn routing(sandbox: &Sandbox, numbers: &mut Numbers, into: &mut Vec<Measurement>) -> Result<(), BenchError> {
     let image = stock("router")?;
     let load = one_way((0..DISTINCT).map(|_| routes::random_flow(numbers)));
-    for (name, count) in [("router-10", 9), ("router", 999_999)] {
+    let tables = [("router-10", 9, Shape::Many), ("router", 999_999, Shape::Many)];
+    let shapes = [("router-one-flow", 999_999, Shape::OneFlow), ("router-1500", 999_999, Shape::FullSize)];
+    for (name, count, shape) in tables.into_iter().chain(shapes) {
+        let load = shape.of(load.clone());
         let prefixes = routes::table(count, numbers);
         let mut text =
             routes::file(&prefixes, |n| format!("via 192.0.2.{}", 2 + n as u64 % routes::NEXT_HOPS));
@@ -586,7 +577,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let mut results = Vec::new();
     let mut numbers = Numbers(2);
     let many = one_way((0..DISTINCT).map(|_| last_rule_flow(&mut numbers)));
-    let (one, long) = (one_flow(last_rule_flow(&mut numbers)), full_size(&many));
+    let (one, long) = (Shape::OneFlow.of(many.clone()), Shape::FullSize.of(many.clone()));
     let first = one_way((0..DISTINCT).map(|_| first_rule_flow(&mut numbers)));
     // One-way UDP of one size, in as many flows: each table has them.
     let loads = [("", &many), ("-one-flow", &one), ("-1500", &long)];
@@ -673,11 +664,12 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     progress(0.75, "policer, 100,000 buckets");
     let buckets = 100_000;
     let policed = sources(buckets as u32, &mut numbers);
-    for (name, load) in [("", &policed), ("-one-flow", &one), ("-1500", &full_size(&policed))] {
+    for (name, shape) in Shape::ALL {
+        let load = &shape.of(policed.clone());
         let mut pair = policer_pair(&sandbox, &stock("policer")?, buckets)?;
         pair.prepare(load)?;
         let times = pair.measure(load, Some(passed))?;
-        let made = if name == "-one-flow" { 1 } else { buckets as u64 };
+        let made = if shape == Shape::OneFlow { 1 } else { buckets as u64 };
         check_buckets(&mut pair, made, load.frames.len() as u64)?;
         times.report(&format!("policer{name}"), Some(1.4), None, &mut results);
         pair.end();
@@ -685,13 +677,17 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
 
     progress(0.77, "router, 1,000,000 routes");
     routing(&sandbox, &mut numbers, &mut results)?;
-    progress(0.78, "nat, 65,536 established sessions");
-    crate::nat::sessions(&sandbox, 65_536, &mut numbers)?.report("nat", Some(1.4), None, &mut results);
-    progress(0.79, "load-balancer, 65,536 established connections");
-    let times = crate::balancer::connections(&sandbox, 65_536, &mut numbers)?;
-    times.report("balancer", Some(1.4), None, &mut results);
-    progress(0.79, "security groups, 65,536 connections");
-    crate::groups::connections(&sandbox, &mut numbers)?.report("groups", Some(1.4), None, &mut results);
+    for (name, shape) in Shape::ALL {
+        progress(0.78, "nat, 65,536 established sessions");
+        let times = crate::nat::sessions(&sandbox, 65_536, shape, &mut numbers)?;
+        times.report(&format!("nat{name}"), Some(1.4), None, &mut results);
+        progress(0.79, "load-balancer, 65,536 established connections");
+        let times = crate::balancer::connections(&sandbox, 65_536, shape, &mut numbers)?;
+        times.report(&format!("balancer{name}"), Some(1.4), None, &mut results);
+        progress(0.79, "security groups, 65,536 connections");
+        let times = crate::groups::connections(&sandbox, shape, &mut numbers)?;
+        times.report(&format!("groups{name}"), Some(1.4), None, &mut results);
+    }
 
     progress(0.8, "monitor, a full table");
     full_table(&sandbox, &mut numbers, &mut results)?;

@@ -4,6 +4,7 @@ use crate::frames::{Flow, Numbers};
 use crate::functions::{Load, Pair, Times};
 use crate::guests::{configuration, stock};
 use crate::peers::conntrack;
+use crate::shape::Shape;
 use crate::{BenchError, Bound, Measurement};
 use guest::Guest;
 use guest_wasm::{Sandbox, watchdog};
@@ -65,14 +66,18 @@ fn established(numbers: &mut Numbers) -> (Load, Load) {
 }
 
 /// Packets of established connections.
-pub(crate) fn connections(sandbox: &Sandbox, numbers: &mut Numbers) -> Result<Times, BenchError> {
+pub(crate) fn connections(
+    sandbox: &Sandbox,
+    shape: Shape,
+    numbers: &mut Numbers,
+) -> Result<Times, BenchError> {
     let image = stock("security-groups")?;
     let native: Runner<SecurityGroups> = Runner::new(&configuration(&image, CONFIG)?)
         .map_err(|error| BenchError::Setup(format!("security-groups: {error}")))?;
     let mut pair = Pair::new(sandbox, &image, CONFIG, native)?;
     let (opening, load) = established(numbers);
     pair.prepare(&opening)?;
-    let times = pair.measure(&load, Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
+    let times = pair.measure(&shape.of(load), Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
     let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
     let seen: serde_json::Value =
         serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(BenchError::setup)?;
@@ -90,7 +95,12 @@ pub(crate) fn run(
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let mut results = Vec::new();
     progress(0.0, "65,536 connections");
-    connections(&sandbox, &mut Numbers(5))?.report("flows-65536", None, Some(40.0), &mut results);
+    connections(&sandbox, Shape::Many, &mut Numbers(5))?.report(
+        "flows-65536",
+        None,
+        Some(40.0),
+        &mut results,
+    );
     let notes = conntrack::groups(progress, &mut results).unwrap_or_else(|error| {
         results.push(Measurement::missing("ovs-ratio", "x", Some(Bound::AtLeast(3.0)), "not-measured"));
         vec![format!("ovs: {error}")]

@@ -44,6 +44,7 @@ mod router;
 mod routes;
 mod rss;
 mod saving;
+mod shape;
 mod statistics;
 mod stop;
 mod tap;

@@ -3,6 +3,7 @@
 use crate::frames::{DISTINCT, Flow, Frame, Numbers};
 use crate::functions::{Load, Pair, Times};
 use crate::guests::{configuration, stock};
+use crate::shape::Shape;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use guest::Guest;
 use guest_wasm::{Sandbox, watchdog};
@@ -69,12 +70,17 @@ fn report(pair: &mut Pair<Runner<Nat>>) -> Result<serde_json::Value, BenchError>
 }
 
 /// Packets of so many established sessions.
-pub(crate) fn sessions(sandbox: &Sandbox, count: u32, numbers: &mut Numbers) -> Result<Times, BenchError> {
+pub(crate) fn sessions(
+    sandbox: &Sandbox,
+    count: u32,
+    shape: Shape,
+    numbers: &mut Numbers,
+) -> Result<Times, BenchError> {
     let config = format!("pool: [198.51.100.7/32]\nmax_sessions: {count}\nhost_ports: {PORTS}\n");
     let mut pair = pair(sandbox, &config)?;
     let (opening, load) = established(count, numbers);
     pair.prepare(&opening)?;
-    let times = pair.measure(&load, Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
+    let times = pair.measure(&shape.of(load), Some(|ingress| Verdict::Interface(1 - ingress).encode()))?;
     let seen = report(&mut pair)?;
     if seen["sessions"]["opened"] != count || seen["mappings"]["now"] != count.min(INSIDE_ENDS) {
         return Err(BenchError::Invalid(format!("there are not {count} sessions: {seen}")));
@@ -118,7 +124,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let mut results = Vec::new();
     progress(0.0, "1,000,000 established sessions");
-    let times = sessions(&sandbox, 1_000_000, &mut Numbers(4))?;
+    let times = sessions(&sandbox, 1_000_000, Shape::Many, &mut Numbers(4))?;
     times.report("flows-1000000", None, Some(110.0), &mut results);
     progress(0.7, "sessions that begin");
     let times = beginning(&sandbox)?;
