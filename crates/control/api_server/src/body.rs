@@ -29,24 +29,25 @@ pub(crate) struct Read {
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body. It takes room as it comes: one that is announced and does not come takes none.
+/// Reads a body of at most so many bytes, and of as many as any may have. It takes room as it comes: one that is announced and does not come takes none.
 pub(crate) async fn read(
     body: &mut Incoming,
     budget: &Arc<Semaphore>,
+    most: Option<usize>,
     limits: &Limits,
 ) -> Result<Read, Problem> {
+    let allowed = most.unwrap_or(usize::MAX).min(limits.body_bytes);
     let too_large = |found: String| {
-        let allowed = limits.body_bytes;
         Problem::new(
             ProblemType::TooLarge,
             format!("found a body of {found}; allowed: at most {allowed} bytes"),
         )
     };
     let hint = body.size_hint();
-    if hint.lower() > limits.body_bytes as u64 {
+    if hint.lower() > allowed as u64 {
         return Err(too_large(format!("{} bytes", hint.lower())));
     }
-    match timeout(limits.body_time, collect(body, budget, limits.body_bytes)).await {
+    match timeout(limits.body_time, collect(body, budget, allowed)).await {
         Ok(Ok(Some(read))) => Ok(read),
         Ok(Ok(None)) => Err(too_large("more than is allowed".to_owned())),
         Ok(Err(problem)) => Err(problem),

@@ -1,6 +1,7 @@
 //! All that can be asked: methods, paths, parameters, bodies and answers. Requests are told apart by this
 //! table, and the description of the interface is made of it, so that neither can have what the other lacks.
 
+use crate::state::SMALL;
 use api::Kind;
 use hyper::Method;
 
@@ -325,6 +326,13 @@ impl Call {
             Call::Apply | Call::Check => Takes::Document,
             _ => Takes::Nothing,
         }
+    }
+
+    /// Bytes of its body at most, where that is less than for any: what is not written down as it is has a few
+    /// keys, and is taken apart on the thread that answers.
+    pub fn most_bytes(self) -> Option<usize> {
+        let whole = matches!(self, Call::Put(_) | Call::Upgrade | Call::Apply | Call::Check);
+        (!whole).then_some(SMALL)
     }
 
     /// Its answer.

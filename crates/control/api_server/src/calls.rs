@@ -1,6 +1,7 @@
 //! What is done for each call.
 
 use crate::answer::{Answer, faulty, one_fault, refused};
+use crate::aside::Aside;
 use crate::audit::Free;
 use crate::audit_queue::AuditQueue;
 use crate::call::Call;
@@ -11,10 +12,10 @@ use crate::document;
 use crate::identity::Identity;
 use crate::outlet::Outlet;
 use crate::precondition::Precondition;
-use crate::request::{Asked, OPENMETRICS};
+use crate::request::{Asked, OPENMETRICS, body_as};
 use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
-use crate::state::State;
+use crate::state::{SMALL, State};
 use crate::stored::{Stored, answered};
 use crate::{events, login_calls, sizes, spec, time, token_calls};
 use api::{
@@ -27,8 +28,6 @@ use store::Change;
 
 /// Objects of a page.
 const PAGE: (u64, u64) = (100, 1000);
-/// Bytes of a document whose objects take no thread of their own.
-const SMALL: u64 = 16 << 10;
 /// Objects that are looked at for a page of those of one tenant.
 const LOOKED_AT: usize = 1000;
 
@@ -37,7 +36,10 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
     let rights = asked.rights.clone();
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
-        Call::Health => Ok(Answer::json(200, &state.health(&asked.rights))),
+        // What a tenant has is counted for it, which takes its time where there is much.
+        Call::Health => {
+            state.look(&rights, 0, move |state| Answer::json(200, &state.health(&asked.rights))).await
+        }
         Call::Metrics => metrics(state, asked).await,
         Call::Account => {
             let text = move |state: &State| match state.control.account(asked.rights.tenant()) {
@@ -109,9 +111,8 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         }
         Call::Get(kind) => {
             let id = asked.id(kind)?;
-            let object =
-                state.work_on(&rights, false, move |state| state.object(&asked.rights, &id)).await??;
-            Ok(Answer::object(200, &object))
+            let object = move |state: &State| shown(state, &asked.rights, &id);
+            state.work_on(&rights, false, object).await?
         }
         Call::Put(kind) => put(state, asked, kind).await,
         Call::Delete(kind) => {
@@ -121,30 +122,23 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
                 precondition: std::mem::take(&mut asked.precondition),
                 snapshot: None,
             };
-            let answer = change(state, &asked, vec![wanted]).await?;
+            let answer = change(state, &asked, vec![wanted], false).await?;
             Ok(answer.into_answer())
         }
         Call::Pause => pause(state, asked, true).await,
         Call::Resume => pause(state, asked, false).await,
         Call::Restart => {
             let id = asked.id(Kind::Function)?;
-            state.object(&asked.rights, &id)?;
-            let (rights, function) = (asked.rights.clone(), id.clone());
+            state.find(&asked.rights, &id)?;
             let claimed = [Claimed::Object(id.clone())];
-            let done = aside_alone(state, &asked.rights, claimed, move |state| {
-                if let Err(problem) = state.is_still(&rights, &function) {
-                    return problem.into();
-                }
-                match state.control.restart(&function.name) {
-                    Ok(()) => Answer::json(200, &Value::Null),
-                    Err(refusal) => state.refused(&rights, refusal).into(),
-                }
+            aside_alone(state, &rights, claimed, move |state| {
+                let rights = &asked.rights;
+                let done = state.is_still(rights, &id).and_then(|()| {
+                    state.control.restart(&id.name).map_err(|refusal| state.refused(rights, refusal))
+                });
+                done.and_then(|()| shown(state, rights, &id)).unwrap_or_else(Answer::from)
             })
-            .await?;
-            match done.problem {
-                Some(problem) => Err(problem),
-                None => Ok(Answer::object(200, &state.object(&asked.rights, &id)?)),
-            }
+            .await
         }
         Call::Upgrade => upgrade(state, asked).await,
         Call::Trace => {
@@ -185,6 +179,11 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::SetRegistryLogin => login_calls::set(state, asked).await,
         Call::DeleteRegistryLogin => login_calls::delete(state, &asked).await,
     }
+}
+
+/// An object as a client is shown it.
+fn shown(state: &State, rights: &Rights, id: &ObjectName) -> Result<Answer, Problem> {
+    Ok(Answer::object(200, &state.object(rights, id)?))
 }
 
 /// There is no such thing.
@@ -257,12 +256,12 @@ fn ending(state: &Arc<State>, rights: &Rights) -> tokio::sync::watch::Receiver<b
 /// Lets a function report, on a thread of its own: it is called for that.
 async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     let id = asked.id(Kind::Function)?;
-    state.read(&asked.rights, &id)?;
+    state.find(&asked.rights, &id)?;
     aside(state, &asked.rights.clone(), move |state| {
         let reported = state.control.report(&id.name);
         // Another tenant's function may have come to have the name.
-        match state.read(&asked.rights, &id) {
-            Ok(_) => reported.map_or_else(
+        match state.find(&asked.rights, &id) {
+            Ok(()) => reported.map_or_else(
                 |refusal| state.refused(&asked.rights, refusal).into(),
                 |it| Answer::json(200, &it),
             ),
@@ -277,11 +276,11 @@ async fn neighbours(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem>
     let id = asked.id(Kind::Device)?;
     let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
     let after = asked.address("after")?;
-    state.read(&asked.rights, &id)?;
+    state.find(&asked.rights, &id)?;
     aside(state, &asked.rights.clone(), move |state| {
         let told = state.control.neighbours(&id.name, asked.rights.tenant(), after, limit);
         // Another tenant's device may have come to have the name.
-        state.read(&asked.rights, &id).map_or_else(Answer::from, |_| Answer::json(200, &told))
+        state.find(&asked.rights, &id).map_or_else(Answer::from, |()| Answer::json(200, &told))
     })
     .await
 }
@@ -374,7 +373,12 @@ impl Changed {
 }
 
 /// Makes a change, as the parameters say.
-async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -> Result<Changed, Problem> {
+async fn change(
+    state: &Arc<State>,
+    asked: &Asked,
+    objects: Vec<WantedObject>,
+    large: bool,
+) -> Result<Changed, Problem> {
     let limits = &state.limits;
     let limit = match asked.choice("wait")? {
         None => WaitLimit::For(limits.default_wait),
@@ -388,7 +392,8 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let timing = asked.timing.clone();
     let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
     let allow_restart = asked.call.parameters().contains(&"allow_restart") && asked.flag("allow_restart")?;
-    let wanted = Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone() };
+    let wanted =
+        Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone(), large };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();
     let outcome = state
@@ -481,17 +486,21 @@ pub(crate) fn audit_refusal(audit: &AuditQueue, who: &Identity, method: &str, pa
 
 async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer, Problem> {
     let id = asked.id(kind)?;
-    let Desired { spec } = asked.body()?;
-    spec::check(kind, &id.name, &spec)
-        .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
+    let (rights, body, from) = (asked.rights.clone(), asked.body.take(), asked.word("from")?);
     let precondition = std::mem::take(&mut asked.precondition);
-    let snapshot = match asked.word("from")? {
-        Some(name) => Some(begins_with(state, &asked.rights, &name, &spec)?),
-        None => None,
-    };
-    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot };
-    let changed = change(state, &asked, vec![wanted]).await?;
-    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
+    // What stands at a snapshot's beginning is read from disk.
+    let bytes = if from.is_some() { usize::MAX } else { asked.body_bytes };
+    let named = id.clone();
+    let read = state.look(&asked.rights, bytes, move |state| {
+        let Desired { spec } = body_as(body)?;
+        spec::check(kind, &named.name, &spec)
+            .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
+        let snapshot = from.map(|name| begins_with(state, &rights, &name, &spec)).transpose()?;
+        let wanted = WantedObject { id: named, spec: Some(spec.clone()), precondition, snapshot };
+        Ok::<_, Problem>((wanted, spec))
+    });
+    let (wanted, spec) = read.await??;
+    change_one(state, &asked, wanted, spec, asked.body_bytes > SMALL).await
 }
 
 /// The snapshot that a function with this spec is to begin with. What a tenant's function knew is for that
@@ -509,27 +518,39 @@ fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Res
     }
 }
 
-/// Answers a change of one object with the object. Another client may have changed it again already; the
+/// Changes one object, and answers with it as it is then. Another client may have changed it again already; the
 /// answer is then what this change wrote.
-fn written(state: &State, rights: &Rights, id: &ObjectName, changed: Changed, spec: Option<Value>) -> Answer {
-    let difference = match changed {
-        Changed::Done(difference) if !difference.dry_run => difference,
-        other => return other.into_answer(),
+async fn change_one(
+    state: &Arc<State>,
+    asked: &Asked,
+    wanted: WantedObject,
+    spec: Value,
+    large: bool,
+) -> Result<Answer, Problem> {
+    let (id, spec) = (wanted.id.clone(), Aside::new(spec, large));
+    let changed = change(state, asked, vec![wanted], large).await?;
+    let (rights, named) = (asked.rights.clone(), id.clone());
+    let answer = move |state: &State| {
+        let spec = spec.take();
+        let difference = match changed {
+            Changed::Done(difference) if !difference.dry_run => difference,
+            other => return other.into_answer(),
+        };
+        let status = if difference.created.is_empty() { 200 } else { 201 };
+        let object = match state.object(&rights, &named) {
+            Ok(there) if there.version <= difference.revision => there,
+            _ => Object {
+                kind: named.kind,
+                name: named.name.clone(),
+                version: difference.revision,
+                spec,
+                status: None,
+            },
+        };
+        let location = (status == 201).then(|| paths::object(named.kind, &named.name));
+        Answer { difference: Some(difference), location, ..Answer::object(status, &object) }
     };
-    let status = if difference.created.is_empty() { 200 } else { 201 };
-    let there = state.object(rights, id).ok();
-    let object = match (there, spec) {
-        (Some(there), _) if there.version <= difference.revision => there,
-        (_, spec) => Object {
-            kind: id.kind,
-            name: id.name.clone(),
-            version: difference.revision,
-            spec: spec.unwrap_or_default(),
-            status: None,
-        },
-    };
-    let location = (status == 201).then(|| paths::object(id.kind, &id.name));
-    Answer { difference: Some(difference), location, ..Answer::object(status, &object) }
+    state.look_at(&asked.rights, &id, answer).await
 }
 
 async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
@@ -555,7 +576,7 @@ async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
             snapshot: None,
         })
         .collect();
-    let changed = change(state, &asked, objects).await?;
+    let changed = change(state, &asked, objects, large).await?;
     Ok(changed.into_answer())
 }
 
@@ -570,31 +591,39 @@ async fn check(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
 
 async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let id = asked.id(Kind::Function)?;
-    let Upgrade { image, config } = asked.body()?;
-    let mut there = state.object(&asked.rights, &id)?;
-    let Some(spec) = there.spec.as_object_mut() else {
-        let detail = format!("the spec of {id} is no map; replace it first");
-        return Err(Problem::new(ProblemType::Conflict, detail));
+    let (rights, body, named) = (asked.rights.clone(), asked.body.take(), id.clone());
+    let precondition = std::mem::take(&mut asked.precondition);
+    let upgraded = move |state: &State| {
+        let Upgrade { image, config } = body_as(body)?;
+        let mut there = state.object(&rights, &named)?;
+        let Some(spec) = there.spec.as_object_mut() else {
+            let detail = format!("the spec of {named} is no map; replace it first");
+            return Err(Problem::new(ProblemType::Conflict, detail));
+        };
+        spec.insert("image".to_owned(), image.into());
+        if let Some(config) = config {
+            spec.insert("config".to_owned(), config);
+        }
+        // What is upgraded is what was read, unless the client says what it read itself.
+        let precondition = match precondition {
+            Precondition::Any | Precondition::Present => Precondition::Versions(vec![there.version]),
+            other => other,
+        };
+        let spec = there.spec;
+        Ok((WantedObject { id: named, spec: Some(spec.clone()), precondition, snapshot: None }, spec))
     };
-    spec.insert("image".to_owned(), image.into());
-    if let Some(config) = config {
-        spec.insert("config".to_owned(), config);
-    }
-    // What is upgraded is what was read, unless the client says what it read itself.
-    let precondition = match std::mem::take(&mut asked.precondition) {
-        Precondition::Any | Precondition::Present => Precondition::Versions(vec![there.version]),
-        other => other,
+    let (wanted, spec) = match asked.body_bytes > SMALL {
+        true => state.work_on(&asked.rights, true, upgraded).await??,
+        false => state.look_at(&asked.rights, &id, upgraded).await??,
     };
-    let spec = there.spec;
-    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
-    let changed = change(state, &asked, vec![wanted]).await?;
-    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
+    let large = asked.body_bytes > SMALL || state.stored_bytes(&id) > SMALL;
+    change_one(state, &asked, wanted, spec, large).await
 }
 
 async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Save { name } = asked.body_with(&["name"])?;
     let (function, rights) = (asked.id(Kind::Function)?, asked.rights);
-    state.read(&rights, &function)?;
+    state.find(&rights, &function)?;
     let of = rights.tenant().map(|tenant| Claimed::SnapshotsOf(tenant.to_owned()));
     let claimed = [Claimed::function(&function.name), Claimed::Snapshot(name.to_string())];
     let claimed = claimed.into_iter().chain(of);
@@ -625,39 +654,43 @@ async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
 
 async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Restore { function } = asked.body_with(&["function"])?;
-    let snapshot = state.snapshot(&asked.rights, asked.name()?)?;
     let id = ObjectName::new(Kind::Function, function);
-    let mut spec = snapshot.spec.clone();
-    if snapshot.function != *id.name
-        && let Value::Object(spec) = &mut spec
-    {
-        // Wires are of the place and not of the function that was saved there: another one has its own, or
-        // none.
-        let there = state.read(&asked.rights, &id);
-        let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
-        match attach {
-            Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
-            None => drop(spec.remove("attach")),
+    let (rights, name, named) = (asked.rights.clone(), asked.name()?.clone(), id.clone());
+    let precondition = std::mem::take(&mut asked.precondition);
+    // What the snapshot is, is read from disk.
+    let restored = state.work_on(&asked.rights, true, move |state| {
+        let snapshot = state.snapshot(&rights, &name)?;
+        let mut spec = snapshot.spec;
+        if snapshot.function != *named.name
+            && let Value::Object(spec) = &mut spec
+        {
+            // Wires are of the place and not of the function that was saved there: another one has its own,
+            // or none.
+            let there = state.read(&rights, &named);
+            let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
+            match attach {
+                Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
+                None => drop(spec.remove("attach")),
+            }
         }
-    }
-    let wanted = WantedObject {
-        id: id.clone(),
-        spec: Some(spec.clone()),
-        precondition: std::mem::take(&mut asked.precondition),
-        snapshot: Some(snapshot.name),
-    };
-    let changed = change(state, &asked, vec![wanted]).await?;
-    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
+        let (copy, snapshot) = (spec.clone(), Some(snapshot.name));
+        Ok::<_, Problem>((WantedObject { id: named, spec: Some(spec), precondition, snapshot }, copy))
+    });
+    let (wanted, spec) = restored.await??;
+    change_one(state, &asked, wanted, spec, true).await
 }
 
 /// Gives an imported snapshot to a tenant.
 async fn adopt(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Adopt { tenant } = asked.body_with(&["tenant"])?;
-    let name = asked.name()?.clone();
-    let snapshot = state.snapshot(&asked.rights, &name)?;
+    let (rights, name) = (asked.rights.clone(), asked.name()?.clone());
     let tenants = Claimed::Object(ObjectName::new(Kind::Tenant, tenant.to_string()));
     let claimed = [Claimed::Snapshot(name.to_string()), tenants];
     aside_alone(state, &asked.rights, claimed, move |state| {
+        let snapshot = match state.snapshot(&rights, &name) {
+            Ok(snapshot) => snapshot,
+            Err(problem) => return problem.into(),
+        };
         if !snapshot.imported {
             if snapshot.tenant.as_ref() == Some(&tenant) {
                 return Answer::json(200, &snapshot);
@@ -708,15 +741,17 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
         state.durable(revision).await?;
     }
     let changed = if same { Vec::new() } else { vec![id.clone()] };
-    let difference = Difference { revision, changed, ..Difference::default() };
-    Ok(Answer { difference: Some(difference), ..Answer::object(200, &state.object(&asked.rights, &id)?) })
+    let difference = Some(Difference { revision, changed, ..Difference::default() });
+    let (rights, named) = (asked.rights.clone(), id.clone());
+    let object = move |state: &State| shown(state, &rights, &named);
+    Ok(Answer { difference, ..state.look_at(&asked.rights, &id, object).await?? })
 }
 
 /// Whether it was so before, and the revision since which it is written down. The caller has claimed the
 /// function: to thaw one takes its time, for which no other change waits.
 fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> Result<(bool, u64), Problem> {
     state.tokens.hold(rights)?;
-    state.read(rights, id)?;
+    state.find(rights, id)?;
     let set = |paused| match paused {
         true => state.control.pause(&id.name),
         false => state.control.resume(&id.name),
@@ -725,8 +760,8 @@ fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> R
     let _turn = state.turn();
     // A change that does not name it may have deleted it meanwhile.
     let stored = state.read(rights, id)?;
-    let wanted = Stored { paused, ..Stored::of(&stored) };
-    let same = Stored::of(&stored).paused == paused;
+    let Stored { spec, paused: before } = Stored::of(&stored);
+    let (wanted, same) = (Stored { spec, paused }, before == paused);
     if !same {
         let write = Change::put(id.kind.as_str(), id.name.as_str(), wanted.to_bytes());
         let change = ObjectChange {

@@ -19,6 +19,7 @@
 //! begins anew.
 
 use crate::answer::faulty;
+use crate::aside;
 use crate::claims::{Claim, Claimed};
 use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::{ends, runs};
@@ -62,6 +63,16 @@ pub(crate) struct Wanted {
     pub allow_restart: bool,
     /// What wants to know how long it takes.
     pub timing: Timing,
+    /// Whether what it says is large: it is dropped aside then.
+    pub large: bool,
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        if self.large {
+            aside::discard(std::mem::take(&mut self.objects));
+        }
+    }
 }
 
 /// What is wanted of one object.

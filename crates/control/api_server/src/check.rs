@@ -91,6 +91,7 @@ impl State {
             rights,
             allow_restart: true,
             timing,
+            large: false,
         };
         wanted.objects.iter_mut().for_each(|object| self.as_applied(object));
         let Compared { difference, changes, .. } = self.compared(&wanted, &BTreeMap::new())?;

@@ -226,7 +226,7 @@ async fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
     // The line of a document names those of its objects that change, and those that are deleted because it
     // does not name them.
     let deleted = if asked.call == Call::Apply { state.store.standing().objects * OF_NAME } else { 0 };
-    let admitted = state.audit.admit(deleted + asked.body_bytes, state.leader_of(&asked.rights)).await;
+    let admitted = state.audit.admit(deleted + asked.body_bytes as u64, state.leader_of(&asked.rights)).await;
     admitted.map_err(|why| Problem::new(ProblemType::NoRoom, why))
 }
 

@@ -11,13 +11,17 @@ use crate::state::State;
 use api::{Event, Happened, Kind, ObjectName, Problem, ProblemType};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Gone, Revision};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 /// Changes that are read from the store at a time.
 const BATCH: usize = 256;
+/// For how long a tenant's stream waits when it has been told of something, before it looks: what comes meanwhile is
+/// looked at once. A tenant has many connections, and its functions can tell something at any rate.
+const PACE: Duration = Duration::from_millis(10);
 /// Parts of a stream that wait to be written, each of up to [`BATCH`] lines.
 const WAITING: usize = 4;
 /// The largest number of a revision or a line.
@@ -136,7 +140,7 @@ fn tenants_events(
     follow: bool,
 ) -> Result<Answer, Problem> {
     let after = after.unwrap_or_else(|| state.owners.revision());
-    state.owners.changes(tenant, after).map_err(|gone| {
+    state.owners.remembers(after).map_err(|gone| {
         let (asked, newest) = (Revision(after), Revision(gone.newest));
         Problem::new(ProblemType::Gone, Gone { asked, oldest: Revision(gone.oldest), newest }.to_string())
     })?;
@@ -167,25 +171,48 @@ async fn follow_tenant(
     alive.reset();
     loop {
         revision.mark_unchanged();
-        let mut text = Vec::new();
-        let (changes, end) = match state.owners.changes(tenant, after) {
-            Ok((changes, newest)) => {
-                after = newest;
-                (changes, false)
+        loop {
+            let mut text = Vec::new();
+            let (changes, end) = match state.owners.changes(tenant, after, BATCH) {
+                Ok((changes, last)) => {
+                    after = last;
+                    (changes, false)
+                }
+                Err(gone) => (vec![Event::Gone { oldest: gone.oldest, newest: gone.newest }], true),
+            };
+            changes.iter().for_each(|change| line(&mut text, change));
+            if !text.is_empty() && lines.send(text.into()).await.is_err() || end {
+                return;
             }
-            Err(gone) => (vec![Event::Gone { oldest: gone.oldest, newest: gone.newest }], true),
-        };
-        changes.iter().for_each(|change| line(&mut text, change));
-        if !text.is_empty() && lines.send(text.into()).await.is_err() || end || !follow {
+            if changes.len() < BATCH {
+                break;
+            }
+        }
+        if !follow {
             return;
         }
         let mut text = Vec::new();
+        let mut heard = false;
         tokio::select! {
-            changed = revision.changed() => if changed.is_err() { return },
-            notice = notices.recv() => match notice {
-                Ok(notice) => if is_about(state, tenant, &notice) { line(&mut text, &*notice) },
-                Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
-                Err(RecvError::Closed) => return,
+            changed = revision.changed() => match changed {
+                Ok(()) => heard = true,
+                Err(_) => return,
+            },
+            notice = notices.recv() => {
+                heard = true;
+                match notice {
+                    Ok(notice) => tell_of(state, tenant, &notice, &mut text),
+                    Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
+                    Err(RecvError::Closed) => return,
+                }
+                // Those that wait go with it.
+                for _ in 1..BATCH {
+                    match notices.try_recv() {
+                        Ok(notice) => tell_of(state, tenant, &notice, &mut text),
+                        Err(TryRecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
+                        Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                    }
+                }
             },
             _ = alive.tick() => line(&mut text, &Event::Alive { revision: after }),
             _ = ending.wait_for(|ending| *ending) => return,
@@ -194,14 +221,18 @@ async fn follow_tenant(
         if !text.is_empty() && lines.send(text.into()).await.is_err() {
             return;
         }
+        if heard {
+            sleep(PACE).await;
+        }
     }
 }
 
-/// Whether a notice is about an object of a tenant.
-fn is_about(state: &State, tenant: &str, notice: &Event) -> bool {
-    match notice {
-        Event::Notice { kind, name, .. } => state.owners.is_of(&ObjectName::new(*kind, name.clone()), tenant),
-        _ => false,
+/// Tells of a notice if it is about an object of a tenant.
+fn tell_of(state: &State, tenant: &str, notice: &Event, text: &mut Vec<u8>) {
+    if let Event::Notice { kind, name, .. } = notice
+        && state.owners.is_of(&ObjectName::new(*kind, name.clone()), tenant)
+    {
+        line(text, notice);
     }
 }
 
@@ -233,22 +264,25 @@ fn numbered<T: serde::Serialize + Send + Sync + 'static>(
     let limit = asked.number("limit", 1, LOG_LINES.1)?.unwrap_or(LOG_LINES.0) as usize;
     let mut after = asked.number("after", 0, MOST)?.unwrap_or(0);
     let id = asked.id(Kind::Function)?;
-    state.read(&asked.rights, &id)?;
+    state.find(&asked.rights, &id)?;
     let (lines, answer) = stream(asked);
     let (state, rights) = (state.clone(), asked.rights.clone());
     tokio::spawn(async move {
         let over = state.tokens.over(&rights);
         let follow = async {
-            let mut logged = state.notices.follow_logs();
+            let mut logged = state.notices.follow_function(&id.name);
             let mut ending = state.ending.subscribe();
+            // Without `follow`, `limit` lines are all that was asked for.
+            let mut left = limit;
             loop {
                 logged.mark_unchanged();
                 loop {
                     let mut text = Vec::new();
-                    let said = read(&state, &id.name, after, limit.min(BATCH * 40));
-                    let full = said.len() >= limit;
+                    let most = left.min(BATCH);
+                    let said = read(&state, &id.name, after, most);
+                    let full = said.len() >= most;
                     // A function of another tenant may have been given the name.
-                    if rights.tenant().is_some() && state.read(&rights, &id).is_err() {
+                    if rights.tenant().is_some() && state.find(&rights, &id).is_err() {
                         return;
                     }
                     for said in &said {
@@ -258,12 +292,14 @@ fn numbered<T: serde::Serialize + Send + Sync + 'static>(
                     if !text.is_empty() && lines.send(text.into()).await.is_err() {
                         return;
                     }
-                    // Without `follow`, `limit` lines are all that was asked for.
-                    if !full || !follow {
+                    if !follow {
+                        left = left.saturating_sub(said.len());
+                    }
+                    if !full || left == 0 {
                         break;
                     }
                 }
-                if !follow || state.read(&rights, &id).is_err() {
+                if !follow || state.find(&rights, &id).is_err() {
                     return;
                 }
                 // Looked at now and then without being told, so that a function that is gone ends the stream.
@@ -271,6 +307,9 @@ fn numbered<T: serde::Serialize + Send + Sync + 'static>(
                     _ = timeout(state.limits.alive, logged.changed()) => {}
                     _ = ending.wait_for(|ending| *ending) => return,
                     () = lines.closed() => return,
+                }
+                if rights.tenant().is_some() {
+                    sleep(PACE).await;
                 }
             }
         };

@@ -27,9 +27,16 @@
 
 #![forbid(unsafe_code)]
 
+// The fake host of the tests says `api_server`.
+#[cfg(test)]
+extern crate self as api_server;
+
 mod accept;
 mod admit;
 mod answer;
+#[cfg(test)]
+mod answering_tests;
+mod aside;
 mod audit;
 mod audit_queue;
 mod body;

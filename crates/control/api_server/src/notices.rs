@@ -2,24 +2,33 @@
 
 use crate::time;
 use api::{Event, Kind};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 /// Notices that a slow reader may be behind before it loses the oldest.
 const KEPT: usize = 1024;
 
+/// From so many functions on that were followed, those that none follows any more are forgotten.
+const MANY: usize = 64;
+
 /// By this the host tells what happens. Clones tell the same readers. Telling never waits.
 #[derive(Clone, Debug)]
 pub struct Notices {
     events: broadcast::Sender<Arc<Event>>,
-    logged: watch::Sender<u64>,
+    /// By function: what wakes those that follow it, and no others.
+    followed: Arc<Mutex<HashMap<String, watch::Sender<u64>>>>,
 }
 
 impl Notices {
     /// With no readers yet.
     #[must_use]
     pub fn new() -> Notices {
-        Notices { events: broadcast::Sender::new(KEPT), logged: watch::Sender::new(0) }
+        Notices { events: broadcast::Sender::new(KEPT), followed: Arc::default() }
+    }
+
+    fn followed(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<u64>>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something happened to an object: `what` in one word, `text` for the operator.
@@ -31,10 +40,10 @@ impl Notices {
         }
     }
 
-    /// A function wrote to its log: clients that follow one look again.
-    pub fn logged(&self) {
-        if self.logged.receiver_count() > 0 {
-            self.logged.send_modify(|count| *count = count.wrapping_add(1));
+    /// A function wrote to its log, or something of it is kept: clients that follow it look again.
+    pub fn logged(&self, function: &str) {
+        if let Some(followers) = self.followed().get(function) {
+            followers.send_modify(|count| *count = count.wrapping_add(1));
         }
     }
 
@@ -42,13 +51,38 @@ impl Notices {
         self.events.subscribe()
     }
 
-    pub(crate) fn follow_logs(&self) -> watch::Receiver<u64> {
-        self.logged.subscribe()
+    /// Tells when a function of this name is [logged](Notices::logged).
+    pub(crate) fn follow_function(&self, function: &str) -> watch::Receiver<u64> {
+        let mut followed = self.followed();
+        if followed.len() >= MANY && !followed.contains_key(function) {
+            followed.retain(|_, followers| followers.receiver_count() > 0);
+        }
+        followed.entry(function.to_owned()).or_default().subscribe()
     }
 }
 
 impl Default for Notices {
     fn default() -> Self {
         Notices::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn followers_are_told_of_their_function_alone_and_those_that_leave_are_forgotten() {
+        let notices = Notices::new();
+        let [mine, other] = ["mine", "other"].map(|name| notices.follow_function(name));
+        notices.logged("mine");
+        notices.logged("unknown");
+        assert!(mine.has_changed().expect("is told") && !other.has_changed().expect("is not"));
+        for n in 0..10 * MANY {
+            drop(notices.follow_function(&format!("f{n}")));
+        }
+        assert!(notices.followed().len() <= MANY + 1);
+        notices.logged("other");
+        assert!(other.has_changed().expect("is still told"));
     }
 }

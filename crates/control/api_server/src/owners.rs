@@ -109,23 +109,43 @@ impl Owners {
     }
 
     /// What happened to a tenant's objects after a revision, and the revision up to which that is all. What
-    /// passes from one tenant to another is deleted for the one and there for the other.
-    pub fn changes(&self, tenant: &str, after: u64) -> Result<(Vec<Event>, u64), Gone> {
+    /// passes from one tenant to another is deleted for the one and there for the other. After so many events
+    /// it goes on to the end of their revision, and the rest comes after that.
+    pub fn changes(&self, tenant: &str, after: u64, enough: usize) -> Result<(Vec<Event>, u64), Gone> {
         let index = self.index();
-        let newest = *self.known.borrow();
-        if after < index.oldest || after > newest {
-            return Err(Gone { oldest: index.oldest, newest });
-        }
+        let newest = self.known_after(&index, after)?;
         let is = |owner: &Option<String>| owner.as_deref() == Some(tenant);
         let first = index.told.partition_point(|told| told.revision <= after);
-        let mine = index.told.range(first..).filter(|told| is(&told.before) || is(&told.after));
-        let events = mine.map(|told| Event::Changed {
-            revision: told.revision,
-            kind: told.id.kind,
-            name: told.id.name.clone(),
-            happened: if is(&told.after) { Happened::Put } else { Happened::Deleted },
-        });
-        Ok((events.collect(), newest))
+        let (mut events, mut last) = (Vec::new(), after);
+        for told in index.told.range(first..) {
+            if events.len() >= enough && told.revision != last {
+                return Ok((events, last));
+            }
+            last = told.revision;
+            if is(&told.before) || is(&told.after) {
+                events.push(Event::Changed {
+                    revision: told.revision,
+                    kind: told.id.kind,
+                    name: told.id.name.clone(),
+                    happened: if is(&told.after) { Happened::Put } else { Happened::Deleted },
+                });
+            }
+        }
+        Ok((events, newest))
+    }
+
+    /// The last revision, if all changes after another are remembered.
+    fn known_after(&self, index: &Index, after: u64) -> Result<u64, Gone> {
+        let newest = *self.known.borrow();
+        match after < index.oldest || after > newest {
+            true => Err(Gone { oldest: index.oldest, newest }),
+            false => Ok(newest),
+        }
+    }
+
+    /// Whether all changes after a revision are remembered.
+    pub fn remembers(&self, after: u64) -> Result<(), Gone> {
+        self.known_after(&self.index(), after).map(drop)
     }
 
     /// Whether an object is a tenant's.

@@ -114,7 +114,7 @@ fn a_tenant_is_told_of_its_own_alone_also_of_what_is_gone() {
     owners.take(7, &[change(Kind::Function, "fw", None), change(Kind::Chain, "mine", None)]);
     owners.take(8, &[put(Kind::Switch, "hall", json!({}))]);
     let told = |tenant| {
-        let (events, newest) = owners.changes(tenant, 5).expect("known");
+        let (events, newest) = owners.changes(tenant, 5, usize::MAX).expect("known");
         assert_eq!(newest, 8);
         let short = events.into_iter().map(|event| match event {
             Event::Changed { revision, name, happened, .. } => (revision, name, happened),
@@ -125,13 +125,13 @@ fn a_tenant_is_told_of_its_own_alone_also_of_what_is_gone() {
     // It passed from the one to the other.
     assert_eq!(told("red"), [(6, "fw".to_owned(), Happened::Deleted)]);
     assert_eq!(told("blue"), [(6, "fw".to_owned(), Happened::Put), (7, "fw".to_owned(), Happened::Deleted)]);
-    assert_eq!(owners.changes("red", 4).expect_err("before all that is known").oldest, 5);
-    assert!(owners.changes("red", 9).is_err());
+    assert_eq!(owners.changes("red", 4, usize::MAX).expect_err("before all that is known").oldest, 5);
+    assert!(owners.changes("red", 9, usize::MAX).is_err());
     for n in 0..KEPT as u64 {
         owners.take(9 + n, &[put(Kind::Switch, "hall", json!({}))]);
     }
-    let gone = owners.changes("red", 5).expect_err("too long ago");
-    assert!(owners.changes("red", gone.oldest).is_ok());
+    let gone = owners.changes("red", 5, usize::MAX).expect_err("too long ago");
+    assert!(owners.changes("red", gone.oldest, usize::MAX).is_ok());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::identity::Identity;
 use crate::precondition::{Precondition, shown};
 use crate::query::Query;
 use crate::rights::Rights;
-use crate::state::State;
+use crate::state::{SMALL, State};
 use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, Name, ObjectName, PCAPNG, Problem, ProblemType, TAR};
 use bytes::Bytes;
@@ -22,9 +22,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use yaml_document::spelling;
-
-/// Bytes of a body that takes no thread of its own to be read.
-const SMALL: usize = 16 << 10;
 
 /// OpenMetrics' content type.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -45,7 +42,7 @@ pub(crate) struct Asked {
     /// The same as it was sent, where places in it are told.
     pub text: Option<Bytes>,
     /// Its bytes.
-    pub body_bytes: u64,
+    pub body_bytes: usize,
     /// What the body takes of the room for all bodies, for as long as it is worked on.
     pub _room: Option<OwnedSemaphorePermit>,
     pub who: Arc<Identity>,
@@ -122,8 +119,8 @@ pub(crate) async fn read(
         (_, Some(tenant)) => &state.tenants_bodies.of(tenant),
         (_, None) => &state.bodies,
     };
-    let body::Read { bytes, room } = body::read(body, room, &state.limits).await?;
-    let body_bytes = bytes.len() as u64;
+    let body::Read { bytes, room } = body::read(body, room, call.most_bytes(), &state.limits).await?;
+    let body_bytes = bytes.len();
     let malformed = |fault| one_fault(ProblemType::Malformed, fault);
     let text = (call == Call::Check).then(|| bytes.clone());
     let body = match call.takes() {
@@ -188,6 +185,17 @@ fn language_of(value: &[u8], takes: Takes) -> Result<Language, Problem> {
     }
 }
 
+/// A body as what a call takes.
+pub(crate) fn body_as<T: DeserializeOwned>(body: Value) -> Result<T, Problem> {
+    // A list of values, one for each key, would be taken as well.
+    if !body.is_object() {
+        let message = format!("found {}; allowed: a map", document::found(&body));
+        return Err(one_fault(ProblemType::Invalid, Fault::new("", message)));
+    }
+    serde_json::from_value(body)
+        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("", error.to_string())))
+}
+
 impl Asked {
     /// The object in the path.
     pub fn id(&self, kind: Kind) -> Result<ObjectName, Problem> {
@@ -237,13 +245,7 @@ impl Asked {
 
     /// The body as what the call takes.
     pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
-        // A list of values, one for each key, would be taken as well.
-        if !self.body.is_object() {
-            let message = format!("found {}; allowed: a map", document::found(&self.body));
-            return Err(one_fault(ProblemType::Invalid, Fault::new("", message)));
-        }
-        serde_json::from_value(self.body.take())
-            .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("", error.to_string())))
+        body_as(self.body.take())
     }
 
     /// The same of a body with names in it; a fault says which of these `keys` has it.

@@ -47,10 +47,21 @@ impl State {
         read.filter(|read| self.shows(rights, id, read)).ok_or_else(|| missing(&id.to_string()))
     }
 
+    /// Whether there is an object that a client is shown. Of a tenant's the index says it, however large the
+    /// spec is: the index knows of a change before the host carries it out, so that nothing of another tenant
+    /// runs under the name while the index still has it as this one's.
+    pub fn find(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
+        let there = match rights.tenant() {
+            Some(tenant) => self.owners.is_of(id, tenant),
+            None => self.store.read(id.kind.as_str(), &id.name).is_some(),
+        };
+        there.then_some(()).ok_or_else(|| missing(&id.to_string()))
+    }
+
     /// Whether an object is still the client's to change: the caller has the lock.
     pub fn is_still(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
         self.tokens.hold(rights)?;
-        self.read(rights, id).map(drop)
+        self.find(rights, id)
     }
 
     /// An object as it is, with its status.

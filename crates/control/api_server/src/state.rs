@@ -16,12 +16,16 @@ use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
 use crate::tenant_permits::TenantPermits;
 use crate::tokens::Tokens;
-use api::{Problem, ProblemType};
+use api::{ObjectName, Problem, ProblemType};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Store, Subscription};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
+
+/// Bytes of a body, or of a stored object, up to which an administrator's is read on the thread that answers
+/// without a job of its own.
+pub(crate) const SMALL: usize = 16 << 10;
 
 /// Threads that a tenant has at a time for what it changes and reads.
 const TENANTS_THREADS: usize = 2;
@@ -130,6 +134,39 @@ impl State {
     /// The thread that answers, for short jobs of administrators; other clients' are never done there.
     pub fn leader_of(&self, rights: &Rights) -> Option<&LeaderFollowers> {
         matches!(rights, Rights::All).then_some(&*self.threads)
+    }
+
+    /// Looks at something of about so many bytes: at once for an administrator if it is small, else as
+    /// [`work_on`](State::work_on) does it. What is large takes milliseconds to be read, written and dropped,
+    /// and nothing relieves the thread that answers within code of a request.
+    ///
+    /// # Errors
+    /// Those of [`work_on`](State::work_on).
+    pub async fn look<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        bytes: usize,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        match rights {
+            Rights::All if bytes <= SMALL => Ok(job(self)),
+            _ => self.work_on(rights, bytes > SMALL, job).await,
+        }
+    }
+
+    /// The same at an object as it is stored.
+    pub async fn look_at<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        id: &ObjectName,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        self.look(rights, self.stored_bytes(id), job).await
+    }
+
+    /// Bytes of an object as it is stored.
+    pub fn stored_bytes(&self, id: &ObjectName) -> usize {
+        self.store.read(id.kind.as_str(), &id.name).map_or(0, |object| object.value.len())
     }
 
     /// Does what may take its time where no other request waits for it: an administrator's small job on the

@@ -28,8 +28,18 @@ impl Stored {
 
     /// Of an object that this process wrote, or read when it started.
     pub fn of(object: &store::Object) -> Stored {
+        #[cfg(test)]
+        if object.value.len() > crate::state::SMALL {
+            LARGE_HERE.set(LARGE_HERE.get() + 1);
+        }
         serde_json::from_slice(&object.value).unwrap_or(Stored { spec: Value::Null, paused: false })
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Large objects that this thread has taken apart.
+    pub(crate) static LARGE_HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// What an object of the store is to be; `None` when that cannot be read.

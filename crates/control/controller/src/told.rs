@@ -159,18 +159,28 @@ impl Sink {
             lock(&self.kept).found(instance, &[], lost);
         }
         let kept = |function: &str, what, text: &str| lock(&self.kept).happened(function, what, text);
+        let logged = |function: &str| {
+            if let Some(notices) = self.notices.get() {
+                notices.logged(function);
+            }
+        };
         match event {
             Event::Fault { instance, reason, retry_after } => {
                 let ms = retry_after.0 / 1_000_000;
                 let text = format!("{reason}; started again in {ms} ms");
                 kept(&instance, What::Fault, &text);
                 tell(Kind::Function, &instance, "fault", &text);
+                logged(&instance);
             }
             Event::Restarted { instance } => {
                 kept(&instance, What::Restarted, "it runs again");
                 tell(Kind::Function, &instance, "restarted", "it runs again");
+                logged(&instance);
             }
-            Event::Log { instance, line } => lock(&self.logs).add(&instance, line),
+            Event::Log { instance, line } => {
+                lock(&self.logs).add(&instance, line);
+                logged(&instance);
+            }
             Event::Found { instance, events } => {
                 lock(&self.kept).found(&instance, &events.lines, events.lost);
                 for line in &events.lines {
@@ -180,6 +190,7 @@ impl Sink {
                     let text = format!("{} more found no room", events.lost);
                     tell(Kind::Function, &instance, "found", &text);
                 }
+                logged(&instance);
             }
             Event::Port { port, event } => match event {
                 PortEvent::WentDown(text) => tell(Kind::Port, &port, "down", &text),
@@ -188,9 +199,6 @@ impl Sink {
             },
             // The host has answered it.
             Event::Asked { .. } | Event::Finished => {}
-        }
-        if let Some(notices) = self.notices.get() {
-            notices.logged();
         }
     }
 }

@@ -183,6 +183,23 @@ fn endless_headers_and_huge_bodies_end() {
     still_serves(&server);
 }
 
+/// What only administrators' calls with few keys take apart is small; a body that is kept as it is may be large.
+#[test]
+fn bodies_are_as_large_as_their_call_needs() {
+    let server = Running::new();
+    let mut client = server.client();
+    let large = json!({"name": "x".repeat(20_000)}).to_string();
+    for path in
+        ["/v1/tokens", "/v1/traces", "/v1/captures", "/v1/functions/a/snapshots", "/v1/functions/a/pause"]
+    {
+        let got = client.post(path, &large);
+        assert_eq!((got.status, got.problem().as_str()), (413, "too-large"), "{path}");
+        assert!(got.text().contains("at most 16384 bytes"), "{}", got.text());
+    }
+    let spec = json!({"image": "firewall", "config": {"note": "x".repeat(20_000)}});
+    assert_eq!(client.put("/v1/functions/a", &spec).status, 201);
+}
+
 #[test]
 fn the_slow_are_ended_and_the_others_served() {
     let short = Duration::from_millis(300);

@@ -100,6 +100,32 @@ fn logs_are_read_in_parts_and_followed() {
     assert_eq!(lines(&mut follower)[0]["text"], "at last");
 }
 
+/// All followers have looked when they have the line; none of them looked for what the other function said.
+#[test]
+fn what_one_function_says_wakes_no_follower_of_another() {
+    const FOLLOWERS: usize = 64;
+    let server = Running::with(|settings| settings.limits.alive = Duration::from_secs(3600));
+    let mut client = server.client();
+    for name in ["quiet", "loud"] {
+        client.put(&format!("/v1/functions/{name}"), &json!({"image": "x"}));
+    }
+    let mut followers: Vec<Client> = (0..FOLLOWERS).map(|_| server.client()).collect();
+    for follower in &mut followers {
+        follower.send("GET", "/v1/functions/quiet/logs?follow=true", &[], b"").expect("asks");
+        follower.head().expect("answers");
+    }
+    for _ in 0..100 {
+        server.fake.wake("loud");
+        assert_eq!(client.get("/v1/health").status, 200);
+    }
+    server.fake.say("at last");
+    for follower in &mut followers {
+        assert_eq!(lines(follower)[0]["text"], "at last");
+    }
+    let looks = server.fake.world().looks["quiet"];
+    assert!(looks <= 2 * FOLLOWERS as u64, "{looks} looks by {FOLLOWERS} followers");
+}
+
 #[test]
 fn events_of_a_function_are_read_in_parts_and_followed_and_it_reports() {
     let server = Running::new();

@@ -38,6 +38,8 @@ pub struct World {
     /// What tags mean now, and how often they were asked for.
     pub tags: BTreeMap<String, u64>,
     pub asked: u64,
+    /// How often the log of each function was looked at.
+    pub looks: BTreeMap<String, u64>,
 }
 
 /// What has begun, and what may go on.
@@ -366,8 +368,10 @@ impl Control for Fake {
         .ok()
     }
 
-    fn logs(&self, _: &str, after: u64, limit: usize) -> Vec<LogLine> {
-        self.world().logs.iter().filter(|line| line.number > after).take(limit).cloned().collect()
+    fn logs(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine> {
+        let mut world = self.world();
+        *world.looks.entry(function.to_owned()).or_default() += 1;
+        world.logs.iter().filter(|line| line.number > after).take(limit).cloned().collect()
     }
 
     fn function_events(&self, _: &str, after: u64, limit: usize) -> Vec<FunctionEvent> {
@@ -595,7 +599,7 @@ impl Fake {
         }
     }
 
-    /// A function says something.
+    /// All functions say something.
     #[allow(dead_code, reason = "not all users of the fake let it speak")]
     pub fn say(&self, text: &str) {
         let mut world = self.world();
@@ -603,8 +607,14 @@ impl Fake {
         let time = "2026-01-02T03:04:05.000006Z".to_owned();
         world.logs.push(LogLine { number, time, severity: "notice".into(), text: text.into() });
         drop(world);
+        self.functions_of(None).iter().for_each(|function| self.wake(function));
+    }
+
+    /// Those that follow a function are told that it said something.
+    #[allow(dead_code, reason = "not all users of the fake let it speak")]
+    pub fn wake(&self, function: &str) {
         if let Some(notices) = self.notices.get() {
-            notices.logged();
+            notices.logged(function);
         }
     }
 }
