@@ -69,13 +69,16 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Neighbours => neighbours(state, asked).await,
         Call::Apply => apply(state, asked).await,
         Call::Check => check(state, asked).await,
-        Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
+        Call::Operations => {
+            aside(state, &rights, move |state| items(&state.operations.all(&asked.rights))).await
+        }
         Call::Operation => {
-            let name = asked.name()?;
-            match state.operations.find(name, &asked.rights) {
+            let name = asked.name()?.clone();
+            let one = move |state: &State| match state.operations.find(&name, &asked.rights) {
                 Some(operation) => Ok(Answer::json(200, &operation)),
                 None => Err(missing(&format!("operation `{name}`"))),
-            }
+            };
+            state.work_on(&rights, false, one).await?
         }
         Call::Snapshots => aside(state, &rights, move |state| items(&state.snapshots(&asked.rights))).await,
         Call::Snapshot => {

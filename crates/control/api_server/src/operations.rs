@@ -1,17 +1,18 @@
 //! Work that takes longer than a request should: kept to be looked at, bounded, and done a few at a time.
 
+use crate::control::ObjectChange;
 use crate::rights::Rights;
 use crate::settings::Limits;
 use crate::tenant_permits::TenantPermits;
 use crate::time;
-use api::{Difference, Name, Operation, OperationState, Problem, ProblemType};
+use api::{Difference, Kind, Name, ObjectName, Operation, OperationState, Problem, ProblemType};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Semaphore, watch};
 
-/// All operations: those that are not ended, and the last that are.
+/// All operations: those that are not ended, and of administrators and each tenant the last that are.
 pub(crate) struct Operations {
     /// In the order in which they were asked for.
     list: Mutex<VecDeque<Begun>>,
@@ -21,6 +22,8 @@ pub(crate) struct Operations {
     most: usize,
     most_of_tenant: usize,
     kept: usize,
+    /// Of each tenant, and bytes.
+    kept_of_tenant: (usize, usize),
     /// Of administrators, for what is compiled, and for registries that are asked: one that hangs keeps
     /// nothing from being compiled.
     at_once: Arc<Semaphore>,
@@ -62,6 +65,7 @@ impl Operations {
             most: limits.operations,
             most_of_tenant: limits.tenant_operations,
             kept: limits.operations_kept,
+            kept_of_tenant: (limits.tenant_operations_kept, limits.tenant_operations_bytes),
             at_once: Arc::new(Semaphore::new(limits.operations_at_once.max(1))),
             asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE.0)),
             tenants: TenantPermits::new(TENANTS_AT_ONCE),
@@ -115,13 +119,42 @@ impl Operations {
             problem: None,
         }));
         list.push_back(Begun { operation: operation.clone(), tenant });
-        let mut ended = list.iter().filter(|begun| !begun.is_unended()).count();
-        list.retain(|begun| {
-            let forget = ended > self.kept && !begun.is_unended();
-            ended -= usize::from(forget);
-            !forget
-        });
+        self.forget_oldest(&mut list, rights.tenant());
         Ok(operation)
+    }
+
+    /// Forgets the oldest ended ones of a tenant, or of administrators, that are more than are kept. What others
+    /// asked for stays.
+    fn forget_oldest(&self, list: &mut VecDeque<Begun>, tenant: Option<&str>) {
+        let (most, most_bytes) = match tenant {
+            None => (self.kept, usize::MAX),
+            Some(_) => self.kept_of_tenant,
+        };
+        let is_theirs = |begun: &Begun| begun.tenant.as_deref() == tenant && !begun.is_unended();
+        let (mut kept, mut bytes) = (0, 0);
+        let mut oldest = 0;
+        for (at, begun) in list.iter().enumerate().rev().filter(|(_, begun)| is_theirs(begun)) {
+            bytes += size(&begun.operation.borrow());
+            // The last one is there to be looked at, whatever its size.
+            if kept > 0 && (kept >= most || bytes > most_bytes) {
+                oldest = at + 1;
+                break;
+            }
+            kept += 1;
+        }
+        let mut at = 0;
+        list.retain(|begun| {
+            at += 1;
+            at > oldest || !is_theirs(begun)
+        });
+    }
+
+    /// The tenants are deleted: what they asked for is not the next one's of that name.
+    pub fn forget_gone(&self, changes: &[ObjectChange]) {
+        let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
+        for change in gone {
+            self.list().retain(|begun| begun.is_unended() || begun.tenant.as_ref() != Some(&change.name));
+        }
     }
 
     pub fn find(&self, id: &Name, rights: &Rights) -> Option<Operation> {
@@ -142,6 +175,22 @@ impl Operations {
     pub fn unended(&self) -> usize {
         self.list().iter().filter(|begun| begun.is_unended()).count()
     }
+}
+
+/// Bytes of an operation, about.
+fn size(operation: &Operation) -> usize {
+    let names = |list: &[ObjectName]| list.iter().map(|id| id.name.len() + 32).sum::<usize>();
+    let difference = operation.difference.as_ref().map_or(0, |difference| {
+        let Difference { created, changed, unchanged, deleted, restarted, images, .. } = difference;
+        [created, changed, unchanged, deleted].into_iter().map(|list| names(list)).sum::<usize>()
+            + restarted.iter().map(|name| name.len() + 24).sum::<usize>()
+            + images.iter().map(|(name, image)| name.len() + image.len() + 48).sum::<usize>()
+    });
+    let problem = operation.problem.as_ref().map_or(0, |problem| {
+        let faults = problem.faults.iter().map(|fault| fault.at.len() + fault.message.len() + 64);
+        problem.detail.len() + faults.sum::<usize>()
+    });
+    operation.what.len() + difference + problem + 256
 }
 
 /// It is being worked on, by this in words.
@@ -167,4 +216,45 @@ pub(crate) fn ends(operation: &watch::Sender<Operation>, outcome: &Result<Differ
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::rights_of as tenant;
+
+    fn ended(operations: &Operations, rights: &Rights, names: usize) -> Name {
+        let operation = operations.begin("compiling", rights).expect("room");
+        let created = (0..names).map(|n| ObjectName::new(Kind::Function, format!("f{n}"))).collect();
+        ends(&operation, &Ok(Difference { created, ..Difference::default() }));
+        let id = operation.borrow().id.clone();
+        Name::new(id).expect("a name")
+    }
+
+    #[test]
+    fn what_one_tenant_asks_for_pushes_out_nothing_of_others_and_has_a_bound_in_bytes() {
+        let operations = Operations::new(&Limits::default());
+        let (red, blue, all) = (tenant("red"), tenant("blue"), Rights::All);
+        let [theirs, ours] = [&blue, &all].map(|rights| ended(&operations, rights, 1));
+        (0..1000).for_each(|_| drop(ended(&operations, &red, 1)));
+        assert!(operations.find(&theirs, &blue).is_some() && operations.find(&ours, &all).is_some());
+        // One is begun after those that are kept.
+        assert_eq!(operations.all(&red).len(), Limits::default().tenant_operations_kept + 1);
+        let last = ended(&operations, &red, 100_000);
+        assert!(operations.find(&last, &red).is_some(), "the last one is there to be looked at");
+        let _unended = operations.begin("compiling", &red).expect("room");
+        (0..3).for_each(|_| drop(ended(&operations, &red, 100_000)));
+        // Each of them is more than the bound: the last one, and the one before it until the next is begun.
+        let ended = operations.all(&red).iter().filter(|one| one.ended.is_some()).count();
+        assert_eq!((ended, operations.all(&red).len()), (2, 3), "ended ones, and with the one that is not");
+        let gone = ObjectChange {
+            kind: Kind::Tenant,
+            name: "blue".to_owned(),
+            spec: None,
+            paused: false,
+            snapshot: None,
+        };
+        operations.forget_gone(&[gone]);
+        assert!(operations.all(&blue).is_empty() && operations.find(&ours, &all).is_some());
+    }
 }

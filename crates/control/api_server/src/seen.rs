@@ -25,6 +25,7 @@ impl State {
             beside => self.store.commit(&[writes, beside].concat())?.0,
         };
         self.logins.forget_gone(changes);
+        self.operations.forget_gone(changes);
         self.owners.take(revision, changes);
         Ok(revision)
     }

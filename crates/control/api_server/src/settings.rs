@@ -155,8 +155,12 @@ pub struct Limits {
     pub operations: usize,
     /// Operations that are worked on at a time.
     pub operations_at_once: usize,
-    /// Ended operations that are kept to be looked at.
+    /// Ended operations of administrators that are kept to be looked at.
     pub operations_kept: usize,
+    /// The same of each tenant, and the bytes of their outcomes beyond which the oldest leave earlier.
+    pub tenant_operations_kept: usize,
+    /// See [`tenant_operations_kept`](Limits::tenant_operations_kept).
+    pub tenant_operations_bytes: usize,
     /// Connections that have shown no token yet, and as many whose TLS handshake is not done.
     pub tenants_connections: usize,
     /// Of these, those of one user of this host, or of one address.
@@ -197,6 +201,8 @@ impl Default for Limits {
             operations: 64,
             operations_at_once: 2,
             operations_kept: 256,
+            tenant_operations_kept: 16,
+            tenant_operations_bytes: 1 << 20,
             tenants_connections: 256,
             unknown_connections: 64,
             unknown_time: Duration::from_secs(10),

@@ -232,6 +232,20 @@ fn not_taken() -> Problem {
     Problem::new(ProblemType::Unauthorized, "the token is unknown, deleted or expired")
 }
 
+/// The rights of a token of a tenant.
+#[cfg(test)]
+pub(crate) fn rights_of(tenant: &str) -> Rights {
+    let token = Token {
+        name: "t".to_owned(),
+        tenant: Some(tenant.to_owned()),
+        host: false,
+        created: String::new(),
+        expires: None,
+        read_only: false,
+    };
+    Rights::Of(Arc::new(Grant { token, sha256: String::new(), expires: None }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
