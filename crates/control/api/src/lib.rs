@@ -64,7 +64,9 @@ pub use problem::{Fault, FaultSource, Problem, ProblemType};
 pub use registry_login::{NewRegistryLogin, Password, RegistryLogin};
 pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
-pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};
+pub use watch::{
+    Capture, TRACED, TRACED_HEADS, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd,
+};
 
 /// The tenant of objects that name none.
 pub const DEFAULT_TENANT: &str = "default";

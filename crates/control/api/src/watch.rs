@@ -9,6 +9,9 @@ pub const TRACED_MAX: u64 = 10_000;
 /// Packets that a trace follows when nothing is said of it.
 pub const TRACED: u64 = 10;
 
+/// Least and most bytes of a packet that a trace tells at each place.
+pub const TRACED_HEADS: (u32, u32) = (14, 256);
+
 /// Which packets are to be followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +36,11 @@ pub struct Trace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^([0-9a-fA-F]{2})*$"))]
     pub inject: Option<String>,
+    /// So many of a packet's first bytes are told with it, and again at each place that it left with others; none
+    /// without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 14, max = 256))]
+    pub heads: Option<u32>,
 }
 
 /// Which packets are to be captured.
@@ -85,6 +93,9 @@ pub struct TracedPacket {
     pub length: u32,
     /// Its headers then, in words.
     pub what: String,
+    /// Its first bytes then, in hexadecimal, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// Where it was seen, in order.
     pub hops: Vec<TraceHop>,
     /// How it ended.
@@ -125,6 +136,9 @@ pub struct TraceHop {
     /// Packets of that batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
+    /// Its first bytes as it left this place, in hexadecimal, if they were asked for and are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// How a packet's way ended.

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::commands::{PROGRAM, text};
 use support::daemon::{Daemon, Options, SOCKET};
+use support::http;
 use tempfile::TempDir;
 
 /// A daemon to which a file was applied, and its folder.
@@ -287,4 +288,32 @@ fn tcpdump_reads_what_is_captured() {
         .expect("bash");
     let lines = text(&output.stdout);
     assert!(lines.lines().count() == 10 && lines.contains("IP 10.1.0."), "{lines}");
+}
+
+#[test]
+fn a_trace_tells_what_functions_change_in_a_packet() {
+    let nat = "  fw: {image: nat, max_call: 2s, config: {pool: [192.0.2.1/32]}}\n";
+    let (before, after) = (CHAIN.find("  fw:").expect("one"), CHAIN.find("  there:").expect("one"));
+    let (_folder, daemon) = start(&format!("{}{nat}{}", &CHAIN[..before], &CHAIN[after..]));
+    let ask = |body: Value| http::exchange(&daemon.path(SOCKET), None, "POST", "/v1/traces", Some(&body));
+    let (status, lines) = ask(json!({"at": "source", "count": 1, "for": "10s", "heads": 64}));
+    assert_eq!(status, 200, "{lines}");
+    let packet = lines.lines().find_map(|line| {
+        let start = line.find('{')?;
+        let line: Value = serde_json::from_str(line.get(start..)?).ok()?;
+        (line["trace"] == "packet").then_some(line)
+    });
+    let packet = packet.unwrap_or_else(|| panic!("{lines}"));
+    let first = packet["head"].as_str().expect("its first bytes");
+    assert!(first.len() <= 128 && first.contains("0a01"), "from 10.1.0.0/16: {first}");
+    let hops = packet["hops"].as_array().expect("hops");
+    let nat = hops.iter().find(|hop| hop["at"] == "function/fw").expect("it came there");
+    let head = nat["head"].as_str().unwrap_or_else(|| panic!("{packet}"));
+    assert!(head.contains("c0000201") && head.len() == first.len(), "as 192.0.2.1: {head}");
+    let received = hops.iter().find(|hop| hop["at"] == "port/source").expect("it began there");
+    assert!(received["head"].is_null(), "nothing has changed it there");
+    let last = hops.last().expect("one");
+    assert!(last["at"] == "port/out" && last["head"].is_null(), "{packet}");
+    let (status, answer) = ask(json!({"at": "source", "heads": 5}));
+    assert!(status == 422 && answer.contains("allowed: 14 to 256"), "{answer}");
 }

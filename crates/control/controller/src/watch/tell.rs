@@ -17,12 +17,14 @@ pub(super) struct Teller {
     read: bool,
     packets: u64,
     places: Vec<(String, HopNames)>,
+    /// Bytes that are told of packets.
+    heads: usize,
 }
 
 impl Teller {
-    pub(super) fn new(outlet: Outlet, places: &[TapPoint], names: Vec<HopNames>) -> Teller {
+    pub(super) fn new(outlet: Outlet, places: &[TapPoint], names: Vec<HopNames>, heads: usize) -> Teller {
         let places = places.iter().map(ToString::to_string).zip(names).collect();
-        Teller { outlet, read: true, packets: 0, places }
+        Teller { outlet, read: true, packets: 0, places, heads }
     }
 
     /// Whether the client still reads.
@@ -54,6 +56,7 @@ impl Teller {
             time: humantime::format_rfc3339_nanos(time).to_string(),
             length: way.length,
             what: words(&way.head, way.length),
+            head: (self.heads > 0).then(|| hexadecimal(&way.head[..self.heads.min(way.head.len())])),
             hops,
             end,
             took_ns: last.since(first).0,
@@ -66,6 +69,15 @@ impl Teller {
     }
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Text can always be written.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// What happened at a place.
 fn hop(step: &Step, first: Nanos, at: &str, names: &HopNames) -> TraceHop {
     let mut hop = TraceHop {
@@ -74,6 +86,7 @@ fn hop(step: &Step, first: Nanos, at: &str, names: &HopNames) -> TraceHop {
         waited_ns: step.waited.map(|waited| waited.0),
         cycles: step.cycles,
         batch: (step.batch > 0).then_some(step.batch),
+        head: step.head.as_deref().map(hexadecimal),
         ..TraceHop::default()
     };
     let ingress = || Some(names.interface(step.ingress));

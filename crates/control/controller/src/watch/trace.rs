@@ -46,6 +46,11 @@ impl Controller {
             let message = format!("found {count}; allowed: 1 to {}", api::TRACED_MAX);
             return Err(invalid("count", message));
         }
+        let heads = wanted.heads.unwrap_or(0);
+        let (least, most) = api::TRACED_HEADS;
+        if wanted.heads.is_some_and(|heads| !(least..=most).contains(&heads)) {
+            return Err(invalid("heads", format!("found {heads}; allowed: {least} to {most}")));
+        }
         let host = &self.host;
         let wiring = host.wiring();
         let view = View::new(&wiring, &self.catalog, tenant);
@@ -68,7 +73,7 @@ impl Controller {
         let (told, ways) = sync_channel(WAITING);
         let clock = *guest_wasm::watchdog::clock();
         let count = if injection.is_some() { 1 } else { count };
-        let following = Arc::new(Following::new(told, filter, count, clock));
+        let following = Arc::new(Following::new(told, filter, count, heads as usize, clock));
         let tap = |(number, place): (usize, &TapPoint)| {
             let named = at.iter().flatten().find(|spot| spot.place == *place);
             let pick = match (&injection, named, place) {
@@ -101,7 +106,7 @@ impl Controller {
         }
         let this = self.clone();
         let telling = move || {
-            let mut teller = Teller::new(outlet, &places, names);
+            let mut teller = Teller::new(outlet, &places, names, heads as usize);
             let (mut end, mut alive) = (end, Instant::now() + ALIVE);
             let mut picking = true;
             while teller.is_read() && !following.is_done() && !permit.is_over() {

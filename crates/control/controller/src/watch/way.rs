@@ -20,6 +20,8 @@ const MOST_OPEN: usize = 1024;
 const MOST_STEPS: usize = 512;
 /// Bytes that are kept of a packet.
 const HEAD: usize = 256;
+/// Changes of a packet's first bytes that are kept: more than there are functions that change one in a usual chain.
+const MOST_HEADS: usize = 64;
 /// A packet that was not seen for so long is not waited for any more; one that is held is waited for longer.
 const SILENCE_LIMIT: Nanos = Nanos::from_millis(2_000);
 const HELD_LIMIT: Nanos = Nanos::from_millis(10_000);
@@ -54,6 +56,8 @@ pub(super) struct Step {
     pub(super) waited: Option<Nanos>,
     pub(super) cycles: Option<u64>,
     pub(super) batch: u64,
+    /// Its first bytes, if they are others than at the step before.
+    pub(super) head: Option<Box<[u8]>>,
 }
 
 /// A packet and what was seen of it.
@@ -64,6 +68,8 @@ pub(super) struct Way {
     pub(super) head: Vec<u8>,
     pub(super) length: u32,
     pub(super) steps: Vec<Step>,
+    /// Its first bytes as they were last told, and how many times that was.
+    told: (Vec<u8>, usize),
     /// It is meant whatever becomes of it.
     sure: bool,
 }
@@ -97,6 +103,8 @@ pub(super) struct Following {
     told: SyncSender<Ended>,
     filter: Option<Filter>,
     wanted: u64,
+    /// Bytes that are told of packets at each step.
+    heads: usize,
     clock: Clock,
     /// Packets that are followed.
     open: AtomicUsize,
@@ -111,6 +119,7 @@ impl Following {
         told: SyncSender<Ended>,
         filter: Option<Filter>,
         wanted: u64,
+        heads: usize,
         clock: Clock,
     ) -> Following {
         Following {
@@ -118,6 +127,7 @@ impl Following {
             told,
             filter,
             wanted,
+            heads: heads.min(HEAD),
             clock,
             open: AtomicUsize::new(0),
             picking: AtomicBool::new(true),
@@ -185,7 +195,8 @@ impl Following {
         let mut head = vec![0; HEAD.min(packet.length() as usize)];
         pool.read(packet, 0, &mut head);
         let (number, length) = (ways.numbers, packet.length());
-        let way = Way { number, copy_of: None, head, length, steps: Vec::new(), sure };
+        let told = (head[..self.heads.min(head.len())].to_vec(), 0);
+        let way = Way { number, copy_of: None, head, length, steps: Vec::new(), told, sure };
         self.open.store(ways.open.len() + 1, Relaxed);
         Some(ways.open.entry(key(pool, packet)).insert_entry(way).into_mut())
     }
@@ -249,7 +260,25 @@ impl Way {
         }
         let record = packet.record();
         let (ingress, verdict) = (record.ingress, 0);
-        self.steps.push(Step { place, what, ingress, verdict, at, waited: None, cycles: None, batch: 0 });
+        let (waited, cycles, head) = (None, None, None);
+        self.steps.push(Step { place, what, ingress, verdict, at, waited, cycles, batch: 0, head });
+    }
+
+    /// Keeps a packet's first bytes with its last step, if they have changed.
+    fn look_at_head(&mut self, pool: &Pool, packet: &Packet, heads: usize) {
+        let mut head = [0; HEAD];
+        let head = &mut head[..heads.min(packet.length() as usize)];
+        pool.read(packet, 0, head);
+        let (told, times) = &mut self.told;
+        if *head == **told || *times >= MOST_HEADS {
+            return;
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.head = Some((&*head).into());
+            told.clear();
+            told.extend_from_slice(head);
+            *times += 1;
+        }
     }
 
     fn last_seen(&self) -> Nanos {
@@ -326,6 +355,9 @@ impl TraceTap {
             } else if let Some(step) = way.steps.last_mut() {
                 step.what = what;
                 (step.cycles, step.batch) = (Some(cycles), packets.len() as u64);
+            }
+            if following.heads > 0 {
+                way.look_at_head(pool, packet, following.heads);
             }
             let verdict = packet.record().verdict;
             if matches!(passage, Passage::Decided | Passage::Emitted)

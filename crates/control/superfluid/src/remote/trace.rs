@@ -17,6 +17,7 @@ pub(crate) fn trace(options: &TraceOptions) -> Done {
         count: options.count,
         time: options.time.map(|time| format!("{}ns", time.as_nanos())),
         inject: options.inject.as_ref().map(super::frame::Frame::hex),
+        heads: None,
     };
     let client = options.connection.client()?;
     let format = options.shown.output;
@@ -149,6 +150,7 @@ mod tests {
             time: "T".into(),
             length: 60,
             what: "a > b UDP, 60 bytes".into(),
+            head: None,
             hops: vec![received, called],
             end: WayEnd::Dropped,
             took_ns: 1_500,
