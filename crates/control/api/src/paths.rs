@@ -24,6 +24,8 @@ pub const IMAGES: &str = "/v1/images";
 pub const MEMORY: &str = "/v1/memory";
 /// What is wired to what.
 pub const GRAPH: &str = "/v1/graph";
+/// What passed in the last hour.
+pub const HISTORY: &str = "/v1/history";
 /// Packets are followed from here.
 pub const TRACES: &str = "/v1/traces";
 /// Packets are captured from here.
@@ -34,6 +36,8 @@ pub const BACKUPS: &str = "/v1/backups";
 pub const ACCOUNT: &str = "/v1/account";
 /// Tokens, each with the rights of a tenant.
 pub const TOKENS: &str = "/v1/tokens";
+/// Links to the page, each for one browser.
+pub const PAGE_LINKS: &str = "/v1/page-links";
 /// Logins of tenants at registries.
 pub const REGISTRY_LOGINS: &str = "/v1/registry-logins";
 /// Counters for Prometheus.

@@ -20,6 +20,8 @@ pub enum Call {
     Memory,
     /// What is wired to what.
     Graph,
+    /// What passed in the last hour.
+    History,
     /// The images.
     Images,
     /// The stream of events.
@@ -84,6 +86,8 @@ pub enum Call {
     IssueToken,
     /// Deletes one.
     DeleteToken,
+    /// Makes a link to the page.
+    PageLink,
     /// Logins at registries.
     RegistryLogins,
     /// Sets one.
@@ -173,12 +177,14 @@ impl Call {
             Call::IssueToken,
             Call::Token,
             Call::DeleteToken,
+            Call::PageLink,
             Call::RegistryLogins,
             Call::SetRegistryLogin,
             Call::DeleteRegistryLogin,
             Call::Account,
             Call::Memory,
             Call::Graph,
+            Call::History,
             Call::Metrics,
             Call::Health,
             Call::OpenApi,
@@ -207,6 +213,7 @@ impl Call {
             | Call::Capture
             | Call::Backup
             | Call::IssueToken
+            | Call::PageLink
             | Call::SetRegistryLogin => Method::POST,
             _ => Method::GET,
         }
@@ -222,6 +229,7 @@ impl Call {
             Call::Account => paths::ACCOUNT.to_owned(),
             Call::Memory => paths::MEMORY.to_owned(),
             Call::Graph => paths::GRAPH.to_owned(),
+            Call::History => paths::HISTORY.to_owned(),
             Call::Images => paths::IMAGES.to_owned(),
             Call::Events => paths::EVENTS.to_owned(),
             Call::Apply => paths::APPLY.to_owned(),
@@ -251,6 +259,7 @@ impl Call {
             Call::Backup => paths::BACKUPS.to_owned(),
             Call::Tokens | Call::IssueToken => paths::TOKENS.to_owned(),
             Call::Token | Call::DeleteToken => format!("{}/{{name}}", paths::TOKENS),
+            Call::PageLink => paths::PAGE_LINKS.to_owned(),
             Call::RegistryLogins | Call::SetRegistryLogin | Call::DeleteRegistryLogin => {
                 paths::REGISTRY_LOGINS.to_owned()
             }
@@ -289,6 +298,7 @@ impl Call {
             Call::Pause | Call::Resume => &["durable"],
             Call::DeleteRegistryLogin => &["registry", "tenant"],
             Call::Events => &["after", "follow"],
+            Call::History => &["at", "layout", "of", "seconds"],
             Call::Logs | Call::FunctionEvents => &["after", "limit", "follow"],
             _ => &[],
         }
@@ -365,6 +375,7 @@ impl Call {
                 ("account", _) => &[Call::Account],
                 ("memory", _) => &[Call::Memory],
                 ("graph", _) => &[Call::Graph],
+                ("history", _) => &[Call::History],
                 ("images", _) => &[Call::Images],
                 ("events", _) => &[Call::Events],
                 ("apply", _) => &[Call::Apply],
@@ -376,6 +387,7 @@ impl Call {
                 ("captures", _) => &[Call::Capture],
                 ("backups", _) => &[Call::Backup],
                 ("tokens", _) => &[Call::Tokens, Call::IssueToken],
+                ("page-links", _) => &[Call::PageLink],
                 ("registry-logins", _) => {
                     &[Call::RegistryLogins, Call::SetRegistryLogin, Call::DeleteRegistryLogin]
                 }
@@ -452,7 +464,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 37);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 39);
     }
 
     #[test]

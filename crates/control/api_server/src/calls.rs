@@ -17,7 +17,7 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::{SMALL, State};
 use crate::stored::{Stored, answered};
-use crate::{events, login_calls, sizes, spec, time, token_calls};
+use crate::{events, history_calls, login_calls, page, sizes, spec, time, token_calls};
 use api::{
     Adopt, DEFAULT_TENANT, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation,
     Problem, ProblemType, Restore, Save, Upgrade, paths,
@@ -61,6 +61,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             };
             aside(state, &rights, text).await
         }
+        Call::History => history_calls::history(state, asked).await,
         Call::Images => aside(state, &rights, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
         Call::Logs => events::logs(state, &asked),
@@ -174,6 +175,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             })
             .await
         }
+        Call::PageLink => page::link(state, &asked),
         Call::Tokens => Ok(items(&state.tokens.list())),
         Call::Token => token_calls::get(state, &asked),
         Call::IssueToken => token_calls::issue(state, asked).await,
@@ -310,8 +312,9 @@ pub(crate) fn metrics_text(state: &State, exposition: Exposition, tenant: Option
     if tenant.is_none() {
         let revision = state.store.revision().0;
         let spans = state.spans.as_ref().map(trace_export::Exporter::counts).unwrap_or_default();
-        let (operations, unlogged) = (state.operations.unended(), state.audit.lost());
-        state.counts.write(exposition, operations, revision, spans, unlogged, &mut text);
+        let sessions = state.page.as_ref().map_or(0, |page| page.sessions.count());
+        let unended = (state.operations.unended(), sessions);
+        state.counts.write(exposition, unended, revision, spans, state.audit.lost(), &mut text);
     }
     if matches!(exposition, Exposition::OpenMetrics) {
         text.push_str("# EOF\n");
@@ -464,8 +467,8 @@ pub(crate) fn audit(
     }
     let dry_run = record.get("dry_run").is_some();
     match (outcome, who) {
-        (_, Identity::Token { .. }) if dry_run => audit.write_free(Free::DryRun, record),
-        (Err(_), Identity::Token { .. }) => audit.write_free(Free::Refusal, record),
+        (_, who) if dry_run && who.has_a_token() => audit.write_free(Free::DryRun, record),
+        (Err(_), who) if who.has_a_token() => audit.write_free(Free::Refusal, record),
         _ => audit.write(record),
     }
 }

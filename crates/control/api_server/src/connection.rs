@@ -8,9 +8,11 @@ use crate::calls;
 use crate::connection_groups::ConnectionSlot;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
+use crate::page::{self, Until};
 use crate::precondition::shown;
 use crate::request::{self, Asked};
 use crate::rights::{self, Door, Rights};
+use crate::settings::Limits;
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use crate::timing::Timed;
@@ -46,10 +48,16 @@ pub(crate) async fn serve<S>(
     let service = service_fn(|request| {
         let (state, who, slot) = (state.clone(), who.clone(), slot.clone());
         async move {
-            slot.set_idle(false);
+            // One without a session may be closed for another one while it is answered.
+            if door != Door::Page {
+                slot.set_idle(false);
+            }
             let idle = IdleAfter(slot);
-            let response = respond(&state, request, (door, who), &idle.0).await;
-            Ok::<_, Infallible>(response.map(|body| Held { body, _idle: idle }))
+            let (response, until) = match door {
+                Door::Page => page::respond(&state, request, &who, &idle.0).await,
+                _ => (respond(&state, request, (door, who), None, &idle.0).await, None),
+            };
+            Ok::<_, Infallible>(response.map(|body| Held { body, until, _idle: idle }))
         }
     });
     let mut builder = http1::Builder::new();
@@ -66,7 +74,7 @@ pub(crate) async fn serve<S>(
     tokio::select! {
         _ = connection.as_mut() => return,
         () = slot.left() => return,
-        () = unknown(&slot, door, limits.unknown_time) => return,
+        () = unknown(&slot, door, limits) => return,
         _ = ending.wait_for(|ending| *ending) => {}
     }
     connection.as_mut().graceful_shutdown();
@@ -85,6 +93,8 @@ impl Drop for IdleAfter {
 /// An answer's body.
 struct Held {
     body: Written,
+    /// When it ends, whatever there is still to be written.
+    until: Option<Until>,
     _idle: IdleAfter,
 }
 
@@ -96,6 +106,10 @@ impl Body for Held {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let streams = matches!(self.body, Written::Lines(_));
+        if streams && self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
+            (self.body, self.until) = (Written::Whole(None), None);
+        }
         Pin::new(&mut self.body).poll_frame(cx)
     }
 
@@ -108,9 +122,11 @@ impl Body for Held {
     }
 }
 
-/// Comes when a connection has had its time to show a token and has shown none.
-async fn unknown(slot: &ConnectionSlot, door: Door, time: Duration) {
-    if door == Door::Tenants {
+/// Comes when a connection has had its time to show a token or a session and has shown none.
+async fn unknown(slot: &ConnectionSlot, door: Door, limits: &Limits) {
+    // A browser loads the page first.
+    let time = if door == Door::Page { limits.header_time } else { limits.unknown_time };
+    if door != Door::Administrators {
         sleep(time).await;
         if !slot.has_shown_a_token() {
             return;
@@ -132,13 +148,19 @@ pub(crate) async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, connections: us
     .await;
 }
 
-async fn respond(
+/// Answers a request. What a session has given already is `known`.
+pub(crate) async fn respond(
     state: &Arc<State>,
     request: Request<Incoming>,
     (door, mut who): (Door, Arc<Identity>),
+    known: Option<(Rights, Arc<Identity>)>,
     slot: &ConnectionSlot,
 ) -> Response<Written> {
     let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
+    let shown_rights = match known {
+        Some(known) => Ok(known),
+        None => rights::of(state, (door, &who), request.headers()),
+    };
     let mut known = None;
     let (head, mut body) = request.into_parts();
     let method = head.method.clone();
@@ -149,20 +171,22 @@ async fn respond(
         problem.into()
     };
     // A client that has no right to anything is told so, whatever is asked.
-    let rights = rights::of(state, (door, &who), &head.headers).and_then(|(rights, of)| {
+    let rights = shown_rights.and_then(|(rights, of)| {
         who = of;
         // A connection of the administrators' stays where it is.
         let (went, whose) = match (door, &rights, rights.tenant()) {
             (Door::Administrators, ..) => (true, ""),
-            (Door::Tenants, Rights::Reader(_), _) => {
+            (Door::Page, Rights::All, _) => {
+                (slot.move_to_browsers(&state.connections.browsers), "administrators' browsers")
+            }
+            (_, Rights::Reader(_), _) => {
                 (slot.move_to_readers(&state.connections.readers), "readers of the host")
             }
-            (Door::Tenants, _, Some(tenant)) => {
-                (slot.move_to_tenant(tenant, &state.connections.tenants), "the tenant")
-            }
-            (Door::Tenants, _, None) => (true, ""),
+            (_, _, Some(tenant)) => (slot.move_to_tenant(tenant, &state.connections.tenants), "the tenant"),
+            (_, _, None) => (true, ""),
         };
         if went {
+            slot.set_idle(false);
             return Ok(rights);
         }
         let most = state.limits.tenant_connections;

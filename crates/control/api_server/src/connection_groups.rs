@@ -6,7 +6,10 @@
 //!    no token) has a slot for a short time, in a group in which each user or address has few.
 //! 3. With its first request under a token a connection goes over to the group of the token's tenant, or to
 //!    that of the readers of the host.
-//! 4. Connections for metrics alone, in the clear on loopback, have a group of theirs.
+//! 4. Browsers come to the page's own group, and go on in the same way with their session; those of administrators have a
+//!    group of theirs. What the page consists of is given to any: a connection without a session is always one that may be
+//!    closed for the next, so that clients that read slowly keep no other out.
+//! 5. Connections for metrics alone, in the clear on loopback, have a group of theirs.
 //!
 //! In a group that is full, or of a peer that has as many slots as it may, the connection that has been idle
 //! for longest is closed for the next one. Where none is idle the next one is refused: requests that are being
@@ -156,11 +159,12 @@ impl Slots {
     }
 }
 
-/// What the token is for that a connection has shown.
+/// What the token or session is for that a connection has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shown {
     Tenant(String),
     Host,
+    Administrator,
 }
 
 /// A connection's slot.
@@ -228,6 +232,11 @@ impl ConnectionSlot {
         self.move_to_owner(group, Shown::Host)
     }
 
+    /// Moves to the group of administrators' browsers, if it is not there; false if that has no slot.
+    pub fn move_to_browsers(&self, group: &Arc<ConnectionGroup>) -> bool {
+        self.move_to_owner(group, Shown::Administrator)
+    }
+
     fn move_to_owner(&self, group: &Arc<ConnectionGroup>, shown: Shown) -> bool {
         let went = self.move_to(group);
         if went {
@@ -269,6 +278,10 @@ pub(crate) struct ConnectionGroups {
     pub handshakes: Arc<ConnectionGroup>,
     /// Of connections that have shown no token.
     pub unknown: Arc<ConnectionGroup>,
+    /// Of browsers that have shown no session.
+    pub page: Arc<ConnectionGroup>,
+    /// Of browsers with a session of an administrator.
+    pub browsers: Arc<ConnectionGroup>,
     /// Of collectors that come for metrics alone.
     pub metrics: Arc<ConnectionGroup>,
     pub tenants: TenantGroups,
@@ -286,6 +299,8 @@ impl ConnectionGroups {
             administrators_tls: alone(limits.connections),
             handshakes: ConnectionGroup::new(unknown),
             unknown: ConnectionGroup::new(unknown),
+            page: ConnectionGroup::new(unknown),
+            browsers: alone(limits.tenant_connections),
             metrics: alone(crate::scrape::PLACES),
             tenants: TenantGroups::new(limits.tenant_connections),
             readers: alone(limits.tenant_connections),
@@ -296,7 +311,7 @@ impl ConnectionGroups {
     /// Ends a connection that is idle and of which it is not known whose it is, or one that comes for metrics,
     /// if there is one.
     pub fn make_room(&self) -> bool {
-        self.handshakes.evict() || self.unknown.evict() || self.metrics.evict()
+        self.handshakes.evict() || self.unknown.evict() || self.page.evict() || self.metrics.evict()
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use store::Store;
 
 /// How a fault ends whose image is not here, so that what depends on it is not known.
@@ -196,6 +197,13 @@ pub trait Control: Send + Sync + 'static {
     /// What is wired to what, with what has passed; of a tenant, its own. `None` when nothing runs any more.
     fn graph(&self, tenant: Option<&str>) -> Option<Graph>;
 
+    /// What passed in the last hour, as JSON: a [`HistoryMoment`](api::HistoryMoment) or a
+    /// [`HistoryLine`](api::HistoryLine). Of a tenant, its own.
+    ///
+    /// # Errors
+    /// [`NoHistory`].
+    fn history(&self, asked: &HistoryAsked, tenant: Option<&str>) -> Result<Arc<[u8]>, NoHistory>;
+
     /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its
     /// end, until there are enough or the client stops reading. Returns when it has begun. A tenant follows packets
     /// where every packet is its own, and sees no hop elsewhere; nothing is changed until this returns, and a change
@@ -269,6 +277,43 @@ pub struct ObjectChange {
     pub paused: bool,
     /// The snapshot that a function begins with; without one it begins anew, or goes on as it is.
     pub snapshot: Option<Name>,
+}
+
+/// What is asked of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HistoryAsked {
+    /// All objects at a step; without one, at the last.
+    Moment {
+        /// The step.
+        at: Option<u64>,
+        /// The layout whose names the client knows.
+        layout: Option<u64>,
+    },
+    /// One object over time.
+    Line {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// For so many seconds up to the last step.
+        seconds: u64,
+    },
+}
+
+/// Why there is no history of something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoHistory {
+    /// The step is not known any more, or not yet.
+    Gone {
+        /// The first that is known.
+        first: u64,
+        /// The last.
+        last: u64,
+    },
+    /// There is no such object.
+    NotFound,
+    /// Nothing has been counted yet, or nothing runs any more.
+    Nothing,
 }
 
 /// Who asks for images, and so whose logins registries are shown.

@@ -1,6 +1,7 @@
 //! What the server counts of itself, for `/metrics`.
 
 use crate::control::Exposition;
+use crate::page::REFUSALS;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,6 +12,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Counts {
     pub connections: AtomicU64,
     pub refused_connections: AtomicU64,
+    /// Requests on the page's address that were refused, by the reasons in [`REFUSALS`].
+    pub page_refusals: [AtomicU64; REFUSALS.len()],
     requests: Mutex<BTreeMap<u16, u64>>,
 }
 
@@ -23,7 +26,7 @@ impl Counts {
     pub fn write(
         &self,
         exposition: Exposition,
-        operations: usize,
+        (operations, page_sessions): (usize, usize),
         revision: u64,
         spans: trace_export::Counts,
         unlogged: u64,
@@ -47,6 +50,15 @@ impl Counts {
             "# TYPE {0} counter\n# HELP {0} Connections refused because there were too many.\n{name}_total {refused}\n",
             family(name)
         );
+        let name = "superfluid_daemon_page_refused_requests";
+        let _ = writeln!(
+            text,
+            "# TYPE {0} counter\n# HELP {0} Requests on the page's address that were refused, by reason.",
+            family(name)
+        );
+        for (why, count) in REFUSALS.iter().zip(&self.page_refusals) {
+            let _ = writeln!(text, "{name}_total{{reason=\"{why}\"}} {}", count.load(Relaxed));
+        }
         let counters = [
             (
                 "superfluid_daemon_lost_audit_lines",
@@ -68,6 +80,7 @@ impl Counts {
         let gauges = [
             ("superfluid_daemon_connections", "Open connections.", self.connections.load(Relaxed)),
             ("superfluid_daemon_operations", "Operations that are not ended.", operations as u64),
+            ("superfluid_daemon_page_sessions", "Sessions of browsers.", page_sessions as u64),
             ("superfluid_daemon_revision", "The last revision of the store.", revision),
         ];
         for (name, help, value) in gauges {

@@ -52,6 +52,11 @@ pub enum BindError {
         "metrics over plain HTTP: found {0}; allowed: a loopback address, such as 127.0.0.1:9100 or [::1]:9100"
     )]
     NotLoopback(SocketAddr),
+    /// The page is encrypted wherever it is not on loopback.
+    #[error(
+        "the page: found {0} without a certificate; allowed: a loopback address, such as 127.0.0.1:8800, or any with --tls-cert and --tls-key"
+    )]
+    PageInTheClear(SocketAddr),
     /// A certificate or a key cannot be used.
     #[error("{path}: {what}")]
     Tls {

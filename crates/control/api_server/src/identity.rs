@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::net::IpAddr;
 
 /// What is at the other end of a connection, as the kernel or TLS says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,13 @@ pub enum Identity {
         /// What is at the other end.
         by: Box<Identity>,
     },
+    /// A browser that shows the page.
+    Browser {
+        /// Where it connects from.
+        address: IpAddr,
+        /// Its session, and the client that asked for the session's link; none before it has one.
+        session: Option<(String, Box<Identity>)>,
+    },
 }
 
 impl Identity {
@@ -45,6 +53,15 @@ impl Identity {
         Identity::Certificate { sha256, names }
     }
 
+    /// Whether it has its rights from a token.
+    pub(crate) fn has_a_token(&self) -> bool {
+        match self {
+            Identity::Process { .. } | Identity::Certificate { .. } => false,
+            Identity::Token { .. } => true,
+            Identity::Browser { session, .. } => session.as_ref().is_some_and(|(_, by)| by.has_a_token()),
+        }
+    }
+
     /// As it stands in the audit log.
     pub(crate) fn to_json(&self) -> Value {
         match self {
@@ -56,6 +73,17 @@ impl Identity {
                 match tenant {
                     Some(tenant) => told["tenant"] = tenant.as_str().into(),
                     None => told["host"] = true.into(),
+                }
+                told
+            }
+            Identity::Browser { address, session } => {
+                let mut told = match session {
+                    Some((_, by)) => by.to_json(),
+                    None => json!({}),
+                };
+                told["browser"] = address.to_string().into();
+                if let Some((session, _)) = session {
+                    told["session"] = session.as_str().into();
                 }
                 told
             }
@@ -74,6 +102,10 @@ impl fmt::Display for Identity {
                 write!(f, "token {token} of {tenant}, {by}")
             }
             Identity::Token { token, tenant: None, by } => write!(f, "token {token} of the host, {by}"),
+            Identity::Browser { address, session: None } => write!(f, "a browser at {address}"),
+            Identity::Browser { address, session: Some((session, by)) } => {
+                write!(f, "session {session} of a browser at {address}, {by}")
+            }
         }
     }
 }

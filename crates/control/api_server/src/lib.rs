@@ -18,6 +18,8 @@
 //! interface, OpenAPI 3.1, is made from the same table that requests are told apart by, and from the types of
 //! `api`.
 //!
+//! Browsers come by an address of their own, with sessions: see `page`.
+//!
 //! Rights: a client that reaches the administrators' socket, or shows a certificate of theirs, may do
 //! everything; one that shows a token may do what the token's tenant may, and sees nothing else. Without
 //! either no client gets further than 401. The modules `rights`, `admit`, `owners` and `seen` say how.
@@ -52,6 +54,8 @@ mod counts;
 mod document;
 mod error;
 mod events;
+mod history_calls;
+mod host_names;
 mod identity;
 mod leader_followers;
 mod log;
@@ -62,6 +66,7 @@ mod openapi;
 mod operations;
 mod outlet;
 mod owners;
+mod page;
 mod pin;
 mod precondition;
 mod query;
@@ -92,8 +97,8 @@ mod told;
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
 pub use control::{
-    Asker, Control, Exposition, IMAGE_ELSEWHERE, ImageResolution, Images, ObjectChange, Prepared, Refusal,
-    ResolvedImages, Work,
+    Asker, Control, Exposition, HistoryAsked, IMAGE_ELSEWHERE, ImageResolution, Images, NoHistory,
+    ObjectChange, Prepared, Refusal, ResolvedImages, Work,
 };
 pub use document::{Language, objects, read};
 pub use error::BindError;
@@ -105,6 +110,6 @@ pub use precondition::Precondition;
 pub use query::Query;
 pub use rights::bearer;
 pub use server::Server;
-pub use settings::{Administrator, Audit, Limits, Settings, Socket, Tcp};
+pub use settings::{Administrator, Audit, Limits, Page, PageFile, Settings, Socket, Tcp};
 pub use sizes::{body_too_large, too_large};
 pub use stored::spec_of;

@@ -74,6 +74,8 @@ fn schemas() -> Value {
     types.subschema_for::<api::FunctionStatus>();
     types.subschema_for::<api::DeviceNeighbours>();
     types.subschema_for::<api::Graph>();
+    types.subschema_for::<api::HistoryMoment>();
+    types.subschema_for::<api::HistoryLine>();
     types.subschema_for::<api::Health>();
     types.subschema_for::<api::Image>();
     types.subschema_for::<api::LogLine>();
@@ -91,6 +93,7 @@ fn schemas() -> Value {
     types.subschema_for::<api::Token>();
     types.subschema_for::<api::NewToken>();
     types.subschema_for::<api::IssuedToken>();
+    types.subschema_for::<api::PageLink>();
     types.subschema_for::<api::RegistryLogin>();
     types.subschema_for::<api::NewRegistryLogin>();
     types.subschema_for::<api::Object>();
@@ -264,6 +267,10 @@ fn naming(call: Call) -> (String, String) {
         Call::Account => ("getAccount", "The account of every packet."),
         Call::Memory => ("getMemory", "Where the host's memory goes."),
         Call::Graph => ("getGraph", "What is wired to what, with what has passed."),
+        Call::History => (
+            "getHistory",
+            "What passed in the last hour: all objects at one step, or with `of` one object over time.",
+        ),
         Call::Images => ("listImages", "The images on this host."),
         Call::Events => ("getEvents", "What happens: one JSON object a line."),
         Call::Apply => {
@@ -313,6 +320,10 @@ fn naming(call: Call) -> (String, String) {
         Call::DeleteToken => {
             ("deleteToken", "Deletes a token: it is not taken any more, and streams by it end.")
         }
+        Call::PageLink => (
+            "linkToPage",
+            "Makes a link to the page, with the rights of the client that asks: it is opened once, within 60 s.",
+        ),
         Call::RegistryLogins => ("listRegistryLogins", "Logins at registries, without their passwords."),
         Call::SetRegistryLogin => {
             ("setRegistryLogin", "Sets the login at a registry with which images are pulled for a tenant.")
@@ -361,6 +372,16 @@ fn parameters(call: Call) -> Value {
             ("after", _) => {
                 (json!({"type": "string"}), "Objects with names behind this one: `next` of the part before.")
             }
+            ("at", _) => (number(0, (1 << 53) - 1), "The step; without it, the last."),
+            ("layout", _) => (
+                number(0, (1 << 53) - 1),
+                "The layout whose names the client knows: they are left out if it still is that of the last step.",
+            ),
+            ("of", _) => (
+                json!({"type": "string", "pattern": "^[^/]+/.+$", "maxLength": 640}),
+                "An object, by kind and name, such as `function/fw`: it over time, instead of all at a step.",
+            ),
+            ("seconds", _) => (number(1, 3600), "With `of`: for so long; 600 without it."),
             ("registry", _) => {
                 (json!({"type": "string"}), "The registry, `HOST` or `HOST:PORT`. It has to be there.")
             }
@@ -494,6 +515,7 @@ fn responses(call: Call) -> Value {
             let deleted = json!({"type": "object", "required": ["deleted"], "properties": {"deleted": {"type": "string", "description": "Its name."}}});
             add(200, "It is gone.", json(deleted), None);
         }
+        Call::PageLink => add(201, "The link, with its secret.", json(reference("PageLink")), None),
         Call::RegistryLogins => add(200, "All of them.", json(items("RegistryLogin")), None),
         Call::SetRegistryLogin => add(201, "The login.", json(reference("RegistryLogin")), None),
         Call::Images => add(200, "All of them.", json(items("Image")), None),
@@ -503,6 +525,10 @@ fn responses(call: Call) -> Value {
         Call::Account => add(200, "The account.", json(json!({"type": "object"})), None),
         Call::Memory => add(200, "Where it goes.", json(json!({"type": "object"})), None),
         Call::Graph => add(200, "What there is.", json(reference("Graph")), None),
+        Call::History => {
+            let either = json!({"anyOf": [reference("HistoryMoment"), reference("HistoryLine")]});
+            add(200, "All objects at a step, or one over time.", json(either), None);
+        }
         Call::OpenApi => add(200, "The document.", json(json!({"type": "object"})), None),
         Call::Metrics => {
             let text = json!({"schema": {"type": "string"}});
@@ -598,8 +624,11 @@ fn problems(call: Call) -> Vec<ProblemType> {
     if call.conditional() {
         problems.push(PreconditionFailed);
     }
-    if call.gives() == Gives::Lines {
+    if call.gives() == Gives::Lines || call == Call::History {
         problems.push(Gone);
+    }
+    if call == Call::History {
+        problems.push(NotFound);
     }
     problems
 }

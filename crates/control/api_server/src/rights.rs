@@ -24,6 +24,8 @@ pub(crate) enum Door {
     Administrators,
     /// No client is served here without a token.
     Tenants,
+    /// Browsers, each with the rights of its session.
+    Page,
 }
 
 /// What a client may do.
@@ -61,6 +63,7 @@ impl Call {
             | Call::Account
             | Call::Memory
             | Call::Graph
+            | Call::History
             | Call::Images
             | Call::Events
             | Call::Operations
@@ -72,6 +75,8 @@ impl Call {
             | Call::Report
             | Call::Neighbours
             | Call::RegistryLogins
+            // A link has the rights of the client that asks for it, and no others.
+            | Call::PageLink
             | Call::List(_)
             | Call::Get(_) => Access::Read,
             Call::Apply
@@ -249,7 +254,7 @@ mod tests {
     fn what_reads_is_get_and_what_changes_is_not() {
         for call in Call::all() {
             match call.access() {
-                Access::Read => assert!(!call.changes(), "{call:?}"),
+                Access::Read => assert!(!call.changes() || call == Call::PageLink, "{call:?}"),
                 Access::Change => assert!(call.changes() || call == Call::Check, "{call:?}"),
                 Access::Administrator => {}
             }

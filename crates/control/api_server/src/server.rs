@@ -10,6 +10,7 @@ use crate::identity::Identity;
 use crate::log::{Severity, log};
 use crate::logins::Logins;
 use crate::owners::Owners;
+use crate::page::Page;
 use crate::rights::Door;
 use crate::settings::{Settings, Tcp};
 use crate::socket::{self, SocketFile};
@@ -51,6 +52,8 @@ pub struct Server {
     tcp: Option<(std::net::TcpListener, Arc<rustls::ServerConfig>)>,
     /// For metrics alone.
     metrics: Option<std::net::TcpListener>,
+    /// For browsers.
+    page: Option<(std::net::TcpListener, Option<Arc<rustls::ServerConfig>>)>,
 }
 
 impl Server {
@@ -76,6 +79,10 @@ impl Server {
         });
         let tcp = tcp.transpose()?;
         let metrics = settings.metrics.map(scrape::listen).transpose()?;
+        let (page, behind_page) = match settings.page.as_ref().map(Page::listen).transpose()? {
+            Some((listener, tls, page)) => (Some((listener, tls)), Some(page)),
+            None => (None, None),
+        };
         if let Some(tenants) =
             settings.tenants.as_ref().filter(|tenants| tenants.path == settings.socket.path)
         {
@@ -97,7 +104,8 @@ impl Server {
         let spans =
             settings.spans.clone().map(|settings| trace_export::Exporter::begin(settings, told)).transpose();
         let spans = spans.map_err(BindError::Runtime)?;
-        let state = Arc::new(State::new(store, control, settings, audit, spans, (tokens, owners, logins)));
+        let kept = (tokens, owners, logins);
+        let state = Arc::new(State::new(store, control, settings, audit, spans, kept, behind_page));
         let number = objects.len();
         let faults = state.control.begin(objects, state.notices.clone());
         for (object, fault) in &faults {
@@ -119,11 +127,15 @@ impl Server {
             ("tenants", settings.tenants.as_ref().map(|socket| socket.path.display().to_string()).into()),
             ("tcp", tcp.as_ref().and_then(|(tcp, _)| tcp.local_addr().ok()).map(|a| a.to_string()).into()),
             ("metrics", address_of(metrics.as_ref()).map(|address| address.to_string()).into()),
+            (
+                "page",
+                page.as_ref().and_then(|(page, _)| page.local_addr().ok()).map(|a| a.to_string()).into(),
+            ),
             ("objects", number.into()),
             ("faults", faults.len().into()),
         ];
         log(Severity::Notice, "listening", &fields);
-        Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp, metrics })
+        Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp, metrics, page })
     }
 
     /// The address on which TCP is taken, if it is.
@@ -134,6 +146,11 @@ impl Server {
     /// The address on which metrics are given in the clear, if they are.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         address_of(self.metrics.as_ref())
+    }
+
+    /// The address on which the page is served, if it is.
+    pub fn page_address(&self) -> Option<SocketAddr> {
+        address_of(self.page.as_ref().map(|(listener, _)| listener))
     }
 
     /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it
@@ -202,7 +219,7 @@ impl Server {
     }
 
     fn listening(self) -> Result<Listening, BindError> {
-        let Server { state, unix, tenants, files, administrators, tcp, metrics } = self;
+        let Server { state, unix, tenants, files, administrators, tcp, metrics, page } = self;
         let unix = UnixListener::from_std(unix).map_err(BindError::Runtime)?;
         let tenants = tenants.map(UnixListener::from_std).transpose().map_err(BindError::Runtime)?;
         let tcp = match tcp {
@@ -213,7 +230,14 @@ impl Server {
             None => None,
         };
         let metrics = metrics.map(TcpListener::from_std).transpose().map_err(BindError::Runtime)?;
-        Ok(Listening { state, unix, tenants, files, administrators, tcp, metrics })
+        let page = match page {
+            Some((listener, configuration)) => {
+                let listener = TcpListener::from_std(listener).map_err(BindError::Runtime)?;
+                Some((listener, configuration.map(TlsAcceptor::from)))
+            }
+            None => None,
+        };
+        Ok(Listening { state, unix, tenants, files, administrators, tcp, metrics, page })
     }
 }
 
@@ -226,11 +250,12 @@ struct Listening {
     administrators: Option<Tcp>,
     tcp: Option<(TcpListener, TlsAcceptor)>,
     metrics: Option<TcpListener>,
+    page: Option<(TcpListener, Option<TlsAcceptor>)>,
 }
 
 impl Listening {
     async fn serve(self, end: impl Future<Output = &'static str>) {
-        let Listening { state, unix, tenants, files, administrators, tcp, metrics } = self;
+        let Listening { state, unix, tenants, files, administrators, tcp, metrics, page } = self;
         let groups = state.connections.clone();
         let why = tokio::select! {
             why = end => why,
@@ -238,6 +263,7 @@ impl Listening {
             _ = accept_unix(state.clone(), tenants, Door::Tenants) => "nothing listens",
             _ = accept_tcp(state.clone(), tcp, administrators) => "nothing listens",
             _ = accept_metrics(state.clone(), metrics) => "nothing listens",
+            _ = accept_page(state.clone(), page) => "nothing listens",
         };
         drop(files);
         let fields = [
@@ -306,7 +332,7 @@ async fn next<L: Listens>(state: &State, door: Door, listener: &L) -> Option<L::
             match door {
                 Door::Administrators => return Some(stream),
                 // It is told by its end, and does not wait for one that may not come.
-                Door::Tenants => drop(stream),
+                Door::Tenants | Door::Page => drop(stream),
             }
         }
         state.spare.put_aside();
@@ -328,7 +354,7 @@ async fn accept_unix(state: Arc<State>, listener: Option<UnixListener>, door: Do
     let groups = &state.connections;
     let (group, size) = match door {
         Door::Administrators => (&groups.administrators, state.limits.connections),
-        Door::Tenants => (&groups.unknown, state.limits.tenants_connections),
+        Door::Tenants | Door::Page => (&groups.unknown, state.limits.tenants_connections),
     };
     loop {
         let Some(stream) = next(&state, door, &listener).await else { continue };
@@ -415,6 +441,40 @@ async fn accept_metrics(state: Arc<State>, listener: Option<TcpListener>) {
     }
 }
 
+async fn accept_page(state: Arc<State>, page: Option<(TcpListener, Option<TlsAcceptor>)>) {
+    let Some((listener, tls)) = page else { return std::future::pending().await };
+    loop {
+        let Some((stream, peer)) = next(&state, Door::Page, &listener).await else { continue };
+        let groups = &state.connections;
+        let Some(slot) = ConnectionSlot::take(&groups.page, Peer::Address(peer.ip()), &groups.open) else {
+            state.counts.refused_connections.fetch_add(1, Relaxed);
+            continue;
+        };
+        let (state, tls) = (state.clone(), tls.clone());
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            state.counts.connections.fetch_add(1, Relaxed);
+            let who = (Door::Page, Identity::Browser { address: peer.ip().to_canonical(), session: None });
+            match tls {
+                None => connection::serve(state.clone(), stream, who, slot).await,
+                Some(tls) => {
+                    let shaken = tokio::select! {
+                        shaken = timeout(state.limits.unknown_time, tls.accept(stream)) => shaken.ok(),
+                        () = slot.left() => None,
+                    };
+                    // Browsers begin connections that they do not use, and leave those whose certificate they do not know.
+                    match shaken {
+                        Some(Ok(stream)) => connection::serve(state.clone(), stream, who, slot).await,
+                        Some(Err(_)) | None => drop(slot),
+                    }
+                }
+            }
+            state.counts.connections.fetch_sub(1, Relaxed);
+            state.spare.put_aside();
+        });
+    }
+}
+
 /// Serves a connection whose handshake is done.
 async fn serve_tls(state: &Arc<State>, stream: TlsStream<TcpStream>, settings: &Tcp, slot: ConnectionSlot) {
     let certificates = stream.get_ref().1.peer_certificates();
@@ -423,7 +483,7 @@ async fn serve_tls(state: &Arc<State>, stream: TlsStream<TcpStream>, settings: &
     let door = door_of(settings, &who);
     let (group, size) = match door {
         Door::Administrators => (&state.connections.administrators_tls, state.limits.connections),
-        Door::Tenants => (&state.connections.unknown, state.limits.tenants_connections),
+        Door::Tenants | Door::Page => (&state.connections.unknown, state.limits.tenants_connections),
     };
     if !slot.move_to(group) {
         state.counts.refused_connections.fetch_add(1, Relaxed);

@@ -15,6 +15,8 @@ pub struct Settings {
     pub tcp: Option<Tcp>,
     /// Plain HTTP on this loopback address, for `GET /metrics` alone.
     pub metrics: Option<SocketAddr>,
+    /// The page, for browsers.
+    pub page: Option<Page>,
     /// Where changes are written down.
     pub audit: Audit,
     /// What clients can use up at most.
@@ -33,6 +35,7 @@ impl Settings {
             tenants: None,
             tcp: None,
             metrics: None,
+            page: None,
             audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8, required: true },
             limits: Limits::default(),
             spans: None,
@@ -109,6 +112,46 @@ impl Tcp {
                 Administrator::Sha256(of) => of == sha256,
             })
     }
+}
+
+/// The page: the host in a browser.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The server's certificate, with those between it and the root, and its key, as PEM. Needed off loopback; on it
+    /// nothing is encrypted.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// What it consists of; without `index.html` it is said that there is no page.
+    pub files: &'static [PageFile],
+    /// For how long a link may be opened.
+    pub link_time: Duration,
+    /// For how long a session may rest.
+    pub idle: Duration,
+    /// For how long a session lasts at most.
+    pub longest: Duration,
+}
+
+impl Page {
+    /// A page with the usual times.
+    #[must_use]
+    pub fn new(listen: SocketAddr, tls: Option<(PathBuf, PathBuf)>, files: &'static [PageFile]) -> Page {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        Page { listen, tls, files, link_time: Duration::from_secs(60), idle: hours(1), longest: hours(12) }
+    }
+}
+
+/// A file of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageFile {
+    /// Its path below the page's folder, such as `assets/page-0a1b2c.js`.
+    pub path: &'static str,
+    /// Its content type.
+    pub content_type: &'static str,
+    /// Its bytes, compressed with gzip.
+    pub gzip: &'static [u8],
+    /// Its entity tag, with the quotation marks.
+    pub tag: &'static str,
 }
 
 /// The audit log.

@@ -11,6 +11,7 @@ use crate::logins::Logins;
 use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
+use crate::page::Page;
 use crate::rights::Rights;
 use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
@@ -61,6 +62,8 @@ pub(crate) struct State {
     pub tokens: Tokens,
     pub owners: Owners,
     pub logins: Logins,
+    /// What browsers are given, if the page is served.
+    pub page: Option<Page>,
     pub limits: Limits,
     pub version: String,
     pub started: String,
@@ -82,6 +85,7 @@ impl State {
         audit: AuditQueue,
         spans: Option<trace_export::Exporter>,
         (tokens, owners, logins): (Tokens, Owners, Logins),
+        page: Option<Page>,
     ) -> State {
         let revision = watch::Sender::new(store.revision().0);
         let told = {
@@ -114,6 +118,7 @@ impl State {
             tokens,
             owners,
             logins,
+            page,
             limits: settings.limits.clone(),
             version: settings.version.clone(),
             started: crate::time::now(),

@@ -35,7 +35,23 @@ pub(crate) fn configuration(tcp: &Tcp) -> Result<Arc<ServerConfig>, BindError> {
     Ok(Arc::new(configuration))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BindError> {
+/// What the files say, for the page: TLS 1.2 or 1.3. Browsers show no certificate; they have a session.
+pub(crate) fn for_browsers(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, BindError> {
+    let wrong = |path: &Path, what: String| BindError::Tls { path: path.to_owned(), what };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let of_key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| wrong(key, format!("not a private key in PEM: {error}")))?;
+    let mut configuration = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(certificate, error.to_string()))?
+        .with_no_client_auth()
+        .with_single_cert(certificates(certificate)?, of_key)
+        .map_err(|error| wrong(certificate, format!("does not go with its key: {error}")))?;
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(configuration))
+}
+
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BindError> {
     let wrong = |what: String| BindError::Tls { path: path.to_owned(), what };
     let read: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?.collect();

@@ -102,10 +102,7 @@ impl Tokens {
     /// # Errors
     /// The system has no random numbers, or the time is none, in words.
     pub fn issue(wanted: NewToken) -> Result<(Arc<Grant>, Change, IssuedToken), String> {
-        let mut bits = [0_u8; 32];
-        let random = rustls::crypto::ring::default_provider().secure_random;
-        random.fill(&mut bits).map_err(|_| "the system has no random numbers".to_owned())?;
-        let secret = format!("{TOKEN_PREFIX}{}", hexadecimal(&bits));
+        let secret = secret(TOKEN_PREFIX)?;
         let NewToken { name, tenant, host, expires, read_only } = wanted;
         let (name, tenant, read_only) = (String::from(name), tenant.map(String::from), read_only || host);
         let sha256 = digest(&secret);
@@ -216,7 +213,19 @@ pub(crate) fn instant(text: &str) -> Result<SystemTime, String> {
     })
 }
 
-fn digest(secret: &str) -> String {
+/// A new secret of 256 bits, in hexadecimal, behind a prefix.
+///
+/// # Errors
+/// The system has no random numbers, in words.
+pub(crate) fn secret(prefix: &str) -> Result<String, String> {
+    let mut bits = [0_u8; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bits).map_err(|_| "the system has no random numbers".to_owned())?;
+    Ok(format!("{prefix}{}", hexadecimal(&bits)))
+}
+
+/// What is kept of a secret.
+pub(crate) fn digest(secret: &str) -> String {
     hexadecimal(&Sha256::digest(secret))
 }
 

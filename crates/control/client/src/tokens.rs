@@ -1,8 +1,8 @@
-//! Tokens of tenants, which administrators make and delete.
+//! Tokens of tenants, which administrators make and delete, and links to the page.
 
 use crate::exchange::Ask;
 use crate::{Client, ClientError};
-use api::{IssuedToken, NewToken, Token, paths};
+use api::{IssuedToken, NewToken, PageLink, Token, paths};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use ureq::http::Method;
@@ -43,5 +43,13 @@ impl Client {
     /// [`ClientError`].
     pub fn delete_token(&self, name: &str) -> Result<(), ClientError> {
         self.ask::<IgnoredAny>(Ask::new(Method::DELETE, paths::token(name))).map(|_| ())
+    }
+
+    /// Makes a link to the page, with this client's rights. It opens one session, once.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn page_link(&self) -> Result<PageLink, ClientError> {
+        self.ask(Ask::new(Method::POST, paths::PAGE_LINKS))
     }
 }

@@ -10,7 +10,8 @@ use api::{
     ObjectName, RotatedKey, Snapshot, Trace,
 };
 use api_server::{
-    Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, ResolvedImages,
+    Asker, Control, Exposition, HistoryAsked, NoHistory, Notices, ObjectChange, Outlet, Prepared, Refusal,
+    ResolvedImages,
 };
 use deployment::Material;
 use engine::{Account, Fleet};
@@ -219,11 +220,17 @@ impl Control for Handle {
         let Some(account) = account() else { return Value::Null };
         let known = super::memory::Known::of(&self.0.host, &account, self.0.memory);
         // Looking at memory stops no worker.
-        super::memory::of(&account, &known, &self.0.folder, &self.0.state)
+        let mut whole = super::memory::of(&account, &known, &self.0.folder, &self.0.state);
+        whole["history"] = self.0.sampled.memory();
+        whole
     }
 
     fn graph(&self, tenant: Option<&str>) -> Option<Graph> {
         self.0.graph(tenant)
+    }
+
+    fn history(&self, asked: &HistoryAsked, tenant: Option<&str>) -> Result<Arc<[u8]>, NoHistory> {
+        self.0.history(asked, tenant)
     }
 
     fn trace(&self, wanted: &Trace, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {

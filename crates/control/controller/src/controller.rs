@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::port_health::PortHealth;
+use super::sampling::Sampled;
 use super::shelf::Shelf;
 use super::told::Told;
 use super::watch::TenantWatch;
@@ -44,6 +45,8 @@ pub(crate) struct Controller {
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
     pub(super) port_health: Mutex<PortHealth>,
+    /// What passed in the last hour.
+    pub(super) sampled: Sampled,
     /// Memory to be given back, where no worker waits for it.
     pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
@@ -107,6 +110,7 @@ impl Controller {
             },
             told,
             port_health: Mutex::default(),
+            sampled: Sampled::new(),
             attic,
             shares: Mutex::default(),
             watching: Arc::default(),

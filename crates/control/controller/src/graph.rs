@@ -19,9 +19,23 @@ impl Controller {
         let wiring = self.host.wiring();
         let account = self.host.fleet().survey().ok()?;
         let time_ns = watchdog::clock().now().0;
-        let devices = self.host.devices(&account);
-        let mut graph = Drawn::of(&wiring, &account, &devices).graph;
+        let mut graph = self.drawn(&wiring, &account);
         graph.time_ns = time_ns;
+        self.name_parts(&mut graph, &wiring);
+        if let Some(tenant) = tenant {
+            only(&mut graph, tenant);
+        }
+        Some(graph)
+    }
+
+    /// All of it, with interfaces by their numbers.
+    pub(super) fn drawn(&self, wiring: &Wiring, account: &Account) -> Graph {
+        let devices = self.host.devices(account);
+        Drawn::of(wiring, account, &devices).graph
+    }
+
+    /// Names interfaces as their functions do.
+    pub(super) fn name_parts(&self, graph: &mut Graph, wiring: &Wiring) {
         for edge in &mut graph.edges {
             for (node, part) in [(&edge.from, &mut edge.from_part), (&edge.to, &mut edge.to_part)] {
                 if let (Some(number), true) = (part.as_ref(), wiring.instances.contains_key(node)) {
@@ -31,10 +45,6 @@ impl Controller {
                 }
             }
         }
-        if let Some(tenant) = tenant {
-            only(&mut graph, tenant);
-        }
-        Some(graph)
     }
 }
 
@@ -264,7 +274,7 @@ fn name_of(service: &Service) -> String {
     if service.tenant == api::DEFAULT_TENANT { service.number.to_string() } else { service.to_string() }
 }
 
-fn lost(drops: &DropCounters) -> u64 {
+pub(super) fn lost(drops: &DropCounters) -> u64 {
     drops.nonzero().map(|(_, count)| count).sum()
 }
 

@@ -12,7 +12,7 @@ const FREEZE_AFTER: Duration = Duration::from_secs(1);
 const FREEZE_AT_ONCE: usize = 16;
 /// How often shells are made for functions to come, while functions come, and while none do.
 const REFILL_EVERY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-/// How often what switches have learned is aged, and what ports have counted is looked at.
+/// How often what switches have learned is aged.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Controller {
@@ -43,9 +43,6 @@ impl Controller {
                     swept = Instant::now();
                     // Workers that have stopped have nothing to sweep.
                     let _ = fleet.sweep_switches();
-                    if let Ok(account) = fleet.survey() {
-                        lock(&this.port_health).look(&account.ports, Instant::now());
-                    }
                 }
                 drop(this);
                 // Where many wait to be frozen, they are not kept waiting.
@@ -59,6 +56,6 @@ impl Controller {
                 std::thread::sleep(if busy { REFILL_EVERY.0 } else { REFILL_EVERY.1 });
             }
         });
-        lock(&self.threads).extend(looking.into_iter().chain(making));
+        lock(&self.threads).extend(looking.into_iter().chain(making).chain(self.sample()));
     }
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Daemon<'a> {
     /// Requests that were answered, by status.
     pub requests: &'a BTreeMap<u16, u64>,
+    /// Requests on the page's address that were refused, by [`PAGE_REFUSALS`](Daemon::PAGE_REFUSALS).
+    pub page_refusals: [u64; 3],
     /// Connections that were refused because there were too many.
     pub refused_connections: u64,
     /// Spans that the collector took, that were lost, and that it would not have.
@@ -19,6 +21,8 @@ pub struct Daemon<'a> {
     pub connections: u64,
     /// Operations that have not ended.
     pub operations: u64,
+    /// Sessions of browsers.
+    pub page_sessions: u64,
     /// The last revision of the store.
     pub revision: u64,
 }
@@ -26,9 +30,16 @@ pub struct Daemon<'a> {
 static REQUESTS: Family =
     Family::counter("superfluid_daemon_requests", "requests", &["status"], "Requests answered, by status.");
 
+static PAGE: Family = Family::counter(
+    "superfluid_daemon_page_refused_requests",
+    "requests",
+    &["reason"],
+    "Requests on the page's address that were refused, by reason.",
+);
+
 type Number = (Family, fn(&Daemon<'_>) -> u64);
 
-static NUMBERS: [Number; 8] = [
+static NUMBERS: [Number; 9] = [
     (
         Family::counter(
             "superfluid_daemon_refused_connections",
@@ -76,16 +87,22 @@ static NUMBERS: [Number; 8] = [
         Family::gauge("superfluid_daemon_operations", "operations", &[], "Operations that have not ended."),
         |daemon| daemon.operations,
     ),
+    (Family::gauge("superfluid_daemon_page_sessions", "sessions", &[], "Sessions of browsers."), |daemon| {
+        daemon.page_sessions
+    }),
     (Family::gauge("superfluid_daemon_revision", "", &[], "The last revision of the store."), |daemon| {
         daemon.revision
     }),
 ];
 
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
-    std::iter::once(&REQUESTS).chain(NUMBERS.iter().map(|(family, _)| family))
+    [&REQUESTS, &PAGE].into_iter().chain(NUMBERS.iter().map(|(family, _)| family))
 }
 
 impl Daemon<'_> {
+    /// Why requests on the page's address are refused.
+    pub const PAGE_REFUSALS: [&'static str; 3] = ["cross-site", "no-session", "bad-link"];
+
     /// Appends all families of the daemon.
     pub fn write(&self, notation: Notation, to: &mut String) {
         let text = &mut Text::new(notation, to);
@@ -93,6 +110,11 @@ impl Daemon<'_> {
         let labels = Labels::named("status", statuses.iter().map(String::as_str));
         let mut requests = text.family(&REQUESTS, &labels);
         self.requests.values().enumerate().for_each(|(n, count)| requests.one(n, Value::Count(*count)));
+        drop(requests);
+        let labels = Labels::named("reason", Daemon::PAGE_REFUSALS.into_iter());
+        let mut refusals = text.family(&PAGE, &labels);
+        self.page_refusals.iter().enumerate().for_each(|(n, count)| refusals.one(n, Value::Count(*count)));
+        drop(refusals);
         for (family, read) in &NUMBERS {
             text.family(family, &Labels::none()).one(0, Value::Count(read(self)));
         }

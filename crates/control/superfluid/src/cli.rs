@@ -97,7 +97,7 @@ pub(crate) struct RunOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid daemon\n  superfluid daemon --socket ./superfluid.sock --state ./state\n  superfluid \
-                        daemon --mode 660 --group 27\n  superfluid daemon --tenants-socket /run/superfluid/tenants.sock\n\nWhat is created is kept in the state's folder, and runs again after a restart."
+                        daemon --mode 660 --group 27\n  superfluid daemon --page 127.0.0.1:8800\n  superfluid daemon --tenants-socket /run/superfluid/tenants.sock\n\nWhat is created is kept in the state's folder, and runs again after a restart."
 )]
 pub(crate) struct DaemonOptions {
     /// The UNIX socket that clients talk to.
@@ -157,11 +157,11 @@ pub(crate) struct DaemonOptions {
     /// Listen on this address too, for clients that show a certificate.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// The server's certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    /// The server's certificate, PEM, for --listen, and for --page off loopback.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Its key, PEM.
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
     /// The authority that signs clients' certificates, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
@@ -174,6 +174,10 @@ pub(crate) struct DaemonOptions {
     /// such as 127.0.0.1:9100, and nothing else there.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Serve the page on this address, such as 127.0.0.1:8800: the host in a browser. Off loopback it needs
+    /// --tls-cert and --tls-key. `superfluid page` prints a link to it.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) page: Option<std::net::SocketAddr>,
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as
     /// OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]

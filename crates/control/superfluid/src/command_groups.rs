@@ -18,6 +18,7 @@ const GROUPS: [Group; 6] = [
     (
         "What runs, and what happens",
         &[
+            "page",
             "get",
             "describe",
             "neighbours",

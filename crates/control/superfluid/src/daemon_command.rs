@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::cli::{AuditPolicy, DaemonOptions};
-use crate::view;
-use api_server::{Socket, Tcp};
+use crate::{page_files, view};
+use api_server::{Page, Socket, Tcp};
 use controller::Registries;
 
 /// Carries the command out.
@@ -64,6 +64,11 @@ fn server_settings(options: &DaemonOptions) -> Result<api_server::Settings, Stri
             administrators: options.tls_admin.clone(),
         });
     }
+    let certified = options.tls_cert.clone().zip(options.tls_key.clone());
+    if certified.is_some() && options.listen.is_none() && options.page.is_none() {
+        return Err("--tls-cert is for --listen and --page, and neither is there".to_owned());
+    }
+    settings.page = options.page.map(|address| Page::new(address, certified, page_files::FILES));
     settings.metrics = options.metrics;
     if let Some(path) = &options.tenants_socket {
         let (mode, owner, group) = (options.tenants_mode, options.owner, options.group);

@@ -29,6 +29,7 @@ mod live_table;
 mod manual;
 mod new_command;
 mod output;
+mod page_files;
 mod progress;
 mod remote;
 mod restore;

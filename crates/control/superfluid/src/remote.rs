@@ -34,6 +34,7 @@ mod names;
 mod neighbours;
 mod numbers;
 pub(crate) mod options;
+mod page;
 mod paths;
 mod registry_login;
 mod snapshot;
@@ -55,6 +56,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
     let done = match command {
         RemoteCommand::Apply(options) => apply::apply(options),
         RemoteCommand::Diff(options) => apply::diff(options),
+        RemoteCommand::Page(options) => page::page(options),
         RemoteCommand::Get(options) => get::get(options),
         RemoteCommand::Describe(options) => describe::describe(options),
         RemoteCommand::Edit(options) => edit::edit(options),

@@ -2,10 +2,11 @@
 
 use crate::Running;
 use crate::client::Got;
-use api_server::{Call, Found};
+use api_server::{Call, Found, Page};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 /// Checks an answer against what the description says of its call and status.
 fn check(document: &Value, method: &str, template: &str, got: &Got) {
@@ -54,7 +55,8 @@ fn what_generators_know(value: &Value, at: &str) {
 
 #[test]
 fn every_call_is_described_and_every_answer_is_as_described() {
-    let server = Running::new();
+    let page = Page::new(SocketAddr::from(([127, 0, 0, 1], 0)), None, &[]);
+    let server = Running::with(|settings| settings.page = Some(page));
     let mut client = server.client();
     let document = client.get("/v1/openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");
@@ -143,6 +145,21 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     for path in ["images", "account", "memory", "graph", "health", "openapi.json"] {
         ask("GET", &format!("/v1/{path}"), "", "", "", 200);
     }
+    ask("GET", "/v1/history", "", "", "", 200);
+    ask("GET", "/v1/history", "", "?layout=7", "", 200);
+    ask("GET", "/v1/history", "", "?of=function%2Ffw&seconds=60", "", 200);
+    ask("GET", "/v1/history", "", "?of=function%2Fnone", "", 404);
+    ask("GET", "/v1/history", "", "?at=9", "", 410);
+    for wrong in [
+        "?of=fw",
+        "?of=function/",
+        "?seconds=60",
+        "?of=function/fw&at=1",
+        "?at=-1",
+        "?of=function/fw&seconds=3601",
+    ] {
+        ask("GET", "/v1/history", "", wrong, "", 400);
+    }
     ask("GET", "/metrics", "", "", "", 200);
     ask("GET", "/v1/events", "", "?after=0", "", 200);
     ask("GET", "/v1/events", "", "?after=999999", "", 410);
@@ -160,6 +177,8 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("POST", "/v1/tokens", "", "", token, 409);
     ask("POST", "/v1/tokens", "", "", r#"{"name": "x", "tenant": "none"}"#, 422);
     ask("GET", "/v1/tokens", "", "", "", 200);
+    ask("POST", "/v1/page-links", "", "", "", 201);
+    ask("POST", "/v1/page-links", "", "", "{}", 400);
     let login = r#"{"tenant": "gold", "registry": "r.example:5000", "username": "ci", "password": "hush"}"#;
     ask("POST", "/v1/registry-logins", "", "", login, 201);
     for wrong in [
@@ -274,4 +293,41 @@ fn metrics_come_in_the_notation_that_is_asked_for() {
             && open.text().ends_with("# EOF\n")
     );
     assert!(open.text().contains("superfluid_daemon_requests_total{status=\"200\"} 1\n"));
+}
+
+/// A document with a line for each path and each type, so that a difference shows what has changed.
+fn in_lines(document: &Value) -> String {
+    let entries = |value: &Value| -> String {
+        let entries = value.as_object().expect("a map").iter();
+        let lines: Vec<String> = entries.map(|(name, value)| format!("{}: {value}", json!(name))).collect();
+        format!("{{\n{}\n}}", lines.join(",\n"))
+    };
+    let top = document.as_object().expect("a map").iter().map(|(name, value)| {
+        let text = match name.as_str() {
+            "paths" => entries(value),
+            "components" => {
+                let parts = value.as_object().expect("a map").iter();
+                let parts: Vec<String> =
+                    parts.map(|(name, value)| format!("{}: {}", json!(name), entries(value))).collect();
+                format!("{{{}}}", parts.join(", "))
+            }
+            _ => value.to_string(),
+        };
+        format!("{}: {text}", json!(name))
+    });
+    let text = format!("{{\n{}\n}}\n", top.collect::<Vec<_>>().join(",\n"));
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), *document);
+    text
+}
+
+/// The page's types are generated from the file.
+#[test]
+fn the_description_in_the_tree_is_that_of_the_server() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/openapi.json");
+    let document = in_lines(&api_server::openapi());
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    if there != document {
+        std::fs::write(path, document).expect("writes");
+        panic!("docs/openapi.json was another one; it has been written anew, and belongs into the commit");
+    }
 }

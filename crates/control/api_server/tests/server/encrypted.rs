@@ -1,7 +1,7 @@
 //! TCP, for clients with a certificate.
 
 use crate::Running;
-use api_server::Tcp;
+use api_server::{Page, Tcp};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -150,4 +150,74 @@ fn a_certificate_that_is_no_administrators_needs_a_token() {
     let mut mallorys = audit.iter().filter(|line| line["who"]["names"][0] == "mallory.example");
     assert_eq!(mallorys.next().map(|line| &line["status"]), Some(&401.into()), "{audit:?}");
     assert_eq!(mallorys.next().map(|line| &line["who"]["token"]), Some(&"t".into()), "{audit:?}");
+}
+
+/// A request of a browser over TLS; it shows no certificate.
+fn browse(address: SocketAddr, server: &Signer, request: &str) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(server.0.pem().as_bytes()).expect("PEM")).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let configuration = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("daemon.example").expect("a name");
+    let connection = ClientConnection::new(Arc::new(configuration), name).expect("a connection");
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(address).expect("connects"));
+    stream.sock.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("a time limit");
+    stream.write_all(request.as_bytes()).expect("writes");
+    let mut told = Vec::new();
+    // The end of TLS may be missing.
+    let _ = stream.read_to_end(&mut told);
+    String::from_utf8(told).expect("text")
+}
+
+#[test]
+fn off_loopback_the_page_is_encrypted_and_known_by_its_certificates_names_alone() {
+    let signer = Signer::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = signer.sign("daemon.example");
+    for (name, text) in [("cert", &certificate), ("key", &key)] {
+        std::fs::write(folder.path().join(name), text).expect("writes");
+    }
+    let files = (folder.path().join("cert"), folder.path().join("key"));
+    let server = Running::within(folder, store::Settings::default(), |settings| {
+        settings.page = Some(Page::new(SocketAddr::from(([0, 0, 0, 0], 0)), Some(files), &[]));
+    });
+    let port = server.page.expect("it listens").port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let link = server.client().post("/v1/page-links", "").json();
+    let url = link["url"].as_str().expect("an address");
+    let secret = url.strip_prefix(&format!("https://daemon.example:{port}/#link=")).expect("by its name");
+    let open = |host: &str, origin: &str| {
+        let body = format!("{{\"link\": \"{secret}\"}}");
+        let length = body.len();
+        let request = format!(
+            "POST /session HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        browse(address, &signer, &request)
+    };
+    let own = format!("daemon.example:{port}");
+    // A loopback name is another host's here, and so is the same name in the clear.
+    for (host, origin) in [
+        ("localhost", "https://localhost".to_owned()),
+        ("evil.example", "https://evil.example".to_owned()),
+        (own.as_str(), format!("http://{own}")),
+    ] {
+        let told = open(host, &origin);
+        assert!(told.starts_with("HTTP/1.1 403 "), "{host}: {told}");
+    }
+    let told = open(&own, &format!("https://{own}"));
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    let cookie = told.lines().find(|line| line.starts_with("set-cookie: ")).expect("a cookie");
+    assert!(
+        cookie.contains(&format!("__Host-superfluid-{port}=")) && cookie.contains("; Secure"),
+        "{cookie}"
+    );
+    let mut clear = TcpStream::connect(address).expect("connects");
+    clear.write_all(format!("GET / HTTP/1.1\r\nhost: {own}\r\n\r\n").as_bytes()).expect("writes");
+    let mut told = Vec::new();
+    let _ = clear.read_to_end(&mut told);
+    assert!(!told.starts_with(b"HTTP/"), "nothing is said in the clear");
 }

@@ -14,6 +14,7 @@ mod hostile;
 mod kept;
 mod killed;
 mod model;
+mod page;
 mod rights;
 mod running;
 mod scrape;
@@ -40,6 +41,8 @@ struct Running {
     thread: Option<JoinHandle<()>>,
     /// Where metrics are given in the clear.
     metrics: Option<std::net::SocketAddr>,
+    /// Where browsers find the page.
+    page: Option<std::net::SocketAddr>,
 }
 
 impl Running {
@@ -58,7 +61,7 @@ impl Running {
         let store = Arc::new(Store::open_with(&folder.path().join("state"), of_store).expect("opens"));
         let fake = Arc::new(Fake::default());
         let server = Server::bind(&settings, store.clone(), fake.clone()).expect("binds");
-        let metrics = server.metrics_address();
+        let (metrics, page) = (server.metrics_address(), server.page_address());
         let (end, ended) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             server
@@ -67,7 +70,7 @@ impl Running {
                 })
                 .expect("serves");
         });
-        Running { folder, fake, store, end: Some(end), thread: Some(thread), metrics }
+        Running { folder, fake, store, end: Some(end), thread: Some(thread), metrics, page }
     }
 
     fn socket(&self) -> PathBuf {

@@ -11,13 +11,13 @@
 
 use api::{
     Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport,
-    FunctionState, FunctionStatus, Graph, GraphNode, Image, Kind, Latency, LogLine, Name, Neighbour,
-    NeighbourProtocol, NeighbourState, NodeKind, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
-    TraceLine,
+    FunctionState, FunctionStatus, Graph, GraphNode, HistoryLine, HistoryMinute, HistoryMoment,
+    HistoryObjects, HistorySpan, Image, Kind, Latency, LogLine, Name, Neighbour, NeighbourProtocol,
+    NeighbourState, NodeKind, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
 };
 use api_server::{
-    Asker, Control, Exposition, ImageResolution, Images, Notices, ObjectChange, Outlet, Prepared, Refusal,
-    ResolvedImages, Work,
+    Asker, Control, Exposition, HistoryAsked, ImageResolution, Images, NoHistory, Notices, ObjectChange,
+    Outlet, Prepared, Refusal, ResolvedImages, Work,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -501,6 +501,40 @@ impl Control for Fake {
         };
         let functions = self.functions_of(tenant);
         Some(Graph { nodes: functions.iter().map(node).collect(), ..Graph::default() })
+    }
+
+    /// One step, and of each function what it counts always.
+    fn history(&self, asked: &HistoryAsked, tenant: Option<&str>) -> Result<Arc<[u8]>, NoHistory> {
+        let functions = self.functions_of(tenant);
+        let started = "2026-01-02T03:04:05Z".to_owned();
+        let values = |number: usize| BTreeMap::from([("packets".to_owned(), vec![1; number])]);
+        let text = match asked {
+            HistoryAsked::Moment { at: Some(1..), .. } => return Err(NoHistory::Gone { first: 0, last: 0 }),
+            HistoryAsked::Moment { layout, .. } => {
+                let names = (*layout != Some(7)).then(|| functions.clone());
+                let tenants =
+                    names.as_ref().map(|names| names.iter().map(|_| tenant.map(str::to_owned)).collect());
+                let objects = HistoryObjects { names, tenants, values: values(functions.len()) };
+                let objects = BTreeMap::from([("function".to_owned(), objects)]);
+                serde_json::to_vec(&HistoryMoment {
+                    started,
+                    seconds: 1,
+                    layout: 7,
+                    objects,
+                    ..Default::default()
+                })
+            }
+            HistoryAsked::Line { kind, name, .. } => {
+                if kind != "function" || !functions.contains(name) {
+                    return Err(NoHistory::NotFound);
+                }
+                let span = |seconds| HistorySpan { from: 0, seconds, values: values(1) };
+                let (coarse, fine, minute) = (span(10), span(1), Some(HistoryMinute::default()));
+                let of = format!("{kind}/{name}");
+                serde_json::to_vec(&HistoryLine { started, of, coarse, fine, minute, ..Default::default() })
+            }
+        };
+        Ok(text.expect("JSON").into())
     }
 
     fn trace(&self, wanted: &Trace, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {

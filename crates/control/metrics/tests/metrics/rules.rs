@@ -104,11 +104,13 @@ impl Patient {
         .write(Notation::Prometheus, &mut text);
         Daemon {
             requests: &BTreeMap::from([(200, scrapes)]),
+            page_refusals: [0; 3],
             refused_connections: 0,
             lost_audit_lines: 0,
             spans: [0; 3],
             connections: 1,
             operations: 0,
+            page_sessions: 0,
             revision: 1,
         }
         .write(Notation::Prometheus, &mut text);

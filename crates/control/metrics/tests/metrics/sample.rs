@@ -183,11 +183,13 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
     let requests = BTreeMap::from([(200, 5), (404, 1)]);
     Daemon {
         requests: &requests,
+        page_refusals: [4, 5, 6],
         refused_connections: 1,
         lost_audit_lines: 2,
         spans: [7, 8, 9],
         connections: 2,
         operations: 3,
+        page_sessions: 4,
         revision: 1 << 52,
     }
     .write(notation, &mut text);

@@ -17,6 +17,8 @@ pub(crate) enum RemoteCommand {
     Apply(ApplyOptions),
     /// Say what `apply` would change, and change nothing.
     Diff(DiffOptions),
+    /// Print a link to the page, the host in a browser: it opens one session, once.
+    Page(PageOptions),
     /// List objects: functions, ports, chains and the other kinds.
     Get(GetOptions),
     /// Tell all of one object: what it is to be, how it is, what names it.
@@ -64,6 +66,18 @@ pub(crate) enum RemoteCommand {
     /// Print the names of objects of a kind, a line each, for completion by a shell.
     #[command(hide = true)]
     Names(NamesOptions),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid page\n  superfluid page --token-file red.token\n\nThe daemon serves the page if it was started with --page \
+                        ADDRESS. The link is taken for 60 s, and has the rights of the one who asks: with a token, those of the token."
+)]
+pub(crate) struct PageOptions {
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Args, Debug)]

@@ -20,6 +20,8 @@ enum Decision {
     Hidden,
     /// No tenant may.
     Forbidden,
+    /// Each is given a link with its own rights.
+    Linked,
 }
 
 /// Name and body of a good request about something of `crimson`'s, and the decision.
@@ -28,7 +30,7 @@ fn login(tenant: &str) -> String {
 }
 
 fn decided(call: Call) -> (&'static str, String, Decision) {
-    use Decision::{Changed, Forbidden, Hidden, Own, Shown};
+    use Decision::{Changed, Forbidden, Hidden, Linked, Own, Shown};
     let none = String::new;
     let own = |kind| match kind {
         Kind::Workers => "workers",
@@ -62,6 +64,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         | Call::Account
         | Call::Memory
         | Call::Graph
+        | Call::History
         | Call::Images
         | Call::Events
         | Call::Operations
@@ -119,6 +122,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Changed),
         Call::Adopt => ("crimson-saved", json!({"tenant": "crimson"}).to_string(), Forbidden),
         Call::Tokens | Call::Backup | Call::RotateKey => ("", none(), Forbidden),
+        Call::PageLink => ("", none(), Linked),
         Call::Token | Call::DeleteToken => ("crimson-reader", none(), Forbidden),
         Call::IssueToken => ("", json!({"name": "more", "tenant": "crimson"}).to_string(), Forbidden),
         Call::SetRegistryLogin => ("", login("crimson"), Changed),
@@ -174,6 +178,7 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
         let watched = match decision {
             Decision::Shown | Decision::Own | Decision::Hidden => 200,
             Decision::Changed | Decision::Forbidden => 403,
+            Decision::Linked => 201,
         };
         assert_eq!(watching, watched, "{at} by a reader of the host");
         let expected = match decision {
@@ -197,6 +202,7 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
             Decision::Changed => (404, 403),
             Decision::Hidden => (404, 404),
             Decision::Forbidden => (403, 403),
+            Decision::Linked => (201, 201),
         };
         assert_eq!((azure, reading), expected, "{at} by azure and by the reader");
         assert_eq!(shared.server.store.revision(), before, "{at}: nothing was changed");
@@ -211,6 +217,7 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
             Decision::Changed => matches!(owner, 200 | 201),
             Decision::Hidden => owner == 404,
             Decision::Forbidden => owner == 403,
+            Decision::Linked => owner == 201,
         };
         assert!(fits, "{at} by its owner: {owner}");
         drop(shared);
@@ -277,6 +284,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             "/v1/functions",
             "/v1/graph",
             "/v1/groups",
+            "/v1/history",
             "/v1/memory",
             "/v1/observers",
             "/v1/operations",

@@ -7,8 +7,9 @@ mod tokens;
 
 use crate::Running;
 use crate::client::{Client, Got};
-use api_server::{Settings, Socket};
+use api_server::{Page, Settings, Socket};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A server with two tenants that have one of everything, and what is neither's. All that is the one's has
@@ -34,6 +35,7 @@ impl Shared {
         let path = folder.path().join("tenants");
         let server = Running::within(folder, store::Settings::default(), |settings| {
             settings.tenants = Some(Socket { path, mode: 0o666, owner: None, group: None });
+            settings.page = Some(Page::new(SocketAddr::from(([127, 0, 0, 1], 0)), None, &[]));
             change(settings);
         });
         let mut admin = server.client();
