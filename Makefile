@@ -18,6 +18,10 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@testbed/edge.sh --check
 	@scripts/build quick
 	@testbed/edge.sh $(QUICK)
+	@echo; echo "A host in a browser: in one shell"
+	@echo "  $(QUICK) daemon --socket /tmp/superfluid.sock --state /tmp/superfluid --page 127.0.0.1:8800"
+	@echo "and in another, which prints the address to open"
+	@echo "  export SUPERFLUID_SOCKET=/tmp/superfluid.sock; $(QUICK) apply -f examples/nat.yaml; $(QUICK) page"
 
 build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build

@@ -110,6 +110,7 @@ pub const NAMES: &[&str] = &[
     "create",
     "delete",
     "churn",
+    "page",
     "density",
     "pause",
     "upgrade",
@@ -189,6 +190,8 @@ pub enum Bench {
     Delete,
     /// Functions that come and go beside a chain.
     Churn,
+    /// The page in a browser, and what it costs.
+    Page,
     /// Functions that a host holds.
     Density,
     /// How soon a function stands still.
@@ -259,6 +262,7 @@ impl Bench {
             "create" => Bench::Create,
             "delete" => Bench::Delete,
             "churn" => Bench::Churn,
+            "page" => Bench::Page,
             "density" => Bench::Density,
             "pause" => Bench::Pause,
             "upgrade" => Bench::Upgrade,
@@ -308,6 +312,7 @@ impl Bench {
             Bench::Create => "create",
             Bench::Delete => "delete",
             Bench::Churn => "churn",
+            Bench::Page => "page",
             Bench::Density => "density",
             Bench::Pause => "pause",
             Bench::Upgrade => "upgrade",
@@ -380,6 +385,7 @@ impl Bench {
             Bench::Create => daemon::create::run(progress),
             Bench::Delete => daemon::create::delete(progress),
             Bench::Churn => daemon::churn::run(progress),
+            Bench::Page => daemon::page::run(progress).map(told),
             Bench::Density => daemon::density::run(progress),
             Bench::Pause => daemon::pause::run(progress),
             Bench::Upgrade => daemon::upgrade::run(progress),

@@ -8,6 +8,7 @@ pub(crate) mod containers;
 pub(crate) mod create;
 pub(crate) mod density;
 pub(crate) mod hostile;
+pub(crate) mod page;
 pub(crate) mod pause;
 pub(crate) mod upgrade;
 
@@ -167,18 +168,38 @@ impl Daemon {
         Ok(sum as f64)
     }
 
-    /// Processor time that it has used so far.
-    pub(crate) fn processor_time(&self) -> Result<Duration, BenchError> {
-        let path = format!("/proc/{}/schedstat", self.child.id());
+    /// Its threads: their numbers and names.
+    pub(crate) fn threads(&self) -> Result<Vec<(String, String)>, BenchError> {
         let tasks =
             std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(BenchError::setup)?;
+        let thread = |task: std::io::Result<std::fs::DirEntry>| {
+            let task = task.map_err(BenchError::setup)?;
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            Ok((task.file_name().to_string_lossy().into_owned(), name.trim().to_owned()))
+        };
+        tasks.map(thread).collect()
+    }
+
+    /// Processor time that it has used so far.
+    pub(crate) fn processor_time(&self) -> Result<Duration, BenchError> {
+        self.time_of(|_| true)
+    }
+
+    /// The same of its threads beside the workers and those of ports. What threads have used that have ended is not in it.
+    pub(crate) fn beside_workers(&self) -> Result<Duration, BenchError> {
+        self.time_of(|name| !["worker", "native", "memif"].iter().any(|other| name.starts_with(other)))
+    }
+
+    /// The same of threads by their names.
+    pub(crate) fn time_of(&self, counts: impl Fn(&str) -> bool) -> Result<Duration, BenchError> {
         let mut sum = 0;
-        for task in tasks {
-            let path = task.map_err(BenchError::setup)?.path().join("schedstat");
+        for (thread, _) in self.threads()?.iter().filter(|(_, name)| counts(name)) {
+            let path = format!("/proc/{}/task/{thread}/schedstat", self.child.id());
             let text = std::fs::read_to_string(path).unwrap_or_default();
             sum += text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
         }
         if sum == 0 {
+            let path = format!("/proc/{}/task", self.child.id());
             return Err(BenchError::Setup(format!("{path}: no processor time")));
         }
         Ok(Duration::from_nanos(sum))
