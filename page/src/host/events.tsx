@@ -1,0 +1,59 @@
+/** What happens on the host, as it comes. */
+import { useState } from "preact/hooks";
+import { useCell } from "../ui/cell";
+import { moment } from "../ui/format";
+import { Outside } from "../ui/parts";
+import { to } from "../ui/route";
+import { EVENTS_KEPT, events } from "./follow";
+
+/** Lines that are drawn at once. */
+const SHOWN = 300;
+
+export function Events() {
+  const all = useCell(events);
+  const [filter, setFilter] = useState("");
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = words.length ? all.filter((event) => words.every((word) => `${event.kind}/${event.name} ${event.what} ${event.text}`.toLowerCase().includes(word))) : all;
+  return (
+    <div class="view">
+      <div class="row spread">
+        <h1>Events</h1>
+        <label>
+          Filter
+          <input type="search" placeholder="name, kind, text" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+        </label>
+      </div>
+      <p class="dim">What happened since this page was opened: {all.length === EVENTS_KEPT ? `the last ${EVENTS_KEPT}` : all.length}. Each function's page has what it found before.</p>
+      {found.length === 0 ? (
+        <p class="nothing">{all.length ? "None of them is like that." : "Nothing has happened yet."}</p>
+      ) : (
+        <div class="card scroll" tabIndex={0} role="region" aria-label="Events">
+          <table>
+            <thead>
+              <tr>
+                <th>Time</th>
+                <th>Object</th>
+                <th>What</th>
+                <th>In words</th>
+              </tr>
+            </thead>
+            <tbody>
+              {found.slice(-SHOWN).reverse().map((event) => (
+                <tr>
+                  <td class="mono">{moment(event.time)}</td>
+                  <td>{event.name ? <a href={to("objects", event.kind, event.name)}>{`${event.kind}/${event.name}`}</a> : ""}</td>
+                  <td>
+                    <span class={`tag ${event.what === "fault" || event.what === "down" ? "bad" : event.what === "restarted" || event.what === "up" ? "good" : ""}`}>{event.what}</span>
+                  </td>
+                  <td>
+                    <Outside text={event.text} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  );
+}
