@@ -169,13 +169,14 @@ function Page() {
   const door = useCell(entrance);
   const structure = useCell(wiring);
   const past = useCell(at) !== null;
+  const old = useCell(away) !== null;
   // What was seen stays under the login, so that nothing that was typed is lost.
   const inside = door.state === "in" || structure !== null;
   return (
     <>
       <Top session={door.state === "in" ? door.session : null} />
       <Away />
-      <main class={past ? "past" : undefined}>{inside && <View />}</main>
+      <main class={old ? "old" : past ? "past" : undefined}>{inside && <View />}</main>
       {inside && <TimeBar />}
       {door.state === "out" && <Login why={door.why} />}
     </>

@@ -40,7 +40,7 @@ export function Events() {
             <tbody>
               {found.slice(-SHOWN).reverse().map((event) => (
                 <tr>
-                  <td class="mono">{moment(event.time)}</td>
+                  <td class="mono when">{moment(event.time)}</td>
                   <td>{event.name ? <a href={to("objects", event.kind, event.name)}>{`${event.kind}/${event.name}`}</a> : ""}</td>
                   <td>
                     <span class={`tag ${event.what === "fault" || event.what === "down" ? "bad" : event.what === "restarted" || event.what === "up" ? "good" : ""}`}>{event.what}</span>

@@ -103,7 +103,7 @@ export function ObjectList({ kind }: { kind: string }) {
                 const state = values && values.state[at] !== "unknown" ? values.state[at]! : String(object.status?.state ?? "");
                 return (
                   <tr>
-                    <td>
+                    <td class="when">
                       <a href={to("objects", known, object.name)}>{object.name}</a>
                     </td>
                     {live && <td>{state && <State of={state} />}</td>}

@@ -101,7 +101,7 @@ export function Capture({ at }: { at: string | null }) {
       >
         <div class="fields">
           <label>
-            At: a port, function, interface, device, or a wire such as lan~fw:0
+            At (also a wire, lan~fw:0)
             <input list="places" required value={place} spellcheck={false} autocomplete="off" onInput={(event) => setPlace(event.currentTarget.value)} />
           </label>
           <label>
@@ -164,7 +164,7 @@ export function Capture({ at }: { at: string | null }) {
                         {number}
                       </button>
                     </td>
-                    <td class="mono">{clock(packet.time)}</td>
+                    <td class="mono when">{clock(packet.time)}</td>
                     <td>{decode(packet.bytes).summary}</td>
                     <td class="number">{packet.length}</td>
                     <td class="dim">{packet.comment ? printable(packet.comment) : ""}</td>

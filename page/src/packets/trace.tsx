@@ -1,7 +1,7 @@
 /** A packet's way: hop by hop what was decided, what it took, which header fields changed, and why it was lost. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { lines } from "../api/http";
-import type { TraceHop, TraceLine, TracedPacket } from "../api/types";
+import type { TraceLine, TracedPacket } from "../api/types";
 import { wiring } from "../host/follow";
 import { useCell } from "../ui/cell";
 import { useDraft } from "../ui/draft";
@@ -9,14 +9,14 @@ import { clock, count, nanoseconds } from "../ui/format";
 import { Outside, Trouble } from "../ui/parts";
 import { to } from "../ui/route";
 import { build } from "./build";
-import { type Change, changes, decode, fromHex, toHex } from "./decode";
+import { type Change, decode, fromHex, toHex } from "./decode";
+import { type Hop, hopChanges } from "./hops";
 
 /** Bytes of each packet that are looked at. */
 const HEADS = 192;
 /** Packets that are kept here. */
 const KEPT = 500;
 
-type Hop = TraceHop & { head?: string };
 type Packet = Omit<TracedPacket, "hops"> & { hops: Hop[]; head?: string };
 
 /** The last trace outlives a change of the view. */
@@ -96,7 +96,7 @@ export function Trace({ at }: { at: string | null }) {
             <input list="places" value={place} spellcheck={false} autocomplete="off" onInput={(event) => setPlace(event.currentTarget.value)} />
           </label>
           <label>
-            Which packets (pcap-filter; also dropped, passed)
+            Which packets (pcap-filter)
             <input value={filter} placeholder="tcp port 80 and dropped" spellcheck={false} autocomplete="off" disabled={inject.trim() !== ""} onInput={(event) => setFilter(event.currentTarget.value)} />
           </label>
           <label>
@@ -167,28 +167,6 @@ export function Trace({ at }: { at: string | null }) {
       )}
     </>
   );
-}
-
-interface Seen {
-  hop: Hop;
-  changes: Change[];
-  /** Whose it is now, where that is another's than before. */
-  crossing?: string;
-}
-
-/** What changed from hop to hop. A hop without bytes has those of the one before. */
-export function hopChanges(packet: { head?: string; hops: Hop[] }, tenantOf: (at: string) => string | undefined): Seen[] {
-  let bytes = packet.head ? fromHex(packet.head) : null;
-  let tenant: string | undefined;
-  return packet.hops.map((hop) => {
-    const now = hop.head ? fromHex(hop.head) : null;
-    const found = bytes && now ? changes(bytes, now) : [];
-    if (now) bytes = now;
-    const owner = tenantOf(hop.at);
-    const crossing = tenant && owner && owner !== tenant ? `from tenant ${tenant} to tenant ${owner}` : undefined;
-    if (owner) tenant = owner;
-    return { hop, changes: found, crossing };
-  });
 }
 
 function Way({ packet }: { packet: Packet }) {

@@ -1,6 +1,6 @@
 /** The last hour on a line: packets and losses of the host, events as marks, and a slider that moves the whole page back. */
 import { useEffect, useRef } from "preact/hooks";
-import { at, events, kept, show, shown } from "../host/follow";
+import { at, away, events, kept, show, shown } from "../host/follow";
 import { useCell } from "../ui/cell";
 import { clock, duration } from "../ui/format";
 import { theme } from "../ui/theme";
@@ -17,7 +17,10 @@ function wholeOf(): string {
 
 export function TimeBar() {
   const door = useCell(entrance);
-  return door.state === "in" ? <Bar of={wholeOf()} /> : null;
+  const of = useRef("host/host");
+  // Under the login it stays as it was.
+  if (door.state === "in") of.current = wholeOf();
+  return <Bar of={of.current} />;
 }
 
 function Bar({ of }: { of: string }) {
@@ -26,6 +29,7 @@ function Bar({ of }: { of: string }) {
   const frame = useCell(shown);
   const happened = useCell(events);
   const dark = useCell(theme);
+  const old = useCell(away) !== null;
   const { history } = useHistory(of, HOUR);
   const canvas = useRef<HTMLCanvasElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -52,9 +56,10 @@ function Bar({ of }: { of: string }) {
       const drops = column(history, "drops", perSecond);
       const most = packets.values.reduce<number>((most, value) => Math.max(most, value ?? 0), 1);
       area(context, packets, most, x, ground, colour("--accent"));
-      // Losses on a scale of their own: a few of them among millions have to be seen.
-      const mostLost = drops.values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
-      if (mostLost > 0) area(context, drops, mostLost * 2, x, ground, colour("--bad"));
+      // A few losses among millions have to be seen, too.
+      const least = (most * 2) / Math.max(1, ground);
+      const lost = { x: drops.x, values: drops.values.map((value) => (value ? Math.max(value, least) : value)) };
+      if (drops.values.some((value) => value)) area(context, lost, most, x, ground, colour("--bad"));
     }
     for (const event of happened) {
       const at = x(event.time / 1000);
@@ -75,7 +80,7 @@ function Bar({ of }: { of: string }) {
   const near = place === null || !steps ? [] : happened.filter((event) => Math.abs(event.time - start - place * 1000) < 15_000).slice(-3);
   return (
     <footer class={`time ${place === null ? "" : "past"}`} aria-label="Time">
-      <span class="when">{place === null ? (frame ? `Now, ${clock(frame.time)}` : "–") : `${clock(start + place * 1000)}, ${duration((last - place) * 1000)} ago`}</span>
+      <span class="when">{place === null ? (frame ? `${old ? "Last" : "Now"}, ${clock(frame.time)}` : "–") : `${clock(start + place * 1000)}, ${duration((last - place) * 1000)} ago`}</span>
       <div class="track">
         <canvas ref={canvas} aria-hidden="true" />
         <input

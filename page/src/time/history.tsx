@@ -98,14 +98,14 @@ export function History({ of, small, seconds = 600 }: { of: string; small?: bool
   const drawn = charts(of).slice(0, small ? 1 : undefined);
   const mark = place === null || !steps ? null : steps.startMs / 1000 + place;
   return (
-    <div class={small ? "stack" : "cards"}>
+    <div class={small ? "stack" : "cards small"}>
       {drawn.map(({ label, lines, value }) => {
         const columns = lines.map(([, name, , each]) => column(history, name, each));
         const made: Line[] = lines.map(([name, , colour], number) => ({ name, colour, values: columns[number]!.values, fill: number === 0 }));
         return (
           <div class={small ? undefined : "card stack"}>
             {!small && <h3>{label}</h3>}
-            <Chart label={`${label} of ${of}`} x={columns[0]!.x} lines={made} time xValue={(at) => clock(at * 1000).slice(0, 5)} value={value} height={small ? 130 : 170} mark={mark} />
+            <Chart label={`${label} of ${of}`} x={columns[0]!.x} lines={made} time xValue={(at) => clock(at * 1000).slice(0, 5)} value={value} height={small ? 130 : 150} mark={mark} />
           </div>
         );
       })}
@@ -133,10 +133,10 @@ export function LastMinute({ of }: { of: string }) {
           <p class="nothing">No packet had an end in the last minute.</p>
         ) : (
           <Chart
-            label="Packets by how long they took"
+            label="Packets by how long they took at most"
             x={Array.from({ length: last - first + 1 }, (_, at) => at)}
-            names={Array.from({ length: last - first + 1 }, (_, at) => `≤ ${nanoseconds(latency!.bounds_ns[first + at] ?? Infinity)}`)}
-            lines={[{ name: `${count(total)} packets`, colour: "--accent", values: latency!.counts.slice(first, last + 1), bars: true }]}
+            names={Array.from({ length: last - first + 1 }, (_, at) => (first + at < latency!.bounds_ns.length ? nanoseconds(latency!.bounds_ns[first + at]) : "longer"))}
+            lines={[{ name: `${count(total)} packets, by how long they took at most`, colour: "--accent", values: latency!.counts.slice(first, last + 1), bars: true }]}
             value={count}
           />
         )}

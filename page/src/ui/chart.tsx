@@ -74,7 +74,7 @@ export function Chart(props: ChartProps) {
         {lines.map((line) => (
           <span>
             <i ref={(swatch) => swatch?.style.setProperty("background", `var(${line.colour})`)} />
-            {line.name} <b>{props.value(latest(line.values))}</b>
+            {line.name} {!line.bars && <b>{props.value(latest(line.values))}</b>}
           </span>
         ))}
       </div>
@@ -127,7 +127,7 @@ function options(Plot: typeof uPlot, props: ChartProps, width: number): uPlot.Op
       {
         ...axis,
         size: 28,
-        ...(names ? { splits: () => names.map((_, at) => at), values: () => names, grid: { show: false } } : {}),
+        ...(names ? { splits: () => names.map((_, at) => at), values: (plot: uPlot) => names.map((name, at) => (at % Math.ceil((names.length * 76) / plot.width) === 0 ? name : "")), grid: { show: false } } : {}),
         ...(xValue && !names ? { values: (_plot, splits) => splits.map((split) => (split === null ? "" : xValue(split))) } : {}),
       },
       { ...axis, size: 74, values: (_plot, splits) => splits.map((split) => (split === null ? "" : props.value(split))) },

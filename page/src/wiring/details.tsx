@@ -96,7 +96,7 @@ function Ranking({ title, structure, nodes, value, reveal, lost }: { title: stri
   return (
     <section>
       <h3>{title}</h3>
-      <ul class="outline">
+      <ul class="outline ranking">
         {nodes.map((at) => (
           <li>
             <button type="button" onClick={() => reveal(structure.nodes[at]!.id)}>

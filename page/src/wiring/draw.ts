@@ -27,11 +27,13 @@ export interface Scene {
   reasons: ReadonlyMap<string, string>;
   /** Values are of a time before, because the daemon does not answer. */
   old: boolean;
+  /** Where labels stand already. */
+  labels: [left: number, top: number, right: number, bottom: number][];
 }
 
 /** Below these scales text is too small to read. */
 const NAMES_FROM = 0.42;
-const DETAILS_FROM = 0.62;
+const DETAILS_FROM = 0.55;
 /** Rings have so many places where nothing else is known. */
 const QUEUE = 1024;
 
@@ -143,6 +145,7 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
     if (link.points[at + 1] === link.points[at + 3] && across > length) [best, length] = [at, across];
   }
   if (best < 0 || length < 30) return;
+  if (length < 40) return;
   const inGroup = length < 60;
   const x = (link.points[best]! + link.points[best + 2]!) / 2;
   const y = link.points[best + 1]!;
@@ -157,7 +160,8 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
     if (back > 0) canvas.fillText(short(back), x, y + 13);
     return;
   }
-  canvas.font = `500 10.5px ${colours.font}`;
+  canvas.font = `500 11.5px ${colours.font}`;
+  if (!free(scene, x, y, length)) return;
   const [forward, backward] = right ? ["▸", "◂"] : ["◂", "▸"];
   const lines: string[] = [];
   if (there > 0 || back === 0) lines.push(`${packetRate(there)} ${forward}`);
@@ -166,6 +170,14 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
   else if (back === 0) return;
   if (back > 0) canvas.fillText(lines.at(-1)!, x, y + 15);
   else if (thereBits > 0) canvas.fillText(bitRate(thereBits + backBits), x, y + 15);
+}
+
+/** Whether a label has room: two that lie over each other cannot be read. */
+function free(scene: Scene, x: number, y: number, length: number): boolean {
+  const half = Math.min(length, 84) / 2;
+  for (const [left, top, right, bottom] of scene.labels) if (x + half > left && x - half < right && y + 17 > top && y - 17 < bottom) return false;
+  scene.labels.push([x - half, y - 17, x + half, y + 17]);
+  return true;
 }
 
 function box(canvas: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, radius: number): void {
@@ -226,14 +238,14 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
   canvas.fill();
   canvas.textAlign = "left";
   canvas.fillStyle = colours.text;
-  canvas.font = `600 13px ${colours.font}`;
+  canvas.font = `600 14px ${colours.font}`;
   canvas.fillText(fitted(canvas, of.name, item.width - inset - 30), item.x + inset + 13, item.y + 19.5);
   if (camera.scale < DETAILS_FROM) {
     if (drops > 0) dropMark(canvas, scene, item, drops, false);
     canvas.globalAlpha = alpha;
     return;
   }
-  canvas.font = `500 11px ${colours.font}`;
+  canvas.font = `500 12px ${colours.font}`;
   canvas.fillStyle = colours.dim;
   const pps = frame?.pps[at] ?? NaN;
   const stands = state === "paused" || state === "frozen" || state === "down" || state === "finished" ? state : "";
@@ -241,7 +253,7 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
   canvas.fillText(fitted(canvas, stands ? `${stands} · ${pps === pps ? packetRate(pps) : ""}` : rate, item.width - 2 * inset), item.x + inset, item.y + 35);
   if (of.kind === "function" && frame) processor(canvas, scene, frame.cpu[at]!, frame.promised[at]!, item.x + inset, item.y + 42, item.width - 2 * inset, frame.worker[at]!);
   if (of.kind === "port") {
-    canvas.font = `500 10px ${colours.font}`;
+    canvas.font = `500 11px ${colours.font}`;
     canvas.fillText("port", item.x + inset, item.y + 49);
   }
   if (of.kind === "function" && frame) queue(canvas, scene, frame.queue[at]! / QUEUE, item);
@@ -265,7 +277,7 @@ function small(canvas: CanvasRenderingContext2D, scene: Scene, item: Item, state
 function processor(canvas: CanvasRenderingContext2D, scene: Scene, got: number, promised: number, x: number, y: number, width: number, worker: number): void {
   const { colours } = scene;
   if (!(got >= 0)) return;
-  const bar = width - 66;
+  const bar = width - 72;
   const full = Math.max(got, promised > 0 ? promised : 0, 0.02) * (promised > got ? 1 : 1.02);
   canvas.fillStyle = colours.line;
   box(canvas, x, y, bar, 6, 3);
@@ -277,7 +289,7 @@ function processor(canvas: CanvasRenderingContext2D, scene: Scene, got: number, 
     canvas.fillStyle = colours.text;
     canvas.fillRect(x + (bar * promised) / full - 1, y - 2, 2, 10);
   }
-  canvas.font = `500 9.5px ${colours.font}`;
+  canvas.font = `500 11px ${colours.font}`;
   canvas.fillStyle = colours.dim;
   canvas.fillText(`${share(got)}${worker === worker ? `  w${worker}` : ""}`, x + bar + 6, y + 6.5);
 }
@@ -297,8 +309,8 @@ function queue(canvas: CanvasRenderingContext2D, scene: Scene, fill: number, ite
 function dropMark(canvas: CanvasRenderingContext2D, scene: Scene, item: Item, drops: number, detailed: boolean): void {
   const { colours } = scene;
   const text = detailed ? `▼ ${packetRate(drops)} ${scene.reasons.get(item.id) ?? "dropped"}` : `▼ ${packetRate(drops)}`;
-  canvas.font = `600 10.5px ${colours.font}`;
-  const shown = fitted(canvas, text, item.width + 20);
+  canvas.font = `600 11.5px ${colours.font}`;
+  const shown = fitted(canvas, text, item.width + 4);
   const width = canvas.measureText(shown).width + 12;
   const x = item.x + item.width / 2 - width / 2;
   canvas.fillStyle = colours.bad;

@@ -62,7 +62,7 @@ export function Workers() {
                 const moved = frame.time - (before.current.get(node.id)?.moved ?? -Infinity) < MARKED;
                 const said = `${node.name}: ${share(frame.cpu[at])} of ${share(frame.promised[at])} promised${moved ? ", moved here" : ""}`;
                 return (
-                  <button type="button" class={moved ? "moved" : undefined} ref={width(frame.cpu[at]!)} title={said} aria-label={said} onClick={() => go("objects", "function", node.name)}>
+                  <button type="button" class={[moved ? "moved" : "", frame.cpu[at]! > 0.03 ? "named" : ""].join(" ")} ref={width(frame.cpu[at]!)} title={said} aria-label={said} onClick={() => go("objects", "function", node.name)}>
                     {frame.cpu[at]! > 0.03 ? node.name : ""}
                   </button>
                 );

@@ -45,14 +45,14 @@ export interface Placed {
   height: number;
 }
 
-export const NODE = { width: 156, height: 58 };
+export const NODE = { width: 152, height: 58 };
 export const FOLDED = { width: 212, height: 84 };
 const HEAD = 34;
 const MARGIN = 14;
-const GAP = { x: 34, y: 26 };
+const GAP = { x: 28, y: 28 };
 const PARTS = { x: 56, y: 44 };
 /** Wires between two items on a line. */
-const ALONG = 92;
+const ALONG = 72;
 
 /** A part of the graph to lay out: sizes, and edges between their numbers. */
 export interface Shape {
@@ -66,12 +66,12 @@ export interface Outcome {
 }
 export type Engine = (shape: Shape) => Promise<Outcome>;
 
-const known = new Map<string, Outcome>();
+const known = new Map<string, Promise<Outcome>>();
 /** Shapes that are kept: more than a host has that changes all day. */
 const KNOWN_MOST = 400;
 
 function rowsOf(members: number): { columns: number; rows: number } {
-  const columns = members <= 6 ? members : Math.ceil(Math.sqrt(members * 2));
+  const columns = members <= 6 ? members : Math.ceil(Math.sqrt(members * 0.9));
   return { columns, rows: Math.ceil(members / columns) };
 }
 
@@ -150,8 +150,21 @@ function directed(of: Structure, links: Link[], itemOf: Int32Array): void {
     }
   }
   for (const link of links) {
+    const edge = of.edges[link.edges[0]!]!;
+    if (link.edges.length === 1 && leadsBack(edge, of)) [link.from, link.to] = [link.to, link.from];
     if (before.has(`${link.to}>${link.from}`) && !before.has(`${link.from}>${link.to}`)) [link.from, link.to] = [link.to, link.from];
   }
+}
+
+/** Interfaces that packets mostly come in by, where no chain says so. */
+const INWARD = /^(left|inside|in|ingress|lan|client|clients|a|0|suspicious)$/;
+
+/** Whether packets mostly go the other way along an edge than it is written: from a port to a device, from that to what opens it. */
+function leadsBack(edge: Structure["edges"][0], of: Structure): boolean {
+  if (edge.kind === "over") return of.nodes[edge.from]!.kind === "device";
+  if (edge.kind === "opens") return edge.fromPart !== undefined && INWARD.test(edge.fromPart);
+  if (edge.kind === "observes") return of.nodes[edge.from]!.kind === "function";
+  return false;
 }
 
 interface Part {
@@ -197,9 +210,11 @@ async function shaped(part: Part, items: Item[], links: Link[], engine: Engine):
   const key = JSON.stringify(shape);
   const before = known.get(key);
   if (before) return before;
-  const outcome = await engine(shape);
+  const outcome = engine(shape);
   if (known.size >= KNOWN_MOST) known.delete(known.keys().next().value!);
   known.set(key, outcome);
+  // What failed is asked for again.
+  outcome.catch(() => known.delete(key));
   return outcome;
 }
 

@@ -6,6 +6,7 @@ import { useCell } from "../ui/cell";
 import { Skeleton } from "../ui/parts";
 import { theme } from "../ui/theme";
 import { Details, describe } from "./details";
+import { find, neighbour } from "./find";
 import { type Camera, draw, itemAt, linkAt } from "./draw";
 import { layered } from "./elk";
 import { type Group, type Grouping, firstGrouping, groups } from "./groups";
@@ -38,18 +39,6 @@ export function Wiring() {
     );
   }
   return <Picture structure={structure} />;
-}
-
-/** Names that a search finds. */
-export function find(of: Structure, text: string): Set<string> | null {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return null;
-  const found = new Set<string>();
-  for (const node of of.nodes) {
-    const told = `${node.id} ${node.tenant} ${node.chain ?? ""}`.toLowerCase();
-    if (words.every((word) => told.includes(word))) found.add(node.id);
-  }
-  return found;
 }
 
 function Picture({ structure }: { structure: Structure }) {
@@ -92,7 +81,7 @@ function Picture({ structure }: { structure: Structure }) {
           <input
             type="search"
             id="search"
-            placeholder="name, kind, tenant, chain   ( / )"
+            placeholder="name, tenant, chain"
             value={search}
             onInput={(event) => {
               kept.search = event.currentTarget.value;
@@ -162,13 +151,18 @@ function Canvas(props: CanvasProps) {
       found: live.current.found,
       reasons: reasons.get(),
       old: away.get() !== null,
+      labels: [],
     });
   };
-  const fit = (): void => {
+  /** Shows all of it; at first not smaller than can be read. */
+  const fit = (least = 0.1): void => {
     const { placed, width, height } = live.current;
     if (!placed) return;
-    const scale = clamp(Math.min((width - 48) / Math.max(placed.width, 1), (height - 56) / Math.max(placed.height, 1)), 0.1, 1.25);
-    live.current.camera = { scale, x: (placed.width - width / scale) / 2, y: (placed.height - height / scale) / 2 };
+    // Buttons and the legend stand above and below.
+    const [above, below] = [56, 44];
+    const scale = clamp(Math.min((width - 40) / Math.max(placed.width, 1), (height - above - below) / Math.max(placed.height, 1)), least, 1.25);
+    const left = placed.width * scale > width - 40 ? -20 / scale : (placed.width - width / scale) / 2;
+    live.current.camera = { scale, x: left, y: placed.height / 2 - (above + (height - above - below) / 2) / scale };
     kept.camera = live.current.camera;
     paint();
   };
@@ -186,12 +180,16 @@ function Canvas(props: CanvasProps) {
     live.current.camera = kept.camera = { scale, x: item.x + item.width / 2 - width / 2 / scale, y: item.y + item.height / 2 - height / 2 / scale };
     paint();
   };
+  const inSight = (item: Item): boolean => {
+    const { camera, width, height } = live.current;
+    return camera !== null && camera.scale > 0.5 && item.x >= camera.x && item.y >= camera.y && item.x + item.width <= camera.x + width / camera.scale && item.y + item.height <= camera.y + height / camera.scale;
+  };
   const itemOf = (id: string): Item | undefined => live.current.placed?.items.find((item) => item.id === id) ?? live.current.placed?.inner.find((item) => item.id === id);
   handle.current = {
     show: (id) => {
       const item = itemOf(id);
-      if (item) centre(item);
-      else live.current.wanted = id;
+      if (!item) live.current.wanted = id;
+      else if (!inSight(item)) centre(item);
     },
   };
 
@@ -231,7 +229,7 @@ function Canvas(props: CanvasProps) {
       live.current.placed = placed;
       const again = anchor && placed.items.find((item) => item.id === anchor.id);
       const { camera } = live.current;
-      if (!camera) fit();
+      if (!camera) fit(structure.nodes.length < 60 ? 0.6 : 0.1);
       else if (anchor && again) {
         // What was pressed stays where the reader looks.
         live.current.camera = kept.camera = { ...camera, x: camera.x + again.x - anchor.x, y: camera.y + again.y - anchor.y };
@@ -324,7 +322,7 @@ function Canvas(props: CanvasProps) {
       "+": () => zoom(1.25),
       "=": () => zoom(1.25),
       "-": () => zoom(0.8),
-      "0": fit,
+      "0": () => fit(),
       "/": () => document.getElementById("search")?.focus(),
       Escape: () => select(null),
       ArrowLeft: () => step2(-1, 0),
@@ -345,12 +343,7 @@ function Canvas(props: CanvasProps) {
       const next = neighbour(placed, live.current.selected, dx, dy);
       if (!next) return;
       select(next.id);
-      intoSight(next);
-    };
-    const intoSight = (item: Item): void => {
-      const { width, height } = live.current;
-      const inSight = item.x >= camera.x && item.y >= camera.y && item.x + item.width <= camera.x + width / camera.scale && item.y + item.height <= camera.y + height / camera.scale;
-      if (!inSight) centre(item);
+      if (!inSight(next)) centre(next);
     };
     const act = keys[event.key];
     if (!act) return;
@@ -380,7 +373,7 @@ function Canvas(props: CanvasProps) {
         <button type="button" aria-label="Smaller" onClick={() => zoom(0.8)}>
           −
         </button>
-        <button type="button" onClick={fit}>
+        <button type="button" onClick={() => fit()}>
           All
         </button>
       </div>
@@ -400,23 +393,4 @@ function Canvas(props: CanvasProps) {
       </div>
     </div>
   );
-}
-
-/** The nearest item in a direction, seen from the one that is selected. */
-export function neighbour(placed: Placed, selected: string | null, dx: number, dy: number): Item | null {
-  const all = [...placed.items.filter((item) => !item.open), ...placed.inner];
-  const from = all.find((item) => item.id === selected) ?? placed.items.find((item) => item.id === selected);
-  if (!from) return all[0] ?? null;
-  let best: Item | null = null;
-  let least = Infinity;
-  for (const item of all) {
-    if (item === from) continue;
-    const [x, y] = [item.x + item.width / 2 - from.x - from.width / 2, item.y + item.height / 2 - from.y - from.height / 2];
-    const along = x * dx + y * dy;
-    const aside = Math.abs(x * dy) + Math.abs(y * dx);
-    if (along <= 4) continue;
-    const far = along + 2.5 * aside;
-    if (far < least) [best, least] = [item, far];
-  }
-  return best;
 }
