@@ -239,9 +239,10 @@ function faultsOf(kind, spec) {
   const faults = [];
   if (kind === "function") {
     if (!spec.image) faults.push({ at: "image", message: "missing" });
-    for (const key of Object.keys(spec)) if (!["image", "config", "tenant", "cpu", "max_call", "attach", "memory", "quota", "fail", "restart"].includes(key)) faults.push({ at: key, message: `unknown key \`${key}\`` });
+    const keys = ["image", "config", "tenant", "cpu", "max_call", "attach", "memory", "quota", "fail", "restart"];
+    for (const key of Object.keys(spec)) if (!keys.includes(key)) faults.push({ at: key, message: `unknown key \`${key}\`; allowed: ${keys.join(", ")}` });
     const action = spec.config?.default_action;
-    if (action !== undefined && !["accept", "drop"].includes(action)) faults.push({ at: "config.default_action", message: `found \`${action}\`; allowed: \`accept\`, \`drop\`` });
+    if (action !== undefined && !["accept", "drop"].includes(action)) faults.push({ at: "config.default_action", message: `found \`${action}\`; allowed: one of accept, drop` });
   }
   return faults;
 }

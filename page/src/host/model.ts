@@ -111,6 +111,8 @@ export interface Frame {
   cpu: Float64Array;
   promised: Float64Array;
   queue: Float64Array;
+  /** How many packets a queue has room for. */
+  queueSize: Float64Array;
   worker: Float64Array;
   state: State[];
   therePps: Float64Array;
@@ -155,6 +157,9 @@ export function mapping(step: HistoryStep, of: Structure): Mapping | null {
   return { layout: step.layout, of, nodes, edges, names };
 }
 
+/** Packets that a queue has room for, where the daemon does not say. */
+const QUEUE = 1024;
+
 const nothing = (length: number): Float64Array => new Float64Array(length).fill(NaN);
 
 /** The frame of an answer whose layout is that of the mapping. */
@@ -171,6 +176,7 @@ export function frame(step: HistoryStep, by: Mapping): Frame {
     cpu: nothing(size),
     promised: nothing(size),
     queue: nothing(size),
+    queueSize: new Float64Array(size).fill(QUEUE),
     worker: nothing(size),
     state: new Array<State>(size).fill("unknown"),
     therePps: nothing(links),
@@ -203,6 +209,7 @@ export function frame(step: HistoryStep, by: Mapping): Frame {
     fill(made.cpu, nodes.function, functions.values.cpu_ns, 1e-9 * each);
     fill(made.promised, nodes.function, functions.values.promised, 1e-3);
     fill(made.queue, nodes.function, functions.values.queue, 1);
+    fill(made.queueSize, nodes.function, functions.values.queue_size, 1);
     fill(made.worker, nodes.function, functions.values.worker, 1);
     states(nodes.function, functions.values.state, FUNCTION_STATES);
   }

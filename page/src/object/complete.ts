@@ -1,72 +1,43 @@
-/** What may stand at a place of a spec, by the daemon's own description of its interface. */
+/**
+ * What may stand at a place of a spec: the daemon is asked to check the text up to there with a word that is certainly wrong, and its
+ * fault says what is allowed, of an image's own `config` too.
+ */
 import { askJson } from "../api/http";
+import type { CheckReport } from "../api/types";
+import { documentOf } from "./check";
+import { type Place, placeAt } from "./json_text";
 
-export interface Schema {
-  $ref?: string;
-  type?: string | string[];
-  description?: string;
-  properties?: Record<string, Schema>;
-  additionalProperties?: Schema | boolean;
-  items?: Schema;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  allOf?: Schema[];
-  enum?: unknown[];
-  const?: unknown;
+/** No key and no value is called so. */
+export const PROBE = "zz-which";
+
+/** The text up to a place with the word that is wrong, closed to be a whole. */
+export function probed(place: Place): string {
+  return `${place.before}${place.kind === "key" ? `"${PROBE}": 0` : `"${PROBE}"`}${place.closers}`;
 }
 
-export type Schemas = Record<string, Schema>;
-
-export interface Suggestion {
-  key: string;
-  about: string;
+/** What a fault about the word allows, as single words; nothing where it allows what is no list. */
+export function allowedBy(message: string): string[] {
+  if (!message.includes(`\`${PROBE}\``)) return [];
+  const list = /; allowed: (?:one of )?([^;]+)/.exec(message)?.[1];
+  if (!list) return [];
+  const words = list.split(/, | or /).map((word) => word.trim().replace(/^`(.*)`$/, "$1"));
+  return words.every((word) => /^[\w.~-]+$/.test(word)) ? words : [];
 }
 
-let asked: Promise<Schemas> | null = null;
-
-/** The types of the interface, read once. */
-export function schemas(): Promise<Schemas> {
-  asked ??= askJson<{ components: { schemas: Schemas } }>("/v1/openapi.json").then(
-    (document) => document.components.schemas,
-    (error: unknown) => {
-      asked = null;
-      throw error;
-    },
-  );
-  return asked;
+/** Those that begin with what is typed come first, and those that are there already are left out. */
+export function ranked(words: string[], place: Place): string[] {
+  const typed = place.word.toLowerCase();
+  return words
+    .filter((word) => !place.present.includes(word) && word.toLowerCase().includes(typed))
+    .sort((a, b) => Number(b.toLowerCase().startsWith(typed)) - Number(a.toLowerCase().startsWith(typed)));
 }
 
-/** The schema of a kind's spec. */
-export function specSchema(all: Schemas, kind: string): Schema | undefined {
-  return all[`Desired${kind.slice(0, 1).toUpperCase()}${kind.slice(1)}`]?.properties?.spec;
-}
-
-/** All alternatives of a schema. References may lead in circles. */
-function alternatives(all: Schemas, schema: Schema | undefined, depth = 0): Schema[] {
-  if (!schema || depth > 8) return [];
-  if (schema.$ref) return alternatives(all, all[schema.$ref.slice(schema.$ref.lastIndexOf("/") + 1)], depth + 1);
-  const more = [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])].flatMap((other) => alternatives(all, other, depth + 1));
-  return [schema, ...more];
-}
-
-/** The keys that may stand below a path and are not there yet, those that begin with a word first. */
-export function suggest(all: Schemas, root: Schema | undefined, path: string[], word: string, present: string[]): Suggestion[] {
-  let here = alternatives(all, root);
-  for (const key of path) {
-    here = here.flatMap((schema) => {
-      const next = schema.properties?.[key] ?? (typeof schema.additionalProperties === "object" ? schema.additionalProperties : undefined) ?? (/^\d+$/.test(key) ? schema.items : undefined);
-      return alternatives(all, next);
-    });
-  }
-  const found = new Map<string, string>();
-  for (const schema of here) {
-    for (const [key, of] of Object.entries(schema.properties ?? {})) {
-      if (!present.includes(key) && !found.has(key)) found.set(key, alternatives(all, of).find((one) => one.description)?.description ?? "");
-    }
-  }
-  const wanted = word.toLowerCase();
-  return [...found]
-    .filter(([key]) => key.toLowerCase().includes(wanted))
-    .sort(([a], [b]) => Number(b.toLowerCase().startsWith(wanted)) - Number(a.toLowerCase().startsWith(wanted)) || (a < b ? -1 : 1))
-    .map(([key, about]) => ({ key, about }));
+/** Suggestions at a place; nothing where the daemon has none. */
+export async function suggest(kind: string, name: string, text: string, at: number, signal: AbortSignal): Promise<{ place: Place; words: string[] } | null> {
+  const place = placeAt(text, at);
+  if (!place) return null;
+  const body = documentOf(kind, name || "new", probed(place)).text;
+  const report = await askJson<CheckReport>("/v1/check", { method: "POST", text: { type: "application/yaml", body }, signal });
+  const words = report.faults.flatMap((fault) => allowedBy(fault.message));
+  return { place, words: ranked(words, place).slice(0, 14) };
 }

@@ -2,11 +2,12 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PlacedFault } from "../api/types";
 import { printable } from "../ui/format";
-import { type Schemas, type Suggestion, schemas, specSchema, suggest } from "./complete";
-import { keyAt, tokens } from "./json_text";
+import { suggest } from "./complete";
+import { placeAt, tokens } from "./json_text";
 
 interface Props {
   kind: string;
+  name: string;
   label: string;
   text: string;
   change: (text: string) => void;
@@ -15,23 +16,23 @@ interface Props {
   readOnly: boolean;
 }
 
+/** How long nothing is typed before suggestions are asked for, in milliseconds. */
+const PAUSE = 300;
 /** Longer texts are not coloured: each key would be waited for. */
 const COLOURED_MOST = 60_000;
 
-export function Editor({ kind, label, text, change, faults, warnings, readOnly }: Props) {
+export function Editor({ kind, name, label, text, change, faults, warnings, readOnly }: Props) {
   const area = useRef<HTMLTextAreaElement>(null);
   const box = useRef<HTMLDivElement>(null);
-  const [known, setKnown] = useState<Schemas | null>(null);
-  const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
+  const [suggestions, setSuggestions] = useState<string[]>([]);
   const [chosen, setChosen] = useState(0);
   const put = useRef<number | null>(null);
   const lines = text.split("\n").length;
   const at = (of: PlacedFault[], line: number): PlacedFault[] => of.filter((fault) => fault.line === line);
   const coloured = useMemo(() => (text.length > COLOURED_MOST ? null : tokens(text)), [text]);
 
-  useEffect(() => {
-    void schemas().then(setKnown, () => undefined);
-  }, []);
+  const asking = useRef<{ timer?: ReturnType<typeof setTimeout>; leaving?: AbortController }>({});
+  useEffect(() => () => stopAsking(), []);
   // The text area is as tall as its text; the box scrolls.
   useLayoutEffect(() => {
     area.current?.style.setProperty("height", `${lines * 20 + 16}px`);
@@ -41,21 +42,43 @@ export function Editor({ kind, label, text, change, faults, warnings, readOnly }
     }
   }, [text, lines]);
 
-  const look = (value: string, place: number, asked: boolean): void => {
-    const key = known && !readOnly ? keyAt(value, place) : null;
-    const found = key && (asked || key.word !== "") ? suggest(known!, specSchema(known!, kind), key.path, key.word, key.present) : [];
-    setSuggestions(found.slice(0, 12));
-    setChosen(0);
+  const stopAsking = (): void => {
+    clearTimeout(asking.current.timer);
+    asking.current.leaving?.abort();
   };
-  const take = (suggestion: Suggestion): void => {
-    const place = area.current?.selectionStart ?? 0;
-    const key = keyAt(text, place);
-    if (!key) return;
-    const rest = text.slice(place).replace(/^[\w-]*"?(\s*:\s*)?/, "");
-    const typed = `"${suggestion.key}": `;
-    put.current = key.from + typed.length;
+  /** Asks for what may stand at a place, a moment after the last key or at once. */
+  const look = (value: string, at: number, asked: boolean): void => {
+    stopAsking();
+    const place = readOnly ? null : placeAt(value, at);
+    if (!place || (!asked && place.word === "")) {
+      setSuggestions([]);
+      return;
+    }
+    asking.current.timer = setTimeout(
+      () => {
+        const leaving = new AbortController();
+        asking.current.leaving = leaving;
+        suggest(kind, name, value, at, leaving.signal).then(
+          (found) => {
+            if (area.current?.selectionStart !== at) return;
+            setSuggestions(found?.words ?? []);
+            setChosen(0);
+          },
+          // Without an answer one types without suggestions.
+          () => setSuggestions([]),
+        );
+      },
+      asked ? 0 : PAUSE,
+    );
+  };
+  const take = (word: string): void => {
+    const place = placeAt(text, area.current?.selectionStart ?? 0);
+    if (!place) return;
+    const rest = text.slice(area.current?.selectionStart ?? 0).replace(place.kind === "key" ? /^[\w-]*"?(\s*:[ ]*)?/ : /^[\w.-]*"?/, "");
+    const typed = place.kind === "key" ? `"${word}": ` : /^(\d+|true|false|null)$/.test(word) ? word : `"${word}"`;
+    put.current = place.from + typed.length;
     setSuggestions([]);
-    change(text.slice(0, key.from) + typed + rest);
+    change(text.slice(0, place.from) + typed + rest);
     area.current?.focus();
   };
   const onKey = (event: KeyboardEvent): void => {
@@ -139,11 +162,10 @@ export function Editor({ kind, label, text, change, faults, warnings, readOnly }
         </div>
       </div>
       {suggestions.length > 0 && (
-        <ul class="suggestions" role="listbox" aria-label="Keys that may stand here">
-          {suggestions.map((suggestion, number) => (
-            <li role="option" aria-selected={number === chosen} onMouseDown={(event) => (event.preventDefault(), take(suggestion))}>
-              <code>{suggestion.key}</code>
-              <span class="dim">{suggestion.about}</span>
+        <ul class="suggestions" role="listbox" aria-label="What may stand here">
+          {suggestions.map((word, number) => (
+            <li role="option" aria-selected={number === chosen} onMouseDown={(event) => (event.preventDefault(), take(word))}>
+              <code>{word}</code>
             </li>
           ))}
         </ul>

@@ -56,45 +56,53 @@ export function lineOf(text: string, at: number): { line: number; column: number
   return { line, column: at - before.lastIndexOf("\n") };
 }
 
-/** The keys down to a place, and the word that is being typed there as a key; `null` if none can stand there. */
-export function keyAt(text: string, at: number): { path: string[]; word: string; from: number; present: string[] } | null {
-  const stack: { kind: "{" | "["; key: string; index: number; keys: string[] }[] = [];
-  let pending = "";
+/** A place in a text where something is typed. */
+export interface Place {
+  /** Whether a key is typed there, or a value. */
+  kind: "key" | "value";
+  /** The part of the word before the place. */
+  word: string;
+  /** Where the word begins. */
+  from: number;
+  /** The text before the word. */
+  before: string;
+  /** What closes all that is open there. */
+  closers: string;
+  /** Keys of the same map that stand before it. */
+  present: string[];
+}
+
+/** What is typed at a place: a key or a value of a map or list; `null` where neither can stand. */
+export function placeAt(text: string, at: number): Place | null {
+  const open: { mark: "{" | "["; keys: string[] }[] = [];
   let word: { text: string; from: number } | null = null;
-  let value = false;
+  // What the last token lets follow: nothing but a mark, a key, or a value.
+  let next: "key" | "value" | "mark" = "value";
   for (const token of tokens(text)) {
     if (token.at >= at) break;
-    const end = token.at + token.text.length;
+    const inside = token.at + token.text.length >= at && token.kind !== "space" && token.kind !== "mark";
+    if (inside) {
+      word = { text: token.text.slice(0, at - token.at).replace(/^"/, ""), from: token.at };
+      break;
+    }
     if (token.kind === "space") continue;
-    const inside = end >= at && token.at < at;
-    if (token.kind === "mark") {
-      const mark = token.text.trim();
-      word = null;
-      if (mark === "{" || mark === "[") {
-        const above = stack.at(-1);
-        stack.push({ kind: mark, key: above?.kind === "[" ? String(above.index) : pending, index: 0, keys: [] });
-        pending = "";
-        value = false;
-      } else if (mark === "}" || mark === "]") {
-        stack.pop();
-        value = true;
-      } else if (mark === ",") {
-        const top = stack.at(-1);
-        if (top) top.index += 1;
-        value = false;
-      } else value = true;
-    } else if (token.kind === "key") {
-      pending = token.text.slice(1, -1);
-      stack.at(-1)?.keys.push(pending);
-      word = inside ? { text: token.text.slice(1, at - token.at), from: token.at } : null;
-      if (inside) stack.at(-1)?.keys.pop();
-      value = false;
-    } else {
-      word = !value && inside ? { text: token.text.replace(/^"/, "").slice(0, at - token.at), from: token.at } : null;
-      if (!inside) value = true;
+    const mark = token.text.trim();
+    if (mark === "{" || mark === "[") {
+      open.push({ mark, keys: [] });
+      next = mark === "{" ? "key" : "value";
+    } else if (mark === "}" || mark === "]") {
+      open.pop();
+      next = "mark";
+    } else if (mark === ",") next = open.at(-1)?.mark === "{" ? "key" : "value";
+    else if (mark === ":") next = "value";
+    else {
+      if (token.kind === "key") open.at(-1)?.keys.push(token.text.slice(1, -1));
+      next = "mark";
     }
   }
-  const top = stack.at(-1);
-  if (top?.kind !== "{" || value) return null;
-  return { path: stack.slice(1).map((level) => level.key), word: word?.text ?? "", from: word?.from ?? at, present: top.keys };
+  const top = open.at(-1);
+  if (!top || next === "mark") return null;
+  const from = word?.from ?? at;
+  const closers = open.map(({ mark }) => (mark === "{" ? "}" : "]")).reverse().join("");
+  return { kind: next, word: word?.text ?? "", from, before: text.slice(0, from), closers, present: next === "key" ? top.keys : [] };
 }

@@ -110,7 +110,7 @@ export function Spec({ kind, object, name, first, readOnly, applied }: Props) {
         </span>
       </div>
       {other && edited && <p class="warn">It was changed meanwhile, to version {object.version}: yours stands on version {base.version}. Applying shows both.</p>}
-      <Editor kind={kind} label={`Spec of ${kind} ${name}`} text={text} change={type} faults={checked.faults} warnings={checked.warnings} readOnly={readOnly} />
+      <Editor kind={kind} name={name} label={`Spec of ${kind} ${name}`} text={text} change={type} faults={checked.faults} warnings={checked.warnings} readOnly={readOnly} />
       {!readOnly && edited && object && (
         <>
           <h3>What would be different</h3>
@@ -133,7 +133,7 @@ export function Spec({ kind, object, name, first, readOnly, applied }: Props) {
               {progress.state}: {progress.what}, {duration(Date.now() - progress.since)}
             </span>
           )}
-          <span class="dim">Ctrl+Space suggests keys.</span>
+          <span class="dim">Ctrl+Space suggests what may stand there.</span>
         </div>
       )}
       <Trouble error={error} />

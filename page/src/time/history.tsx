@@ -104,7 +104,7 @@ export function History({ of, small, seconds = 600 }: { of: string; small?: bool
         const made: Line[] = lines.map(([name, , colour], number) => ({ name, colour, values: columns[number]!.values, fill: number === 0 }));
         return (
           <div class={small ? undefined : "card stack"}>
-            {!small && <h3>{label}</h3>}
+            {!small && <h2>{label}</h2>}
             <Chart label={`${label} of ${of}`} x={columns[0]!.x} lines={made} time xValue={(at) => clock(at * 1000).slice(0, 5)} value={value} height={small ? 130 : 150} mark={mark} />
           </div>
         );

@@ -34,8 +34,6 @@ export interface Scene {
 /** Below these scales text is too small to read. */
 const NAMES_FROM = 0.42;
 const DETAILS_FROM = 0.55;
-/** Rings have so many places where nothing else is known. */
-const QUEUE = 1024;
 
 const sum = (values: Float64Array, of: number[]): number => {
   let total = 0;
@@ -256,7 +254,7 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
     canvas.font = `500 11px ${colours.font}`;
     canvas.fillText("port", item.x + inset, item.y + 49);
   }
-  if (of.kind === "function" && frame) queue(canvas, scene, frame.queue[at]! / QUEUE, item);
+  if (of.kind === "function" && frame) queue(canvas, scene, frame.queue[at]! / frame.queueSize[at]!, item);
   if (drops > 0) dropMark(canvas, scene, item, drops, true);
   canvas.globalAlpha = alpha;
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { documentOf, placed } from "../../src/object/check";
-import { suggest } from "../../src/object/complete";
+import { PROBE, allowedBy, probed, ranked } from "../../src/object/complete";
 import { diffLines, hunks } from "../../src/object/diff";
-import { keyAt, parse, tokens } from "../../src/object/json_text";
+import { parse, placeAt, tokens } from "../../src/object/json_text";
 import { linkSecret } from "../../src/api/session";
 import { serverTiming } from "../../src/api/http";
 import { readExperiment, ratio } from "../../src/reports/read";
@@ -81,22 +81,29 @@ test("JSON that is broken is told with its place", () => {
   assert.ok("value" in parse('{"a": 1}'));
 });
 
-test("the keys down to a place are known while one types", () => {
+test("what is typed at a place is known in text that is broken", () => {
   const text = '{\n  "image": "firewall",\n  "config": {\n    "rules": [\n      {"name": "a", "ac';
-  assert.deepEqual(keyAt(text, text.length), { path: ["config", "rules", "0"], word: "ac", from: text.length - 3, present: ["name"] });
+  const place = placeAt(text, text.length)!;
+  assert.deepEqual([place.kind, place.word, place.from, place.closers, place.present], ["key", "ac", text.length - 3, "}]}}", ["name"]]);
+  assert.deepEqual(JSON.parse(probed(place)), { image: "firewall", config: { rules: [{ name: "a", [PROBE]: 0 }] } });
   const empty = '{"image": "x", ';
-  assert.deepEqual(keyAt(empty, empty.length), { path: [], word: "", from: empty.length, present: ["image"] });
-  const value = '{"image": "fi';
-  assert.equal(keyAt(value, value.length), null);
+  assert.deepEqual(JSON.parse(probed(placeAt(empty, empty.length)!)), { image: "x", [PROBE]: 0 });
+  const value = '{"image": "x", "config": {"default_action": "dr"}}';
+  const within = placeAt(value, value.indexOf("dr") + 2)!;
+  assert.deepEqual([within.kind, within.word], ["value", "dr"]);
+  assert.deepEqual(JSON.parse(probed(within)), { image: "x", config: { default_action: PROBE } });
+  assert.equal(placeAt('{"a": 1 ', 8), null);
+  assert.equal(placeAt("", 0), null);
+  for (let at = 0; at <= value.length; at += 1) placeAt(value, at);
 });
 
-test("keys are suggested by the schema, references and alternatives included", () => {
-  const all = {
-    Rule: { type: "object", properties: { action: { description: "What is done.", type: "string" }, name: { type: "string" } } },
-    Spec: { anyOf: [{ properties: { config: { properties: { rules: { items: { $ref: "#/components/schemas/Rule" } } } } } }, { $ref: "#/components/schemas/Spec" }] },
-  };
-  assert.deepEqual(suggest(all, { $ref: "#/components/schemas/Spec" }, ["config", "rules", "3"], "ac", ["name"]), [{ key: "action", about: "What is done." }]);
-  assert.deepEqual(suggest(all, undefined, [], "", []), []);
+test("what the daemon allows is suggested, what begins so first, and not what is there", () => {
+  const place = placeAt('{"image": "x", "ma', 18)!;
+  assert.deepEqual(allowedBy(`unknown key \`${PROBE}\`; allowed: pool, image, quota, max_call, format; did you mean \`x\`?`), ["pool", "image", "quota", "max_call", "format"]);
+  assert.deepEqual(ranked(["pool", "image", "format", "max_call"], place), ["max_call", "format"]);
+  assert.deepEqual(allowedBy(`found \`${PROBE}\`; allowed: one of accept, drop`), ["accept", "drop"]);
+  assert.deepEqual(allowedBy(`found \`${PROBE}\`; allowed: a size such as 64KiB`), []);
+  assert.deepEqual(allowedBy("found `other`; allowed: accept"), []);
 });
 
 test("faults of a document are told with lines and places of the spec that is typed", () => {
