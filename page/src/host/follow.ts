@@ -109,7 +109,11 @@ function failed(error: unknown): void {
   if (!away.get()) away.set({ since: Date.now(), why });
 }
 
+let turning = false;
+
 async function turn(): Promise<void> {
+  if (turning) return;
+  turning = true;
   const began = performance.now();
   if (entrance.get().state === "in" && !document.hidden) {
     try {
@@ -119,6 +123,7 @@ async function turn(): Promise<void> {
       failed(error);
     }
   }
+  turning = false;
   if (!running) return;
   const wait = Math.max(50, 1000 - (performance.now() - began));
   clearTimeout(timer);
@@ -187,12 +192,15 @@ async function followEvents(): Promise<void> {
 export function follow(): void {
   if (running) return;
   running = true;
-  void turn();
+  const again = (): void => {
+    clearTimeout(timer);
+    void turn();
+  };
+  again();
   void followEvents();
+  // What was not to be had before the login is asked for at once.
+  entrance.listen((door) => door.state === "in" && again());
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) {
-      clearTimeout(timer);
-      void turn();
-    }
+    if (!document.hidden) again();
   });
 }

@@ -30,7 +30,8 @@ function Bar({ of }: { of: string }) {
   const happened = useCell(events);
   const dark = useCell(theme);
   const old = useCell(away) !== null;
-  const { history } = useHistory(of, HOUR);
+  // The graph stands first.
+  const { history } = useHistory(of, HOUR, frame !== null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const last = steps?.last ?? 0;

@@ -11,7 +11,8 @@ import { Skeleton, Trouble } from "../ui/parts";
 /** Seconds between two questions about one object. */
 const EVERY = 2;
 
-export function useHistory(of: string, seconds: number): { history: HistoryOf | null; error: unknown } {
+/** The history of an object, asked for again and again; `wanted` tells when to begin. */
+export function useHistory(of: string, seconds: number, wanted = true): { history: HistoryOf | null; error: unknown } {
   const [history, setHistory] = useState<HistoryOf | null>(null);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
@@ -29,12 +30,12 @@ export function useHistory(of: string, seconds: number): { history: HistoryOf | 
       if (!leaving.signal.aborted) timer = setTimeout(() => void turn(), EVERY * 1000 * (seconds > 600 ? 5 : 1));
     };
     setHistory(null);
-    void turn();
+    if (wanted) void turn();
     return () => {
       leaving.abort();
       clearTimeout(timer);
     };
-  }, [of, seconds]);
+  }, [of, seconds, wanted]);
   return { history, error };
 }
 

@@ -15,13 +15,13 @@ fn words() -> [String; 5] {
     [some, no, any, every, format!("who{}", "ever")]
 }
 
-/// Sources and documents of the repository, but for what is built.
+/// Sources and documents of the repository, but for what is built and what others wrote.
 fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if entry.file_type().expect("a type").is_dir() {
-            if name != "target" && !name.starts_with('.') {
+            if name != "target" && name != "node_modules" && !name.starts_with('.') {
                 texts(&path, found);
             }
         } else if name.ends_with(".rs") || name.ends_with(".md") {
