@@ -16,6 +16,7 @@ help:            ## Say what there is
 run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@scripts/setup run
 	@testbed/edge.sh --check
+	@scripts/page
 	@scripts/build quick
 	@testbed/edge.sh $(QUICK)
 	@echo; echo "A host in a browser: in one shell"
@@ -25,6 +26,7 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 
 build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build
+	@scripts/page
 	@scripts/build release
 
 check:           ## Formatting, lints and unit tests: quick, without root, installs nothing
@@ -39,6 +41,9 @@ check-aarch64:   ## Type-check everything for aarch64, without compiling C
 
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
+	@scripts/page
+	@scripts/page check
+	@scripts/page views
 	@cargo fmt --all --check
 	@cargo fetch --locked --quiet
 	@cargo deny --offline --log-level error check licenses sources bans
@@ -51,6 +56,7 @@ peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, a mult
 
 bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench
+	@scripts/page
 	@scripts/build release
 	@scripts/bench $(RELEASE)
 

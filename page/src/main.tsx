@@ -5,7 +5,7 @@ import { enter, entrance, leave, linkSecret, redeem, type Session } from "./api/
 import { Events } from "./host/events";
 import { at, away, follow, note, shown, wiring } from "./host/follow";
 import { ObjectPage } from "./object/page";
-import { ObjectList } from "./object/list";
+import { Objects } from "./object/list";
 import { Packets } from "./packets/view";
 import { Reports } from "./reports/view";
 import "./style/page.css";
@@ -37,7 +37,7 @@ function View() {
     case "workers":
       return <Workers />;
     case "objects":
-      return parts[2] !== undefined ? <ObjectPage key={`${parts[1]}/${parts[2]}`} kind={parts[1]!} name={parts[2]} /> : <ObjectList kind={parts[1] ?? "function"} />;
+      return parts[2] !== undefined ? <ObjectPage key={`${parts[1]}/${parts[2]}`} kind={parts[1]!} name={parts[2]} /> : <Objects kind={parts[1] ?? "function"} />;
     case "packets":
       return <Packets />;
     case "events":

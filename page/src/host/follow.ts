@@ -36,6 +36,17 @@ export interface Told {
   what: string;
 }
 export const events = cell<Told[]>([]);
+
+/** Objects that failed within a time, in milliseconds, by `kind/name`. */
+export function failedWithin(ms: number): Set<string> {
+  const found = new Set<string>();
+  const all = events.get();
+  for (let at = all.length - 1; at >= 0 && all.length - at < 500; at -= 1) {
+    const { what, time, kind, name } = all[at]!;
+    if ((what === "fault" || what === "down") && Math.abs(Date.now() - time) < ms) found.add(`${kind}/${name}`);
+  }
+  return found;
+}
 /** The last revision of an object that was told of, by `kind/name`. */
 export const revisions = new Map<string, number>();
 /** Calls with each object that changed. */

@@ -1,4 +1,5 @@
 /** The objects of a kind: how each is, with a filter. */
+import type { ComponentChild } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { all, plural } from "../api/http";
 import { entrance } from "../api/session";
@@ -9,6 +10,7 @@ import { useDraft } from "../ui/draft";
 import { packetRate, share } from "../ui/format";
 import { Skeleton, State, Trouble } from "../ui/parts";
 import { go, to } from "../ui/route";
+import { Images, Snapshots } from "./stores";
 
 /** Rows that are drawn at once. */
 const SHOWN = 400;
@@ -21,7 +23,35 @@ function brief(spec: unknown): string {
 
 const lists = new Map<string, AnyObject[]>();
 
-export function ObjectList({ kind }: { kind: string }) {
+/** What the daemon keeps beside objects. */
+const STORES: Record<string, () => ComponentChild> = { images: () => <Images />, snapshots: () => <Snapshots /> };
+
+function Kinds({ chosen }: { chosen: string }) {
+  const kinds = [...KINDS.map((kind) => [kind, plural(kind)] as const), ...Object.keys(STORES).map((store) => [store, store] as const)];
+  return (
+    <nav class="row" aria-label="Kinds">
+      {kinds.map(([of, name]) => (
+        <a class={`tag ${of === chosen ? "good" : ""}`} href={to("objects", of)} aria-current={of === chosen ? "page" : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Objects({ kind }: { kind: string }) {
+  const store = STORES[kind];
+  if (!store) return <ObjectList kind={kind} />;
+  return (
+    <div class="view">
+      <h1>Objects</h1>
+      <Kinds chosen={kind} />
+      {store()}
+    </div>
+  );
+}
+
+function ObjectList({ kind }: { kind: string }) {
   const known = (KINDS as readonly string[]).includes(kind) ? (kind as Kind) : "function";
   const [items, setItems] = useState<AnyObject[] | null>(lists.get(known) ?? null);
   const [error, setError] = useState<unknown>(null);
@@ -65,13 +95,7 @@ export function ObjectList({ kind }: { kind: string }) {
           </button>
         )}
       </div>
-      <nav class="row" aria-label="Kinds">
-        {KINDS.map((of) => (
-          <a class={`tag ${of === known ? "good" : ""}`} href={to("objects", of)} aria-current={of === known ? "page" : undefined}>
-            {plural(of)}
-          </a>
-        ))}
-      </nav>
+      <Kinds chosen={known} />
       <label>
         Filter
         <input type="search" value={filter} placeholder="name or what stands in the spec" onInput={(event) => setFilter(event.currentTarget.value)} />
@@ -111,7 +135,7 @@ export function ObjectList({ kind }: { kind: string }) {
                     {live && <td class={`number ${values && values.dps[at]! > 0 ? "bad" : ""}`}>{packetRate(values?.dps[at])}</td>}
                     {known === "function" && <td class="number">{share(values?.cpu[at])}</td>}
                     {known === "function" && <td class="number">{share(values?.promised[at])}</td>}
-                    <td class="mono dim">{brief(object.spec)}</td>
+                    <td class="mono dim wide">{brief(object.spec)}</td>
                     <td class="number">{object.version}</td>
                   </tr>
                 );

@@ -165,9 +165,9 @@ export function Capture({ at }: { at: string | null }) {
                       </button>
                     </td>
                     <td class="mono when">{clock(packet.time)}</td>
-                    <td>{decode(packet.bytes).summary}</td>
+                    <td class="wide">{decode(packet.bytes).summary}</td>
                     <td class="number">{packet.length}</td>
-                    <td class="dim">{packet.comment ? printable(packet.comment) : ""}</td>
+                    <td class="dim wide">{packet.comment ? printable(packet.comment) : ""}</td>
                   </tr>
                 ))}
               </tbody>

@@ -151,11 +151,11 @@ export function Trace({ at }: { at: string | null }) {
                         {one.packet}
                       </button>
                     </td>
-                    <td>
+                    <td class="wide">
                       <Outside text={one.what} />
                       {one.copy_of ? <span class="dim"> (a copy of {one.copy_of})</span> : null}
                     </td>
-                    <td class={one.end === "dropped" || one.end === "lost" ? "bad" : one.end === "transmitted" || one.end === "consumed" ? "good" : "dim"}>{one.end}</td>
+                    <td class={`when ${one.end === "dropped" || one.end === "lost" ? "bad" : one.end === "transmitted" || one.end === "consumed" ? "good" : "dim"}`}>{one.end}</td>
                     <td class="number">{nanoseconds(one.took_ns)}</td>
                   </tr>
                 ))}

@@ -73,7 +73,7 @@ export function Chart(props: ChartProps) {
       <div class="legend" aria-hidden="true">
         {lines.map((line) => (
           <span>
-            <i ref={(swatch) => swatch?.style.setProperty("background", `var(${line.colour})`)} />
+            <i class={line.dash ? "dash" : undefined} ref={(swatch) => swatch?.style.setProperty("border-color", `var(${line.colour})`)} />
             {line.name} {!line.bars && <b>{props.value(latest(line.values))}</b>}
           </span>
         ))}

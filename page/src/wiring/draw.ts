@@ -25,6 +25,8 @@ export interface Scene {
   found: ReadonlySet<string> | null;
   /** What is dropped, by reason, where that is known: node to lines. */
   reasons: ReadonlyMap<string, string>;
+  /** Nodes that failed within the last minute. */
+  failed: ReadonlySet<string>;
   /** Values are of a time before, because the daemon does not answer. */
   old: boolean;
   /** Where labels stand already. */
@@ -124,8 +126,29 @@ function wire(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void 
   path(canvas, points);
   canvas.stroke();
   canvas.setLineDash([]);
+  if (frame && !observes) losses(canvas, scene, link);
   if (camera.scale < DETAILS_FROM || !counted) return;
   label(canvas, scene, link, there, back, thereBits, backBits);
+}
+
+/** Where packets of an edge are lost at its end: a red end. */
+function losses(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void {
+  const edge = scene.of.edges[link.edges[0]!]!;
+  if (link.edges.length !== 1) return;
+  const { points } = link;
+  const forward = scene.frame!.therePps[link.edges[0]!]! >= pair(scene.frame!.backPps[link.edges[0]!]!, 0);
+  const into = forward ? edge.to : edge.from;
+  if (!(scene.frame!.dps[into]! > 0)) return;
+  // The end of the way that is at that node.
+  const target = [...scene.placed.items, ...scene.placed.inner].find((item) => item.node === into);
+  if (!target) return;
+  const middle = target.x + target.width / 2;
+  const atEnd = Math.abs(points.at(-2)! - middle) < Math.abs(points[0]! - middle);
+  const [x, y] = atEnd ? [points.at(-2)!, points.at(-1)!] : [points[0]!, points[1]!];
+  canvas.fillStyle = scene.colours.bad;
+  canvas.beginPath();
+  canvas.arc(x, y, 5, 0, 7);
+  canvas.fill();
 }
 
 /** A way with its corners rounded. */
@@ -238,6 +261,13 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
   canvas.fillStyle = colours.text;
   canvas.font = `600 14px ${colours.font}`;
   canvas.fillText(fitted(canvas, of.name, item.width - inset - 30), item.x + inset + 13, item.y + 19.5);
+  if (scene.failed.has(item.id)) {
+    canvas.fillStyle = colours.bad;
+    canvas.font = `700 13px ${colours.font}`;
+    canvas.textAlign = "right";
+    canvas.fillText("⚠", item.x + item.width - 9, item.y + 19);
+    canvas.textAlign = "left";
+  }
   if (camera.scale < DETAILS_FROM) {
     if (drops > 0) dropMark(canvas, scene, item, drops, false);
     canvas.globalAlpha = alpha;
@@ -353,11 +383,15 @@ function folded(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): voi
     if (camera.scale >= DETAILS_FROM) {
       canvas.fillStyle = colours.dim;
       canvas.font = `500 11px ${colours.font}`;
-      canvas.fillText(`${packetRate(most(frame.pps, group.members))}  ${bitRate(most(frame.bps, group.members))}`, item.x + 12, item.y + 62);
       const got = sum(frame.cpu, functions);
       const promised = sum(frame.promised, functions);
+      const part = `${share(got)} of ${share(promised)}`;
+      const packets = packetRate(most(frame.pps, group.members));
+      const both = `${packets}  ${bitRate(most(frame.bps, group.members))}`;
+      const room = item.width - 32 - canvas.measureText(part).width;
+      canvas.fillText(canvas.measureText(both).width <= room ? both : packets, item.x + 12, item.y + 62);
       canvas.textAlign = "right";
-      canvas.fillText(`${share(got)} of ${share(promised)}`, item.x + item.width - 12, item.y + 62);
+      canvas.fillText(part, item.x + item.width - 12, item.y + 62);
       canvas.textAlign = "left";
       canvas.fillStyle = colours.line;
       box(canvas, item.x + 12, item.y + 69, item.width - 24, 5, 2.5);

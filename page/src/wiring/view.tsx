@@ -1,6 +1,6 @@
 /** The wiring, live: an outline that can be read and searched, the picture, and what is selected. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { away, shown, wiring } from "../host/follow";
+import { away, failedWithin, shown, wiring } from "../host/follow";
 import type { Structure } from "../host/model";
 import { useCell } from "../ui/cell";
 import { Skeleton } from "../ui/parts";
@@ -150,6 +150,7 @@ function Canvas(props: CanvasProps) {
       hovered: live.current.hovered,
       found: live.current.found,
       reasons: reasons.get(),
+      failed: failedWithin(60_000),
       old: away.get() !== null,
       labels: [],
     });

@@ -429,7 +429,7 @@ test("events by the thousand, and a clock that jumps, break nothing", async () =
   });
 });
 
-const PLACES = ["#/wiring", "#/workers", "#/objects/function", "#/objects/function/edge_firewall", "#/objects/function/+", "#/packets", "#/packets?tab=capture", "#/events", "#/reports"];
+const PLACES = ["#/wiring", "#/workers", "#/objects/function", "#/objects/images", "#/objects/snapshots", "#/objects/function/edge_firewall", "#/objects/function/+", "#/packets", "#/packets?tab=capture", "#/events", "#/reports"];
 
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing, ${colorScheme}`, async () => {
