@@ -4,9 +4,10 @@
 //! An input begins with a byte of settings. Then come steps: a kind, by how much time passes (a mantissa and an
 //! exponent), a length, and so many bytes.
 
-use neighbours::{Device, Input, Limits, Prefix, Rate, Resolution, Settings, classify};
+use neighbours::{Asker, Device, Input, Limits, Prefix, Rate, Resolution, Settings, classify};
 use packet::checksum::{self, Endpoints};
 use packet::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, udp};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use telemetry::clock::Nanos;
 
@@ -132,7 +133,8 @@ pub fn run(data: &[u8]) {
         };
         match kind % 8 {
             0 => {
-                if let Resolution::Known(mac) = device.resolve(address, now) {
+                let asker = Asker(u64::from(kind >> 4 & 3));
+                if let Resolution::Known(mac) = device.resolve_for(asker, address, now) {
                     assert!(mac != [0; 6]);
                 }
             }
@@ -160,6 +162,9 @@ pub fn run(data: &[u8]) {
             assert!(polls < 4, "it asks to be called for ever");
         }
         assert!(device.neighbours().count() <= CAPACITY && device.neighbours_count() <= CAPACITY);
+        let asked = (0..4).flat_map(|asker| device.neighbours_of(Asker(asker)));
+        let asked: BTreeSet<IpAddr> = asked.map(|neighbour| neighbour.address).collect();
+        assert!(device.neighbours().map(|neighbour| neighbour.address).eq(asked));
         assert!(device.addresses().count() <= 2 + 1 + 1 + 16 && device.routers().count() <= 4 + 8);
         assert!(device.groups().count() <= 1 + 2 + 16 && device.mtu() >= 576);
         let elapsed = now.since(start).as_secs_f64();

@@ -9,58 +9,65 @@
 //!    device; what they ask for comes by [`Stations::asked`].
 //! 4. [`Stations::end`] gives back what stations hold of others, and ends the thread.
 //!
-//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station; 1,024
-//! messages with asks wait, and functions ask again for what is lost. Addresses that are on no network of a station
-//! are told to be unreachable for 20 s, 256 of each station. Functions are told 100 times in a second at most, eight
-//! times at once ([`mod@pace`]).
+//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station. Functions of a
+//! tenant ask for 2,000 addresses in a second, 4,096 at once, whose places in a station's table and turns are the
+//! tenant's ([`neighbours::Asker`]), and are told those alone; functions ask again for what is lost. Addresses that
+//! are on no network of a station are told to be unreachable for 20 s, 256 of each station, shared in the same way.
+//! Functions are told 100 times in a second at most, eight times at once, and those of a tenant 200,000 entries in a
+//! second ([`mod@tenants`]).
 
+mod asks;
 mod entries;
 mod feed;
+mod off_link;
 mod pace;
 mod shown;
 mod station;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
 pub use shown::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 
 use crate::devices::NextHops;
+use asks::{Asked, Asks};
 use engine::{Fleet, FleetInstance};
 use feed::Feed;
 use guest::Ask;
 use guest_wasm::watchdog;
 use neighbours::Settings;
+use nf_abi::DEVICE_ENTRY;
 use pace::Pace;
 use port::station as at_port;
 use station::Station;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
+use tenants::Tenants;
 use wiring::{Edge, Endpoint, Wiring};
 
-/// Messages with asks that wait.
-const ASKS: usize = 1024;
+/// Asks that are worked off before others have their turn at the stations.
+const ASKS_AT_ONCE: usize = 1024;
+
+/// From one time that functions are told to the next, in the long run, and how many times may follow one another.
+const TOLD_APART: Nanos = Nanos::from_millis(10);
+const TOLD_AT_ONCE: u64 = 8;
 
 /// The longest sleep: what no other thread tells of is found then.
 const LONGEST: Nanos = Nanos::from_millis(1_000);
 
-/// What functions asked for: their name, and which addresses.
-type Asked = (String, Vec<Ask>);
-
 /// See the module's documentation.
 pub(crate) struct Stations {
     shared: Arc<Shared>,
-    asks: SyncSender<Asked>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
     state: Mutex<State>,
-    asks: Mutex<Receiver<Asked>>,
+    asks: Arc<Asks>,
     /// The thread, once there is one.
     sleeper: Arc<OnceLock<Thread>>,
 }
@@ -88,6 +95,7 @@ struct State {
     stations: BTreeMap<StationName, Station>,
     /// By function.
     feeds: HashMap<String, Feed>,
+    tenants: Tenants,
     ends: bool,
 }
 
@@ -131,19 +139,16 @@ pub(crate) struct There<'a> {
 
 impl Stations {
     pub(crate) fn new() -> Stations {
-        let (asks, receiver) = sync_channel(ASKS);
-        let shared = Shared { state: Mutex::default(), asks: Mutex::new(receiver), sleeper: Arc::default() };
-        Stations { shared: Arc::new(shared), asks, thread: Mutex::default() }
+        let shared = Shared { state: Mutex::default(), asks: Arc::default(), sleeper: Arc::default() };
+        Stations { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
     /// Functions asked for addresses. Does not wait.
     pub(crate) fn asker(&self) -> impl Fn(String, Vec<Ask>) + Send + Sync + use<> {
-        let (asks, sleeper) = (self.asks.clone(), self.shared.sleeper.clone());
-        move |instance, asked| {
-            // What finds no room is asked for again.
-            if asks.try_send((instance, asked)).is_ok() {
-                wake(&sleeper);
-            }
+        let (asks, sleeper) = (self.shared.asks.clone(), self.shared.sleeper.clone());
+        move |function, asked| {
+            asks.put(function, asked);
+            wake(&sleeper);
         }
     }
 
@@ -221,32 +226,33 @@ impl Shared {
     }
 
     fn run(&self, fleet: &Fleet) {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(TOLD_APART, TOLD_AT_ONCE);
+        let mut asked = VecDeque::new();
         loop {
             let now = watchdog::clock().now();
-            let asked: Vec<Asked> =
-                self.asks.lock().unwrap_or_else(PoisonError::into_inner).try_iter().take(ASKS).collect();
-            let (due, told) = {
+            if asked.is_empty() {
+                asked = self.asks.take();
+            }
+            let may_tell = pace.ready() <= now;
+            let (due, (told, later)) = {
                 let mut state = self.lock();
                 if state.ends {
                     return;
                 }
-                let due = state.work(asked, now);
-                let may_tell = pace.ready() <= now;
-                (due, if may_tell { state.changed() } else { Vec::new() })
+                let due = state.work(&mut asked, now);
+                (due, if may_tell { state.changed(now) } else { (Vec::new(), None) })
             };
             if !told.is_empty() {
-                pace.told(now);
-            }
-            // Without the lock: the function's worker comes to a stop for it.
-            for (instance, entries) in told {
-                if fleet.set_devices(instance, entries).is_err() {
+                pace.spend(1, now);
+                // Without the lock: workers come to a stop for it.
+                if fleet.set_devices(told).is_err() {
                     return;
                 }
             }
             // What changed and is not told yet is looked at then.
             let next = Some(pace.ready()).filter(|ready| *ready > now);
-            let due = [due, next].into_iter().flatten().min();
+            let more = (!asked.is_empty()).then_some(now);
+            let due = [due, next, later, more].into_iter().flatten().min();
             let span = due.unwrap_or(now.saturating_add(LONGEST)).since(now).min(LONGEST);
             std::thread::park_timeout(Duration::from_nanos(span.0));
         }
@@ -286,8 +292,11 @@ impl State {
         let mut before = std::mem::take(&mut self.feeds);
         for (name, interfaces) in feed::openers(there.wiring) {
             let Some(id) = there.instances.get(&name).copied() else { continue };
-            let feed = before.remove(&name).filter(|feed| feed.id == id);
-            let mut feed = feed.unwrap_or_else(|| Feed::new(id));
+            let Some(tenant) = there.wiring.instances.get(&name).map(|instance| &instance.tenant) else {
+                continue;
+            };
+            let feed = before.remove(&name).filter(|feed| feed.id == id && feed.tenant == *tenant);
+            let mut feed = feed.unwrap_or_else(|| Feed::new(id, tenant));
             feed.interfaces = interfaces;
             self.feeds.insert(name, feed);
         }
@@ -297,25 +306,51 @@ impl State {
             feed.interfaces.iter_mut().for_each(|interface| *interface = None);
             self.feeds.insert(name, feed);
         }
+        let askers = self.tenants.follow(&self.feeds.values().map(|feed| feed.tenant.as_str()).collect());
+        self.stations.values_mut().for_each(|station| station.keep_askers(&askers));
     }
 
-    /// Does what there is to do; when something is due next.
-    fn work(&mut self, asked: Vec<Asked>, now: Nanos) -> Option<Nanos> {
-        for (function, asks) in asked {
+    /// Does what there is to do; when something is due next. Of what was asked, a part.
+    fn work(&mut self, asked: &mut VecDeque<Asked>, now: Nanos) -> Option<Nanos> {
+        let mut worked_off = 0;
+        while worked_off < ASKS_AT_ONCE
+            && let Some((function, asks)) = asked.pop_front()
+        {
             let Some(feed) = self.feeds.get(&function) else { continue };
+            let Some(tenant) = self.tenants.by_name.get_mut(&feed.tenant) else { continue };
             for Ask { interface, address } in asks {
                 let device = feed.interfaces.get(usize::from(interface)).and_then(Option::as_ref);
-                if let Some(station) = device.and_then(|device| self.stations.get_mut(device)) {
-                    station.resolve(address, now);
+                let Some(station) = device.and_then(|device| self.stations.get_mut(device)) else { continue };
+                if !tenant.asks.take(now) {
+                    break;
                 }
+                station.resolve(tenant.asker, address, now);
+                worked_off += 1;
             }
         }
         self.stations.values_mut().filter_map(|station| station.work(now)).min()
     }
 
-    /// What functions are to be told, because it is not what they were told before.
-    fn changed(&mut self) -> Vec<(FleetInstance, Arc<[u8]>)> {
-        let stations = &self.stations;
-        self.feeds.values_mut().filter_map(|feed| Some((feed.id, feed.changed(stations)?))).collect()
+    /// What functions are to be told now, because it is not what they were told before; and when to look again for those
+    /// of tenants that were told as much as they may be.
+    fn changed(&mut self, now: Nanos) -> (Vec<(FleetInstance, Arc<[u8]>)>, Option<Nanos>) {
+        let (mut told, mut later): (Vec<_>, Option<Nanos>) = (Vec::new(), None);
+        let mut spent: BTreeMap<&str, u64> = BTreeMap::new();
+        for feed in self.feeds.values_mut() {
+            let Some(tenant) = self.tenants.by_name.get(&feed.tenant) else { continue };
+            let ready = tenant.told.ready();
+            if ready > now {
+                later = Some(later.map_or(ready, |other| other.min(ready)));
+            } else if let Some(entries) = feed.changed(tenant.asker, &self.stations) {
+                *spent.entry(&feed.tenant).or_default() += (entries.len() / DEVICE_ENTRY) as u64;
+                told.push((feed.id, entries));
+            }
+        }
+        for (name, entries) in spent {
+            if let Some(tenant) = self.tenants.by_name.get_mut(name) {
+                tenant.told.spend(entries, now);
+            }
+        }
+        (told, later)
     }
 }

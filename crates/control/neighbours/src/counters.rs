@@ -58,9 +58,9 @@ pub struct Counters {
     pub unanswered: u64,
     /// Frames that were not sent, because too many waited.
     pub lost: u64,
-    /// Neighbours that gave way to others before they answered.
+    /// Neighbours that gave way to others: of the same asker, before they answered; of one with a larger part.
     pub evicted: u64,
-    /// Asks that found the table full of neighbours that answered.
+    /// Asks that found the table full, and the asker's part full of neighbours that answered.
     pub full: u64,
     /// Claims of stations to the addresses of other neighbours.
     pub claims: u64,

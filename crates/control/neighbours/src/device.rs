@@ -9,6 +9,7 @@ use crate::discovery::{Message, router::Routers};
 use crate::frame::{self, group_mac};
 use crate::groups::Groups;
 use crate::outbox::Outbox;
+use crate::parts::Asker;
 use crate::rate::Bucket;
 use crate::settings::{Mac, Settings, SettingsError, is_unicast, link_local};
 use crate::table::{self, Neighbour, NeighbourState, Table};
@@ -38,7 +39,7 @@ pub enum Refusal {
     Address,
     /// It is in no network of the device: a router is to be asked for.
     OffLink,
-    /// All entries of the table are of neighbours that answered.
+    /// The table is full, and all entries in the part of the asker are of neighbours that answered.
     Full,
 }
 
@@ -308,18 +309,23 @@ impl Device {
         if !self.poll_groups(now) || !self.poll_dhcp(now) || !self.poll_routers(now) {
             return;
         }
-        while let Some(due) = self.table.due(now) {
-            if let table::Due::Ask(address, of) = due {
+        while let Some(table::Due { asker, address, send }) = self.table.due(now) {
+            if let table::Send::Ask(of) = send {
                 let Some(source) = self.addresses.source_for(address) else {
                     self.table.postpone(address, now);
                     continue;
                 };
-                if !self.outbox.may_send(now) {
+                let may_send = match asker {
+                    Asker::OWN => self.outbox.may_send(now),
+                    _ => self.outbox.may_ask(now),
+                };
+                if !may_send {
                     return;
                 }
                 self.ask(source, address, of);
+                self.table.sent_for(asker);
             }
-            self.table.advance(due.address(), now);
+            self.table.advance(address, now);
         }
     }
 
@@ -352,9 +358,11 @@ impl Device {
         }
         let dhcp = self.dhcp.as_ref().map(Client::deadline).filter(|due| *due < Nanos::MAX);
         let groups = self.groups.deadline(self.addresses.generation());
-        let others = [self.addresses.deadline(), self.routers.deadline(), self.table.deadline()];
-        let due = others.into_iter().chain([dhcp, groups]).flatten().min()?;
-        Some(due.max(self.outbox.ready()))
+        let (own, asked) = self.table.deadlines();
+        let others = [self.addresses.deadline(), self.routers.deadline(), own, dhcp, groups];
+        let own = others.into_iter().flatten().min().map(|due| due.max(self.outbox.ready()));
+        let asked = asked.map(|due| due.max(self.outbox.ready_to_ask()));
+        own.into_iter().chain(asked).min()
     }
 
     /// The next frame that is to be sent.
@@ -363,8 +371,13 @@ impl Device {
     }
 
     /// What is known about an address. One that is in a network of the device is asked for, and kept fresh for
-    /// [`LEASE`](crate::LEASE) from now.
+    /// [`LEASE`](crate::LEASE) from now. It is an ask of the device itself.
     pub fn resolve(&mut self, address: IpAddr, now: Nanos) -> Resolution {
+        self.resolve_for(Asker::OWN, address, now)
+    }
+
+    /// The same on behalf of an asker.
+    pub fn resolve_for(&mut self, asker: Asker, address: IpAddr, now: Nanos) -> Resolution {
         if address.is_multicast() {
             return Resolution::Known(group_mac(address));
         }
@@ -380,7 +393,7 @@ impl Device {
         if !self.on_link(address) {
             return Resolution::Refused(Refusal::OffLink);
         }
-        match self.table.ask(address, now) {
+        match self.table.ask(asker, address, now) {
             Err(table::Full) => Resolution::Refused(Refusal::Full),
             Ok((_, Some(mac))) => Resolution::Known(mac),
             Ok((NeighbourState::Unreachable, None)) => Resolution::Unreachable,
@@ -409,6 +422,16 @@ impl Device {
     /// The neighbours, by their addresses.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + '_ {
         self.table.iter(None)
+    }
+
+    /// The neighbours that one asker asked for, by their addresses.
+    pub fn neighbours_of(&self, asker: Asker) -> impl Iterator<Item = Neighbour> + '_ {
+        self.table.of(asker)
+    }
+
+    /// The askers for whose neighbours [`Changes::neighbours`] was so since this was last called.
+    pub fn take_changed_askers(&mut self) -> BTreeSet<Asker> {
+        self.table.take_changed_for()
     }
 
     /// The neighbours whose addresses are behind this one.

@@ -9,7 +9,7 @@
 //!    each other call; late is allowed.
 //! 4. [`Device::next_frame`] is what is to be sent, one frame after the other until there is none: after each of
 //!    the other calls. Frames that nothing takes are bounded, and lost after that.
-//! 5. [`Device::resolve`] asks for an address: its station is known, asked for, or unreachable. An ask is a lease of
+//! 5. [`Device::resolve_for`] asks for an address: its station is known, asked for, or unreachable. An ask is a lease of
 //!    five minutes in which the entry is kept fresh: whatever still needs it asks again within it.
 //! 6. [`Device::take_changes`] says whether functions see anything else now: [`Device::neighbours`],
 //!    [`Device::addresses`], [`Device::routers`], [`Device::mtu`].
@@ -26,7 +26,9 @@
 //!
 //! # Hostile links
 //! No entry of the table comes from the link: only asks make them. The table is bounded; when it is full, the oldest
-//! entry without an answer gives way, never one that answered, and an ask that finds none is refused. A station that
+//! entry of the asker without an answer gives way, never one that answered, and an ask that finds none is refused. An [`Asker`]
+//! with fewer entries than another one gets one of that one's, the answered ones last; questions are sent for each in turn, and
+//! leave a quarter of the burst to what the device itself has to send. A station that
 //! claims a neighbour's address gets it only when the known one does not answer any more, which costs one question
 //! and a second; so does a router that takes over another one's address (VRRP). What is processed, answered and sent
 //! is bounded by a token bucket each ([`Limits`]); an answer that is waited for is processed beyond that, so that a
@@ -50,6 +52,7 @@ mod echo;
 mod frame;
 mod groups;
 mod outbox;
+mod parts;
 mod rate;
 mod settings;
 mod table;
@@ -61,6 +64,7 @@ pub use classify::{Protocol, classify};
 pub use counters::{Counters, Fault, Input};
 pub use device::{Changes, Device, Refusal, Resolution};
 pub use dhcp::{DhcpLease, DhcpState};
+pub use parts::Asker;
 pub use settings::{
     CAPACITY, Limits, MAX_ADDRESSES, MIN_MTU_V6, MTU, Mac, Prefix, Rate, Settings, SettingsError,
 };

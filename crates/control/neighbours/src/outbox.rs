@@ -8,12 +8,17 @@ use telemetry::clock::Nanos;
 /// Frames that wait at most; further ones are lost.
 const WAITING: usize = 1024;
 
+/// One in so many of the frames that may be sent at once is for the device's own: its addresses, DHCP, routers and groups.
+const KEPT: u32 = 4;
+
 /// What is to be sent, and what may be.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     frames: VecDeque<Vec<u8>>,
     sent: Bucket,
     answers: Bucket,
+    /// Tokens of `sent` that asks of functions leave to the device.
+    kept: u32,
     /// Frames that were put in.
     pub(crate) put: u64,
     /// Answers that the rate did not allow.
@@ -28,6 +33,7 @@ impl Outbox {
             frames: VecDeque::new(),
             sent: Bucket::new(limits.sent),
             answers: Bucket::new(limits.answers),
+            kept: limits.sent.burst / KEPT,
             put: 0,
             limited: 0,
             lost: 0,
@@ -38,6 +44,7 @@ impl Outbox {
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.sent = Bucket::new(limits.sent);
         self.answers = Bucket::new(limits.answers);
+        self.kept = limits.sent.burst / KEPT;
     }
 
     /// When a frame of the device's own accord may be sent.
@@ -48,6 +55,16 @@ impl Outbox {
     /// Whether a frame of the device's own accord may be sent now; if so, it has to be put in.
     pub(crate) fn may_send(&mut self, now: Nanos) -> bool {
         self.sent.take(now)
+    }
+
+    /// When a frame may be sent that a function asked for.
+    pub(crate) fn ready_to_ask(&self) -> Nanos {
+        self.sent.ready_beyond(self.kept)
+    }
+
+    /// Whether a frame that a function asked for may be sent now; if so, it has to be put in.
+    pub(crate) fn may_ask(&mut self, now: Nanos) -> bool {
+        self.ready_to_ask() <= now && self.may_send(now)
     }
 
     /// Whether an answer may be sent now; if so, it has to be put in.

@@ -25,6 +25,11 @@ impl Bucket {
         Nanos(self.full.0.saturating_sub(self.tolerance))
     }
 
+    /// When there are more tokens than so many.
+    pub(crate) fn ready_beyond(&self, kept: u32) -> Nanos {
+        self.ready().saturating_add(Nanos(self.interval * u64::from(kept)))
+    }
+
     /// Takes a token if there is one.
     pub(crate) fn take(&mut self, now: Nanos) -> bool {
         let ready = self.ready() <= now;

@@ -10,7 +10,10 @@
 //!    forgotten.
 //! 5. Another station that claims an address ([`Table::claimed`]) does not get it while the first one answers: that
 //!    is asked at once, and only when it is silent are all asked again.
+//!
+//! Each asker has a [part](crate::parts) of the table, and its turn when something is to be sent.
 
+use crate::parts::{Asker, Parts, Standing};
 use crate::settings::Mac;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -96,6 +99,15 @@ struct Entry {
     leased: Nanos,
     /// When another station's claim was last looked into.
     challenged: Option<Nanos>,
+    /// Who asked for it, and when they did last.
+    askers: Vec<(Asker, Nanos)>,
+}
+
+impl Entry {
+    /// How it stands in the part of an asker that asked last at this time.
+    fn standing(&self, asked: Nanos) -> Standing {
+        Standing { answered: self.mac.is_some(), asked, due: self.due }
+    }
 }
 
 /// Whether an answer of a neighbour in this state is waited for.
@@ -103,25 +115,27 @@ fn is_awaited(state: NeighbourState) -> bool {
     matches!(state, NeighbourState::Asked | NeighbourState::Probe)
 }
 
+/// What is to be done for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Whose turn it is.
+    pub(crate) asker: Asker,
+    /// The entry.
+    pub(crate) address: IpAddr,
+    /// What is to be sent.
+    pub(crate) send: Send,
+}
+
 /// What is to be sent for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// A question for this address: at all stations, or at the one given.
-    Ask(IpAddr, Option<Mac>),
+pub(crate) enum Send {
+    /// A question: at all stations, or at the one given.
+    Ask(Option<Mac>),
     /// Nothing.
-    Step(IpAddr),
+    Nothing,
 }
 
-impl Due {
-    /// The entry.
-    pub(crate) fn address(self) -> IpAddr {
-        match self {
-            Due::Ask(address, _) | Due::Step(address) => address,
-        }
-    }
-}
-
-/// The table is full of neighbours that answered.
+/// The part of the asker is full of neighbours that answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -130,10 +144,8 @@ pub(crate) struct Full;
 pub(crate) struct Table {
     capacity: usize,
     entries: BTreeMap<IpAddr, Entry>,
-    /// Entries by when something is to be done.
-    timers: BTreeSet<(Nanos, IpAddr)>,
-    /// Entries without an answer, by their age.
-    unanswered: BTreeSet<(Nanos, IpAddr)>,
+    /// Whose they are, and when something is to be done for them.
+    parts: Parts,
     /// Entries whose answers are waited for.
     awaited: BTreeSet<IpAddr>,
     /// Whether others are since this was last asked.
@@ -144,6 +156,8 @@ pub(crate) struct Table {
     pub(crate) way: u16,
     /// Whether an address got another station, or none, or is there or gone.
     changed: bool,
+    /// The same: for whose addresses.
+    changed_for: BTreeSet<Asker>,
     /// Entries that gave way to others.
     pub(crate) evicted: u64,
     /// Asks that found no room.
@@ -157,13 +171,13 @@ impl Table {
         Table {
             capacity,
             entries: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            unanswered: BTreeSet::new(),
+            parts: Parts::default(),
             awaited: BTreeSet::new(),
             awaits_others: true,
             reachable: REACHABLE,
             way: 0,
             changed: false,
+            changed_for: BTreeSet::new(),
             evicted: 0,
             full: 0,
             claims: 0,
@@ -174,16 +188,19 @@ impl Table {
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         while self.entries.len() > capacity {
-            let oldest = self.unanswered.first().or(self.timers.first()).map(|(_, address)| *address);
-            let Some(oldest) = oldest else { break };
-            self.remove(oldest);
-            self.evicted += 1;
+            let Some((asker, address)) = self.parts.largest() else { break };
+            self.give_up(asker, address);
         }
     }
 
     /// Whether something visible changed since this was last called.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// The askers whose addresses changed so since this was last called.
+    pub(crate) fn take_changed_for(&mut self) -> BTreeSet<Asker> {
+        std::mem::take(&mut self.changed_for)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -193,26 +210,40 @@ impl Table {
     /// The entries, by their addresses; of addresses behind one, if one is given.
     pub(crate) fn iter(&self, after: Option<IpAddr>) -> impl Iterator<Item = Neighbour> + '_ {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range((from, Bound::Unbounded)).map(|(address, entry)| Neighbour {
-            address: *address,
-            mac: entry.mac,
-            state: entry.state,
-            since: entry.since,
-            way: entry.mac.map(|_| entry.way),
-        })
+        self.entries.range((from, Bound::Unbounded)).map(shown)
+    }
+
+    /// The entries that one asker asked for, by their addresses.
+    pub(crate) fn of(&self, asker: Asker) -> impl Iterator<Item = Neighbour> + '_ {
+        let is_its = move |entry: &Entry| entry.askers.iter().any(|(other, _)| *other == asker);
+        self.entries.iter().filter(move |(_, entry)| is_its(entry)).map(shown)
     }
 
     /// Begins or goes on to ask for an address, and says what is known.
-    pub(crate) fn ask(&mut self, address: IpAddr, now: Nanos) -> Result<(NeighbourState, Option<Mac>), Full> {
-        if let Some(entry) = self.entries.get_mut(&address) {
-            entry.leased = now.saturating_add(LEASE);
+    pub(crate) fn ask(
+        &mut self,
+        asker: Asker,
+        address: IpAddr,
+        now: Nanos,
+    ) -> Result<(NeighbourState, Option<Mac>), Full> {
+        if let Some(entry) = self.entries.get(&address) {
             let known = (entry.state, entry.mac);
-            if entry.state == NeighbourState::Stale {
+            let is_new = entry.askers.iter().all(|(other, _)| *other != asker);
+            self.update(address, |entry| {
+                entry.leased = now.saturating_add(LEASE);
+                entry.askers.retain(|(other, _)| *other != asker);
+                entry.askers.push((asker, now));
+            });
+            if is_new {
+                self.changed = true;
+                self.changed_for.insert(asker);
+            }
+            if known.0 == NeighbourState::Stale {
                 self.enter(address, NeighbourState::Delay, now.saturating_add(DELAY), now);
             }
             return Ok(known);
         }
-        self.make_room()?;
+        self.make_room(asker)?;
         let entry = Entry {
             mac: None,
             way: 0,
@@ -222,35 +253,62 @@ impl Table {
             due: now,
             leased: now.saturating_add(LEASE),
             challenged: None,
+            askers: vec![(asker, now)],
         };
-        self.timers.insert((now, address));
-        self.unanswered.insert((now, address));
+        self.parts.hold(asker, address, entry.standing(now));
         self.entries.insert(address, entry);
         self.await_answer(address, true);
-        self.changed = true;
+        self.note_change(address);
         Ok((NeighbourState::Asked, None))
     }
 
-    /// Room for one more: the oldest that was not answered goes, never one that was.
-    fn make_room(&mut self) -> Result<(), Full> {
-        if self.entries.len() < self.capacity {
-            return Ok(());
+    /// Room for one more of an asker.
+    fn make_room(&mut self, asker: Asker) -> Result<(), Full> {
+        while self.entries.len() >= self.capacity {
+            let Some((from, address)) = self.parts.giving(asker) else {
+                self.full += 1;
+                return Err(Full);
+            };
+            self.give_up(from, address);
         }
-        let Some((_, oldest)) = self.unanswered.first().copied() else {
-            self.full += 1;
-            return Err(Full);
-        };
-        self.remove(oldest);
-        self.evicted += 1;
         Ok(())
     }
 
+    /// An asker gives an entry up, which goes with the last that has it.
+    fn give_up(&mut self, asker: Asker, address: IpAddr) {
+        self.update(address, |entry| entry.askers.retain(|(other, _)| *other != asker));
+        self.changed = true;
+        self.changed_for.insert(asker);
+        if self.entries.get(&address).is_some_and(|entry| entry.askers.is_empty()) {
+            self.remove(address);
+            self.evicted += 1;
+        }
+    }
+
     fn remove(&mut self, address: IpAddr) {
-        if let Some(entry) = self.entries.remove(&address) {
-            self.timers.remove(&(entry.due, address));
-            self.unanswered.remove(&(entry.since, address));
-            self.await_answer(address, false);
+        self.note_change(address);
+        self.update(address, |entry| entry.askers.clear());
+        self.entries.remove(&address);
+        self.await_answer(address, false);
+    }
+
+    /// Changes an entry, and with it how it stands in the parts of its askers.
+    fn update(&mut self, address: IpAddr, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.entries.get_mut(&address) else { return };
+        for (asker, asked) in &entry.askers {
+            self.parts.release(*asker, address, entry.standing(*asked));
+        }
+        change(entry);
+        for (asker, asked) in &entry.askers {
+            self.parts.hold(*asker, address, entry.standing(*asked));
+        }
+    }
+
+    /// An entry is seen to have changed.
+    fn note_change(&mut self, address: IpAddr) {
+        if let Some(entry) = self.entries.get(&address) {
             self.changed = true;
+            self.changed_for.extend(entry.askers.iter().map(|(asker, _)| *asker));
         }
     }
 
@@ -274,51 +332,47 @@ impl Table {
 
     /// Puts an entry into a state, without tries, until `due`.
     fn enter(&mut self, address: IpAddr, state: NeighbourState, due: Nanos, now: Nanos) {
-        let Some(entry) = self.entries.get_mut(&address) else { return };
-        self.timers.remove(&(entry.due, address));
-        self.timers.insert((due, address));
-        let unanswered = matches!(state, NeighbourState::Asked | NeighbourState::Unreachable);
-        if unanswered && entry.mac.take().is_some() {
-            entry.since = now;
-            self.changed = true;
-        }
+        let Some(entry) = self.entries.get(&address) else { return };
+        let is_lost =
+            matches!(state, NeighbourState::Asked | NeighbourState::Unreachable) && entry.mac.is_some();
+        self.update(address, |entry| {
+            if is_lost {
+                entry.mac = None;
+                entry.since = now;
+            }
+            entry.state = state;
+            entry.due = due;
+            entry.tries = 0;
+        });
         // Functions see an address that does not answer; that it is asked for again they do not.
-        self.changed |= state == NeighbourState::Unreachable;
-        entry.state = state;
-        entry.due = due;
-        entry.tries = 0;
-        if unanswered {
-            self.unanswered.insert((entry.since, address));
+        if is_lost || state == NeighbourState::Unreachable {
+            self.note_change(address);
         }
         self.await_answer(address, is_awaited(state));
     }
 
-    /// When something is to be done.
-    pub(crate) fn deadline(&self) -> Option<Nanos> {
-        self.timers.first().map(|(due, _)| *due)
+    /// When something is to be done for what the device itself asks for, and for what others do.
+    pub(crate) fn deadlines(&self) -> (Option<Nanos>, Option<Nanos>) {
+        self.parts.deadlines()
     }
 
-    /// The first thing that is to be done by now.
+    /// The first thing that is to be done by now for the asker whose turn it is.
     pub(crate) fn due(&self, now: Nanos) -> Option<Due> {
-        let (due, address) = self.timers.first()?;
-        if *due > now {
-            return None;
-        }
-        let entry = self.entries.get(address)?;
-        let ask = match entry.state {
-            NeighbourState::Asked | NeighbourState::Probe => entry.tries < TRIES,
-            _ => false,
-        };
-        Some(if ask { Due::Ask(*address, entry.mac) } else { Due::Step(*address) })
+        let (asker, address) = self.parts.due(now)?;
+        let entry = self.entries.get(&address)?;
+        let asks = is_awaited(entry.state) && entry.tries < TRIES;
+        let send = if asks { Send::Ask(entry.mac) } else { Send::Nothing };
+        Some(Due { asker, address, send })
     }
 
     /// A question for an entry cannot be sent; it is tried again in a while.
     pub(crate) fn postpone(&mut self, address: IpAddr, now: Nanos) {
-        if let Some(entry) = self.entries.get_mut(&address) {
-            self.timers.remove(&(entry.due, address));
-            entry.due = now.saturating_add(RETRY);
-            self.timers.insert((entry.due, address));
-        }
+        self.update(address, |entry| entry.due = now.saturating_add(RETRY));
+    }
+
+    /// A question was sent for an asker, which is its turn.
+    pub(crate) fn sent_for(&mut self, asker: Asker) {
+        self.parts.had_its_turn(asker);
     }
 
     /// What was due has been done.
@@ -401,10 +455,21 @@ impl Table {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         entry.way = self.way;
         if entry.mac != Some(mac) {
-            self.unanswered.remove(&(entry.since, address));
-            entry.mac = Some(mac);
-            entry.since = now;
-            self.changed = true;
+            self.update(address, |entry| {
+                entry.mac = Some(mac);
+                entry.since = now;
+            });
+            self.note_change(address);
         }
+    }
+}
+
+fn shown((address, entry): (&IpAddr, &Entry)) -> Neighbour {
+    Neighbour {
+        address: *address,
+        mac: entry.mac,
+        state: entry.state,
+        since: entry.since,
+        way: entry.mac.map(|_| entry.way),
     }
 }

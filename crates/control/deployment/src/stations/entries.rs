@@ -1,18 +1,18 @@
 //! The table of a function, as it reads it.
 
 use super::station::{Station, is_used};
-use neighbours::NeighbourState as Known;
+use neighbours::{Asker, NeighbourState as Known};
 use nf_abi::{DeviceEntry, MAX_DEVICE_ENTRIES, NeighbourState};
 use std::sync::Arc;
 
-/// What a function reads whose interfaces are at these stations, or at none.
-pub(super) fn entries<'a>(stations: impl Iterator<Item = Option<&'a Station>>) -> Arc<[u8]> {
-    let all = (0..).zip(stations).flat_map(|(interface, station)| of_interface(interface, station));
+/// What a function of an asker reads whose interfaces are at these stations, or at none.
+pub(super) fn entries<'a>(asker: Asker, stations: impl Iterator<Item = Option<&'a Station>>) -> Arc<[u8]> {
+    let all = (0..).zip(stations).flat_map(|(interface, station)| of_interface(asker, interface, station));
     all.take(MAX_DEVICE_ENTRIES).flat_map(DeviceEntry::encode).collect()
 }
 
 /// The entries of one interface, by kind and address.
-fn of_interface(interface: u16, station: Option<&Station>) -> Vec<DeviceEntry> {
+fn of_interface(asker: Asker, interface: u16, station: Option<&Station>) -> Vec<DeviceEntry> {
     let Some(Station { device, off_link, is_up, .. }) = station else {
         return vec![DeviceEntry::Interface { interface, is_up: true, mac: [0; 6], mtu: 0 }];
     };
@@ -31,8 +31,8 @@ fn of_interface(interface: u16, station: Option<&Station>) -> Vec<DeviceEntry> {
         state: NeighbourState::Unreachable,
         mac: [0; 6],
     };
-    let mut neighbours: Vec<DeviceEntry> = off_link.keys().copied().map(unreachable).collect();
-    neighbours.extend(device.neighbours().map(|neighbour| match (neighbour.state, neighbour.mac) {
+    let mut neighbours: Vec<DeviceEntry> = off_link.of(asker).map(unreachable).collect();
+    neighbours.extend(device.neighbours_of(asker).map(|neighbour| match (neighbour.state, neighbour.mac) {
         (Known::Unreachable, _) => unreachable(neighbour.address),
         (_, Some(mac)) => DeviceEntry::Neighbour {
             interface,

@@ -4,6 +4,7 @@ use super::StationName;
 use super::entries::entries;
 use super::station::Station;
 use engine::FleetInstance;
+use neighbours::Asker;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wiring::{Device, Edge, Endpoint, Wiring};
@@ -11,6 +12,8 @@ use wiring::{Device, Edge, Endpoint, Wiring};
 /// A function that opens a device with addresses, or did.
 pub(super) struct Feed {
     pub(super) id: FleetInstance,
+    /// Whose it is.
+    pub(super) tenant: String,
     /// What each of its interfaces is on the links of its device, where it is something.
     pub(super) interfaces: Vec<Option<StationName>>,
     told: Arc<[u8]>,
@@ -19,22 +22,27 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(id: FleetInstance) -> Feed {
-        Feed { id, interfaces: Vec::new(), told: Arc::default(), of: Vec::new() }
+    pub(super) fn new(id: FleetInstance, tenant: &str) -> Feed {
+        Feed { id, tenant: tenant.to_owned(), interfaces: Vec::new(), told: Arc::default(), of: Vec::new() }
     }
 
-    /// What it is to be told, if that is not what it was told last.
-    pub(super) fn changed(&mut self, stations: &BTreeMap<StationName, Station>) -> Option<Arc<[u8]>> {
+    /// What it is to be told, if that is not what it was told last. Its tenant asks as this one.
+    pub(super) fn changed(
+        &mut self,
+        asker: Asker,
+        stations: &BTreeMap<StationName, Station>,
+    ) -> Option<Arc<[u8]>> {
         let behind = |name: &Option<StationName>| name.as_ref().and_then(|name| stations.get_key_value(name));
         let versions = self
             .interfaces
             .iter()
-            .map(|name| behind(name).map(|(name, station)| (name.clone(), station.changes)));
+            .map(|name| behind(name).map(|(name, station)| (name.clone(), station.version(asker))));
         let of: Vec<_> = versions.collect();
         if self.of == of {
             return None;
         }
-        let entries = entries(self.interfaces.iter().map(|name| behind(name).map(|(_, station)| station)));
+        let entries =
+            entries(asker, self.interfaces.iter().map(|name| behind(name).map(|(_, station)| station)));
         self.of = of;
         if *entries == *self.told {
             return None;

@@ -1,8 +1,9 @@
 //! One device on its link.
 
 use super::StationName;
+use super::off_link::OffLink;
 use crate::devices::NextHops;
-use neighbours::{AddressState, Device, Mac, Refusal, Resolution, Settings, SettingsError};
+use neighbours::{AddressState, Asker, Device, Mac, Refusal, Resolution, Settings, SettingsError};
 use port::station::{self as at_port, Awaited, Identity, Link, Tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -12,10 +13,6 @@ use telemetry::clock::Nanos;
 use virtual_device::{Mode, NextHop};
 use wiring::PortStation;
 
-/// How long an address is unreachable that is on no network of the device.
-const OFF_LINK: Nanos = Nanos::from_millis(20_000);
-/// Most of them.
-const MOST_OFF_LINK: usize = 256;
 /// The next hops of tunnels are asked for again after this: well within [`neighbours::LEASE`].
 const ASKED_AGAIN: Nanos = Nanos::from_millis(60_000);
 /// Most frames that are looked at before others have their turn.
@@ -48,10 +45,12 @@ pub(super) struct Station {
     exchange: Option<u32>,
     /// Its ports are one link: what it sends goes out by the first.
     bonds: bool,
-    /// Addresses that are on none of its networks, and until when that is told.
-    pub(super) off_link: BTreeMap<IpAddr, Nanos>,
-    /// What functions see has changed this often.
-    pub(super) changes: u64,
+    /// Addresses that were asked for and are on none of its networks.
+    pub(super) off_link: OffLink,
+    /// What all functions see has changed this often.
+    changes: u64,
+    /// Neighbours that an asker asked for have changed this often.
+    changes_for: BTreeMap<Asker, u64>,
 }
 
 impl Station {
@@ -69,8 +68,9 @@ impl Station {
             is_up: false,
             exchange: None,
             bonds: false,
-            off_link: BTreeMap::new(),
+            off_link: OffLink::default(),
             changes: 1,
+            changes_for: BTreeMap::new(),
         })
     }
 
@@ -131,14 +131,30 @@ impl Station {
     }
 
     /// A function asks for an address.
-    pub(super) fn resolve(&mut self, address: IpAddr, now: Nanos) {
-        let changed = match self.device.resolve(address, now) {
-            Resolution::Refused(_) if self.off_link.len() >= MOST_OFF_LINK => false,
-            Resolution::Refused(_) => self.off_link.insert(address, now.saturating_add(OFF_LINK)).is_none(),
+    pub(super) fn resolve(&mut self, asker: Asker, address: IpAddr, now: Nanos) {
+        let changed = match self.device.resolve_for(asker, address, now) {
+            Resolution::Refused(_) => self.off_link.insert(asker, address, now),
             // It is on the link by now.
-            _ => self.off_link.remove(&address).is_some(),
+            _ if self.off_link.remove(asker, address) => vec![asker],
+            _ => Vec::new(),
         };
-        self.changes += u64::from(changed);
+        self.changed_for(changed);
+    }
+
+    fn changed_for(&mut self, askers: impl IntoIterator<Item = Asker>) {
+        for asker in askers {
+            *self.changes_for.entry(asker).or_default() += 1;
+        }
+    }
+
+    /// How often what functions of an asker see has changed.
+    pub(super) fn version(&self, asker: Asker) -> u64 {
+        self.changes + self.changes_for.get(&asker).copied().unwrap_or(0)
+    }
+
+    /// No other than these asks any more.
+    pub(super) fn keep_askers(&mut self, askers: &BTreeSet<Asker>) {
+        self.changes_for.retain(|asker, _| askers.contains(asker));
     }
 
     /// Takes what came, does what is due, sends what there is to send; when something is due next.
@@ -154,7 +170,11 @@ impl Station {
         self.await_answers();
         self.send();
         let tunnels = self.find_next_hops(now);
-        if self.device.take_changes().any() {
+        let changes = self.device.take_changes();
+        let (of_askers, over) = (self.device.take_changed_askers(), self.off_link.expire(now));
+        self.changed_for(of_askers);
+        self.changed_for(over);
+        if changes.addresses || changes.routers || changes.mtu {
             self.changes += 1;
             let used = self.device.addresses().filter(|own| is_used(own.state));
             let used: Vec<IpAddr> = used.map(|own| own.prefix.address).collect();
@@ -163,11 +183,7 @@ impl Station {
         let is_up = self.links.iter().any(|known| known.link.is_up());
         self.changes += u64::from(is_up != self.is_up);
         self.is_up = is_up;
-        let before = self.off_link.len();
-        self.off_link.retain(|_, until| *until > now);
-        self.changes += u64::from(self.off_link.len() != before);
-        let off_link = self.off_link.values().min().copied();
-        let due = [self.device.next_deadline(), off_link, tunnels].into_iter().flatten().min();
+        let due = [self.device.next_deadline(), self.off_link.due(), tunnels].into_iter().flatten().min();
         if more { Some(now) } else { due }
     }
 

@@ -83,3 +83,167 @@ fn a_tunnel_whose_first_router_never_answers_goes_by_the_second() {
     let mut bench = Bench::new();
     assert_eq!(bench.pass(20, &[SECOND]), Some(mac(SECOND)));
 }
+
+/// Two functions that open one station, of tenants called `greedy` and `modest`.
+struct Shared {
+    state: State,
+    now: Nanos,
+}
+
+fn station_name() -> StationName {
+    StationName { device: "edge".to_owned(), interface: None }
+}
+
+fn asks(addresses: impl Iterator<Item = u32>, interface: u16) -> Vec<Ask> {
+    addresses.map(|n| Ask { interface, address: Ipv4Addr::from(n).into() }).collect()
+}
+
+/// Addresses on the link of the station.
+fn on_link(from: u32, count: u32) -> impl Iterator<Item = u32> {
+    (from..from + count).map(|n| u32::from(Ipv4Addr::new(10, 1, 0, 0)) + n)
+}
+
+impl Shared {
+    fn new() -> Shared {
+        let mut settings = Settings::new(OWN);
+        settings.addresses = vec![Prefix { address: Ipv4Addr::new(10, 0, 0, 1).into(), length: 8 }];
+        settings.ipv6 = false;
+        let now = Nanos(1_000_000_000_000);
+        let mut state = State::default();
+        let station = Station::new(&station_name(), &settings, now).expect("allowed settings");
+        state.stations.insert(station_name(), station);
+        for (name, id) in ["greedy", "modest"].into_iter().zip(crate::tests::two_instances()) {
+            let mut feed = Feed::new(id, name);
+            feed.interfaces = vec![Some(station_name())];
+            state.feeds.insert(name.to_owned(), feed);
+        }
+        state.tenants.follow(&["greedy", "modest"].into());
+        let mut shared = Shared { state, now };
+        // Until its address is its own.
+        for _ in 0..200 {
+            shared.pass(100);
+        }
+        shared.told();
+        shared
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now = self.now.saturating_add(Nanos::from_millis(ms));
+        self.state.work(&mut VecDeque::new(), self.now);
+    }
+
+    fn ask(&mut self, function: &str, asks: Vec<Ask>) {
+        let mut asked = VecDeque::from([(function.to_owned(), asks)]);
+        while !asked.is_empty() {
+            self.state.work(&mut asked, self.now);
+        }
+    }
+
+    fn known(&self, tenant: &str) -> usize {
+        let asker = self.state.tenants.by_name[tenant].asker;
+        self.state.stations[&station_name()].device.neighbours_of(asker).count()
+    }
+
+    /// Which functions are told something, and how many entries.
+    fn told(&mut self) -> Vec<(String, usize)> {
+        let (told, _) = self.state.changed(self.now);
+        let name = |id: FleetInstance| {
+            let feed = self.state.feeds.iter().find(|(_, feed)| feed.id == id);
+            feed.map(|(name, _)| name.clone()).unwrap_or_default()
+        };
+        told.iter().map(|(id, entries)| (name(*id), entries.len() / DEVICE_ENTRY)).collect()
+    }
+}
+
+#[test]
+fn a_tenant_asks_no_faster_than_its_rate_and_another_one_is_told_at_once() {
+    let mut shared = Shared::new();
+    let mut next = 0;
+    // For ten seconds, 256 addresses in a millisecond.
+    for _ in 0..10_000 {
+        shared.ask("greedy", asks(on_link(next, 256), 0));
+        next += 256;
+        shared.pass(1);
+    }
+    let table = &shared.state.stations[&station_name()].device;
+    // Each of its asks was for an address of its own: those that are there no more gave way, or did not answer.
+    let asked = table.neighbours_count() as u64 + table.counters().evicted;
+    assert!(asked <= 4_096 + 10 * 2_000 + 1, "{asked} asks were worked off");
+    assert_eq!(shared.known("greedy"), 1024);
+    shared.told();
+    shared.ask("modest", asks(on_link(1 << 16, 100), 0));
+    assert_eq!((shared.known("greedy"), shared.known("modest")), (924, 100));
+    let told = shared.told();
+    assert!(
+        told.contains(&("modest".to_owned(), 102)),
+        "its interface, its address and what it asked for: {told:?}"
+    );
+}
+
+#[test]
+fn what_one_asks_for_is_no_news_for_another() {
+    let mut shared = Shared::new();
+    shared.ask("greedy", asks(on_link(0, 10), 0));
+    assert_eq!(shared.told(), [("greedy".to_owned(), 12)]);
+    shared.ask("modest", asks(on_link(5, 1), 0));
+    assert_eq!(shared.told(), [("modest".to_owned(), 3)]);
+    // Neither answers: both are told that.
+    (0..50).for_each(|_| shared.pass(100));
+    let mut told = shared.told();
+    told.sort();
+    assert_eq!(told, [("greedy".to_owned(), 12), ("modest".to_owned(), 3)]);
+}
+
+#[test]
+fn a_tenant_is_told_no_more_than_its_part() {
+    let mut shared = Shared::new();
+    let (mut next, mut told) = (0, 0);
+    // What it is told changes each millisecond, and is up to 1,026 entries long.
+    for _ in 0..3_000 {
+        shared.ask("greedy", asks(on_link(next, 10), 0));
+        next += 10;
+        shared.pass(1);
+        told += shared.told().iter().map(|(_, entries)| *entries).sum::<usize>();
+    }
+    assert!(told <= 65_536 + 3 * 200_000 + 1_026, "{told} entries");
+    let pace = shared.state.tenants.by_name["greedy"].told.ready();
+    shared.state.tenants.by_name.get_mut("greedy").expect("it is there").told.spend(200_000, shared.now);
+    shared.ask("greedy", asks(on_link(next, 10), 0));
+    shared.ask("modest", asks(on_link(0, 1), 0));
+    let (told, later) = shared.state.changed(shared.now);
+    assert_eq!(told.len(), 1, "the other one does not wait for it");
+    assert!(later > Some(shared.now) && later > Some(pace), "it is looked at again when it may be told more");
+}
+
+#[test]
+fn places_for_addresses_on_no_network_are_shared_too() {
+    let mut shared = Shared::new();
+    let elsewhere =
+        |from: u32, count: u32| (from..from + count).map(|n| u32::from(Ipv4Addr::new(172, 16, 0, 0)) + n);
+    shared.ask("greedy", asks(elsewhere(0, 1_000), 0));
+    shared.ask("modest", asks(elsewhere(10_000, 100), 0));
+    let off_link = |shared: &Shared, tenant: &str| {
+        let asker = shared.state.tenants.by_name[tenant].asker;
+        shared.state.stations[&station_name()].off_link.of(asker).count()
+    };
+    assert_eq!((off_link(&shared, "greedy"), off_link(&shared, "modest")), (156, 100));
+    shared.ask("modest", asks(elsewhere(20_000, 1_000), 0));
+    assert_eq!((off_link(&shared, "greedy"), off_link(&shared, "modest")), (128, 128));
+    shared.told();
+    (0..201).for_each(|_| shared.pass(100));
+    assert_eq!((off_link(&shared, "greedy"), off_link(&shared, "modest")), (0, 0));
+    assert_eq!(shared.told().len(), 2);
+}
+
+#[test]
+fn asks_of_functions_wait_beside_each_other() {
+    let waiting = Asks::default();
+    let many = |n| vec![Ask { interface: 0, address: Ipv4Addr::LOCALHOST.into() }; n];
+    for _ in 0..10_000 {
+        waiting.put("greedy".to_owned(), many(256));
+    }
+    waiting.put("modest".to_owned(), many(3));
+    let taken: HashMap<_, _> = waiting.take().into_iter().map(|(name, asks)| (name, asks.len())).collect();
+    assert_eq!(taken, [("greedy".to_owned(), 256), ("modest".to_owned(), 3)].into());
+    assert!(waiting.take().is_empty());
+}

@@ -147,3 +147,13 @@ fn chain() -> Vec<ObjectChange> {
 fn forwarder(attach: Value) -> Value {
     json!({"image": "forwarder", "max_call": "10s", "attach": attach})
 }
+
+/// Two functions of a host that has ended.
+pub(crate) fn two_instances() -> [engine::FleetInstance; 2] {
+    let mut rig = Rig::new(1);
+    let mut changes = chain();
+    changes.push(function("g", forwarder(json!({}))));
+    rig.apply(&changes);
+    let deployed = rig.host.deployed();
+    ["f", "g"].map(|name| deployed.instances[name])
+}

@@ -7,12 +7,16 @@ use packet::arp::{REPLY, REQUEST, Repr, View};
 use packet::ethernet;
 use std::net::Ipv4Addr;
 
-fn v4(text: &str) -> Ipv4Addr {
+pub(super) fn v4(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
 /// A message of `mac`, `sender` to `target`.
-fn message(operation: u16, (mac, sender): ([u8; 6], &str), (to, target): ([u8; 6], &str)) -> Vec<u8> {
+pub(super) fn message(
+    operation: u16,
+    (mac, sender): ([u8; 6], &str),
+    (to, target): ([u8; 6], &str),
+) -> Vec<u8> {
     let repr = Repr {
         operation,
         sender_mac: mac,
@@ -24,7 +28,7 @@ fn message(operation: u16, (mac, sender): ([u8; 6], &str), (to, target): ([u8; 6
 }
 
 /// The ARP messages among frames, with where they go.
-fn messages<'a>(frames: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<([u8; 6], Repr)> {
+pub(super) fn messages<'a>(frames: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<([u8; 6], Repr)> {
     let read = |frame: &'a Vec<u8>| {
         let view = ethernet::View::new(frame).unwrap();
         (view.ethertype() == ethernet::ethertype::ARP)

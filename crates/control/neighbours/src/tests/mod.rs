@@ -1,6 +1,7 @@
 //! Exchanges on a simulated clock, between devices and with frames that are made up.
 
 mod arp;
+mod askers;
 mod dhcp;
 mod discovery;
 mod echo;

@@ -49,14 +49,17 @@ impl Fleet {
         })
     }
 
-    /// What an instance reads of the devices behind its interfaces from now on, see `nf_abi::stream::DEVICES`.
+    /// What each of these instances reads of the devices behind its interfaces from now on, see
+    /// `nf_abi::stream::DEVICES`. Their workers come to a stop once for all of them.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
-    pub fn set_devices(&self, instance: FleetInstance, entries: Arc<[u8]>) -> Result<(), FleetError> {
+    pub fn set_devices(&self, told: Vec<(FleetInstance, Arc<[u8]>)>) -> Result<(), FleetError> {
         self.with(move |workers, state| {
-            if let Some(home) = state.instance(instance) {
-                workers[home.worker].set_devices(home.id, entries);
+            for (instance, entries) in told {
+                if let Some(home) = state.instance(instance) {
+                    workers[home.worker].set_devices(home.id, entries);
+                }
             }
         })
     }

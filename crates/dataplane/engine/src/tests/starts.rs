@@ -226,7 +226,7 @@ fn what_is_known_of_devices_is_told_once_and_to_the_next_guest_too() {
     offers.extend([9; 200]);
     let (left, right) = (rig.script(0, 0, offers).0, rig.script(0, 0, vec![]).0);
     let (f, seen) = rig.add(0, 0, fragile());
-    rig.fleet.set_devices(f, Arc::new([7])).expect("it works");
+    rig.fleet.set_devices(vec![(f, Arc::new([7]))]).expect("it works");
     rig.turn(5);
     let devices = |seen: &Seen| {
         let calls = seen.calls();
