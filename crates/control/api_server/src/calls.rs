@@ -37,9 +37,10 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
         // What a tenant has is counted for it, which takes its time where there is much.
-        Call::Health => {
-            state.look(&rights, 0, move |state| Answer::json(200, &state.health(&asked.rights))).await
+        Call::Health if rights.tenant().is_some() => {
+            aside(state, &rights, move |state| Answer::json(200, &state.health(&asked.rights))).await
         }
+        Call::Health => Ok(Answer::json(200, &state.health(&rights))),
         Call::Metrics => metrics(state, asked).await,
         Call::Account => {
             let text = move |state: &State| match state.control.account(asked.rights.tenant()) {
@@ -218,7 +219,7 @@ async fn aside_alone(
         drop(claim);
         answer
     };
-    aside(state, rights, asked).await
+    state.promptly(rights, false, asked).await
 }
 
 /// Lets the host write a stream until the client stops reading.
@@ -230,12 +231,12 @@ async fn watch(
     let (bytes, answer) = events::stream(asked);
     let outlet = Outlet::new(bytes, ending(state, &asked.rights));
     let rights = asked.rights.clone();
-    aside(state, &asked.rights, move |state| match begin(&*state.control, outlet) {
+    let begun = move |state: &State| match begin(&*state.control, outlet) {
         Ok(Ok(())) => answer,
         Ok(Err(refusal)) => state.refused(&rights, refusal).into(),
         Err(problem) => problem.into(),
-    })
-    .await
+    };
+    state.promptly(&asked.rights, false, begun).await
 }
 
 /// Tells when a stream ends: with the server, and with the token that it was asked for by.
@@ -260,9 +261,9 @@ fn ending(state: &Arc<State>, rights: &Rights) -> tokio::sync::watch::Receiver<b
 
 /// Lets a function report, on a thread of its own: it is called for that.
 async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let id = asked.id(Kind::Function)?;
+    let (id, rights) = (asked.id(Kind::Function)?, asked.rights.clone());
     state.find(&asked.rights, &id)?;
-    aside(state, &asked.rights.clone(), move |state| {
+    let report = move |state: &State| {
         let reported = state.control.report(&id.name);
         // Another tenant's function may have come to have the name.
         match state.find(&asked.rights, &id) {
@@ -272,8 +273,8 @@ async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
             ),
             Err(problem) => problem.into(),
         }
-    })
-    .await
+    };
+    state.promptly(&rights, false, report).await
 }
 
 /// A device on its links. A tenant is shown its own alone.
@@ -282,12 +283,14 @@ async fn neighbours(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem>
     let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
     let after = asked.address("after")?;
     state.find(&asked.rights, &id)?;
-    aside(state, &asked.rights.clone(), move |state| {
+    let rights = asked.rights.clone();
+    // It holds what packets of the device's links wait for.
+    let told = move |state: &State| {
         let told = state.control.neighbours(&id.name, asked.rights.tenant(), after, limit);
         // Another tenant's device may have come to have the name.
         state.find(&asked.rights, &id).map_or_else(Answer::from, |()| Answer::json(200, &told))
-    })
-    .await
+    };
+    state.promptly(&rights, false, told).await
 }
 
 async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
@@ -737,7 +740,7 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
     let id = asked.id(Kind::Function)?;
     let claim = state.claim([Claimed::Object(id.clone())]).await?;
     let (rights, function) = (asked.rights.clone(), id.clone());
-    let done = state.work_on(&asked.rights, true, move |state| {
+    let done = state.promptly(&asked.rights, false, move |state| {
         let done = pause_now(state, &rights, &function, paused);
         drop(claim);
         done

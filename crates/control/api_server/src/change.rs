@@ -129,6 +129,7 @@ enum Begun {
     Later(First),
     /// Another change of the same is under way.
     Waits(Arc<Pinned>),
+    Ready(Arc<Pinned>, MadeReady),
 }
 
 /// What step 3 came to.
@@ -140,6 +141,15 @@ enum Ready {
 enum Attempt {
     Done(Difference),
     Work(Work),
+    /// A tenant's, to be carried out where workers do not wait for a thread of low priority.
+    Ready(MadeReady),
+}
+
+/// What a tenant wants, prepared.
+struct MadeReady {
+    compared: Compared,
+    prepared: Box<dyn Prepared>,
+    claim: Claim,
 }
 
 impl State {
@@ -204,21 +214,22 @@ impl State {
                 match &begun {
                     Ok(Begun::Done(difference)) => ended.tell(Ok(difference)),
                     Err(problem) => ended.tell(Err(problem)),
-                    Ok(Begun::Later(_) | Begun::Waits(_)) => return,
+                    Ok(Begun::Later(_) | Begun::Waits(_) | Begun::Ready(..)) => return,
                 }
                 state.audit.write_here();
                 steps::done("audit");
             });
             begun
         });
-        let pinned = match begun.await?? {
+        let (pinned, ready) = match begun.await?? {
             Begun::Done(difference) => return Ok(Err(difference)),
             Begun::Later(first) => return Ok(Ok(first)),
-            Begun::Waits(pinned) => pinned,
+            Begun::Waits(pinned) => (pinned, None),
+            Begun::Ready(pinned, ready) => (pinned, Some(ready)),
         };
-        Ok(match self.attempt(&pinned).await? {
-            Attempt::Work(work) => Ok(First::Work(pinned, work)),
-            Attempt::Done(difference) => Err(difference),
+        Ok(match self.attempt(&pinned, ready).await? {
+            Whole::Work(work) => Ok(First::Work(pinned, work)),
+            Whole::Done(difference) => Err(difference),
         })
     }
 
@@ -239,6 +250,7 @@ impl State {
         Ok(match self.attempt_now(&pinned, claim)? {
             Attempt::Work(work) => Begun::Later(First::Work(pinned, work)),
             Attempt::Done(difference) => Begun::Done(difference),
+            Attempt::Ready(ready) => Begun::Ready(pinned, ready),
         })
     }
 
@@ -248,7 +260,6 @@ impl State {
         operation: &watch::Sender<Operation>,
     ) -> Result<Difference, Problem> {
         let ends = || Problem::new(ProblemType::Busy, "the daemon ends");
-        let broken = |error: tokio::task::JoinError| Problem::new(ProblemType::Internal, error.to_string());
         let (wanted, mut work) = match first {
             First::Work(wanted, work) => (wanted, work),
             First::Resolve(wanted, resolution) => {
@@ -256,14 +267,14 @@ impl State {
                 let turn = permits.acquire_owned().await.map_err(|_| ends())?;
                 runs(operation, &resolution.what);
                 let began = wanted.timing.now();
-                let images = tokio::task::spawn_blocking(resolution.run).await;
+                let images = self.long(&wanted.rights, resolution.run).await?;
                 wanted.timing.step("fetch", began);
                 drop(turn);
-                let images = images.map_err(broken)?.map_err(|refusal| self.refusal(&wanted, refusal))?;
+                let images = images.map_err(|refusal| self.refusal(&wanted, refusal))?;
                 let wanted = Arc::new(pin(wanted, images));
-                match self.attempt(&wanted).await? {
-                    Attempt::Done(difference) => return Ok(difference),
-                    Attempt::Work(work) => (wanted, work),
+                match self.attempt(&wanted, None).await? {
+                    Whole::Done(difference) => return Ok(difference),
+                    Whole::Work(work) => (wanted, work),
                 }
             }
         };
@@ -272,13 +283,13 @@ impl State {
             let turn = permits.acquire_owned().await.map_err(|_| ends())?;
             runs(operation, &work.what);
             let began = wanted.wanted.timing.now();
-            let done = tokio::task::spawn_blocking(work.run).await;
+            let done = self.long(&wanted.wanted.rights, work.run).await?;
             wanted.wanted.timing.step("compile", began);
             drop(turn);
-            done.map_err(broken)?.map_err(|refusal| self.refusal(&wanted.wanted, refusal))?;
-            match self.attempt(&wanted).await? {
-                Attempt::Done(difference) => return Ok(difference),
-                Attempt::Work(more) => work = more,
+            done.map_err(|refusal| self.refusal(&wanted.wanted, refusal))?;
+            match self.attempt(&wanted, None).await? {
+                Whole::Done(difference) => return Ok(difference),
+                Whole::Work(more) => work = more,
             }
         }
         Err(Problem::new(
@@ -287,21 +298,60 @@ impl State {
         ))
     }
 
-    async fn attempt(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<Attempt, Problem> {
+    /// Does what takes long and is mostly waited for, a tenant's in its turn.
+    async fn long<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        if rights.tenant().is_some() {
+            return self.in_turn(rights, self.limits.longest_wait, move |_| work()).await;
+        }
+        let broken = |error: tokio::task::JoinError| Problem::new(ProblemType::Internal, error.to_string());
+        tokio::task::spawn_blocking(work).await.map_err(broken)
+    }
+
+    /// Steps 1 to 6, a tenant's in as many jobs as it needs; it may be `ready` from before.
+    async fn attempt(
+        self: &Arc<State>,
+        pinned: &Arc<Pinned>,
+        mut ready: Option<MadeReady>,
+    ) -> Result<Whole, Problem> {
         let wanted = &pinned.wanted;
-        let began = wanted.timing.now();
-        let claim = self.claim(pinned.claimed()).await?;
-        wanted.timing.step("turn", began);
-        let pinned = pinned.clone();
-        self.work_on(&wanted.rights, self.takes_long(wanted), move |state| state.attempt_now(&pinned, claim))
-            .await?
+        for _ in 0..ATTEMPTS {
+            let made = match ready.take() {
+                Some(made) => made,
+                None => {
+                    let began = wanted.timing.now();
+                    let claim = self.claim(pinned.claimed()).await?;
+                    wanted.timing.step("turn", began);
+                    let (large, pinned) = (self.takes_long(wanted), pinned.clone());
+                    let attempt = move |state: &State| state.attempt_now(&pinned, claim);
+                    match self.work_on(&wanted.rights, large, attempt).await?? {
+                        Attempt::Done(difference) => return Ok(Whole::Done(difference)),
+                        Attempt::Work(work) => return Ok(Whole::Work(work)),
+                        Attempt::Ready(made) => made,
+                    }
+                }
+            };
+            let pinned = pinned.clone();
+            let finish = move |state: &State| {
+                let MadeReady { compared, prepared, claim } = made;
+                let Pinned { wanted, images } = &*pinned;
+                let done = wanted.timing.measure(|| state.finish_now(wanted, images, compared, prepared));
+                drop(claim);
+                done
+            };
+            if let Some(difference) = self.promptly(&wanted.rights, true, finish).await?? {
+                return Ok(Whole::Done(difference));
+            }
+        }
+        Err(overtaken())
     }
 
     fn attempt_now(&self, pinned: &Pinned, claim: Claim) -> Result<Attempt, Problem> {
         let Pinned { wanted, images } = pinned;
-        let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
-        drop(claim);
-        attempt
+        wanted.timing.measure(|| self.change_now(wanted, images, claim))
     }
 
     /// Waits until nothing else changes any of it.
@@ -311,8 +361,13 @@ impl State {
             .map_err(|_| Problem::new(ProblemType::Busy, "other changes of the same take long"))
     }
 
-    /// Steps 1 to 6; the caller has claimed what is changed.
-    fn change_now(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Attempt, Problem> {
+    /// Steps 1 to 6, of a tenant's as far as it prepares; what is changed is claimed.
+    fn change_now(
+        &self,
+        wanted: &Wanted,
+        images: &BTreeMap<String, String>,
+        claim: Claim,
+    ) -> Result<Attempt, Problem> {
         let mut refused_before = false;
         for _ in 0..ATTEMPTS {
             let mut compared = self.compared(wanted, images)?;
@@ -336,36 +391,54 @@ impl State {
                 compared.difference.restarted = restarted;
                 return Ok(Attempt::Done(compared.difference));
             }
-            if let Some(difference) = self.carry_out(wanted, images, compared, prepared)? {
+            if wanted.rights.tenant().is_some() {
+                return Ok(Attempt::Ready(MadeReady { compared, prepared, claim }));
+            }
+            let difference = match prepared.hand_over(wanted.allow_restart) {
+                Ok(()) => self.carry_out(wanted, images, compared, prepared)?,
+                Err(_) if !refused_before && self.has_changed(&compared) => {
+                    refused_before = true;
+                    None
+                }
+                Err(refusal) => return Err(self.refusal(wanted, refusal)),
+            };
+            if let Some(difference) = difference {
                 return Ok(Attempt::Done(difference));
             }
         }
-        Err(Problem::new(
-            ProblemType::Busy,
-            "other changes of the same came in between, again and again; try again",
-        ))
+        Err(overtaken())
     }
 
-    /// Step 3; a dry run hands nothing over.
+    /// Step 3; nothing is handed over yet.
     fn made_ready(&self, wanted: &Wanted, compared: &Compared) -> Result<Ready, Problem> {
-        let mut prepared = match self.control.prepare(&compared.changes) {
+        let prepared = match self.control.prepare(&compared.changes) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Ready::Refused(refusal)),
         };
         steps::done("prepare");
-        if wanted.dry_run {
-            return Ok(Ready::Prepared(prepared));
-        }
-        if !wanted.allow_restart {
+        if !wanted.dry_run && !wanted.allow_restart {
             let faults: Vec<Fault> = begin_anew(&compared.changes, &prepared.restarted()).collect();
             if !faults.is_empty() {
                 return Err(faulty(ProblemType::Conflict, faults));
             }
         }
-        Ok(match prepared.hand_over(wanted.allow_restart) {
-            Ok(()) => Ready::Prepared(prepared),
-            Err(refusal) => Ready::Refused(refusal),
-        })
+        Ok(Ready::Prepared(prepared))
+    }
+
+    /// The end of step 3, for moments of which workers stand still, and steps 4 to 6, of a tenant's; `None` if everything is to begin anew.
+    fn finish_now(
+        &self,
+        wanted: &Wanted,
+        images: &BTreeMap<String, String>,
+        compared: Compared,
+        mut prepared: Box<dyn Prepared>,
+    ) -> Result<Option<Difference>, Problem> {
+        match prepared.hand_over(wanted.allow_restart) {
+            Ok(()) => self.carry_out(wanted, images, compared, prepared),
+            // It may be refused for what another change has just taken away.
+            Err(_) if self.has_changed(&compared) => Ok(None),
+            Err(refusal) => Err(self.refusal(wanted, refusal)),
+        }
     }
 
     /// Whether anything has been committed since.
@@ -567,6 +640,16 @@ impl State {
             Err(_) => Err(Problem::new(ProblemType::NotDurable, "the store ends")),
         }
     }
+}
+
+/// How far a change came that is not in the middle of anything.
+enum Whole {
+    Done(Difference),
+    Work(Work),
+}
+
+fn overtaken() -> Problem {
+    Problem::new(ProblemType::Busy, "other changes of the same came in between, again and again; try again")
 }
 
 /// A fault for each function that would begin anew without leave. A function that is restored has been told

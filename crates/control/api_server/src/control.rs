@@ -157,6 +157,31 @@ pub trait Control: Send + Sync + 'static {
     /// All snapshots, in the order of their names.
     fn snapshots(&self) -> Vec<Snapshot>;
 
+    /// A tenant's own, in that order. What others have makes it take no longer.
+    fn snapshots_of(&self, tenant: &str) -> Vec<Snapshot> {
+        let own = |saved: &Snapshot| !saved.imported && saved.tenant.as_deref() == Some(tenant);
+        self.snapshots().into_iter().filter(own).collect()
+    }
+
+    /// Does a job for a tenant's request on another thread: at a low priority, when the tenant's share of processor
+    /// time for its requests allows it, and in the account of that. It returns at once; the job is dropped where it
+    /// is not to be done any more.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`]: too much of the tenant waits.
+    fn aside(&self, tenant: &str, job: Box<dyn FnOnce() + Send>) -> Result<(), Refusal> {
+        let _ = tenant;
+        let spawned = std::thread::Builder::new().name("request".into()).spawn(job);
+        spawned.map(drop).map_err(|error| Refusal::Busy(format!("a thread: {error}")))
+    }
+
+    /// Does a short job for a tenant's request here, at the thread's own priority because others wait for it,
+    /// in the same account.
+    fn in_account(&self, tenant: &str, job: Box<dyn FnOnce() + '_>) {
+        let _ = tenant;
+        job();
+    }
+
     /// One snapshot.
     fn snapshot(&self, name: &Name) -> Option<Snapshot>;
 

@@ -118,11 +118,10 @@ impl State {
 
     /// The snapshots that a client is shown.
     pub fn snapshots(&self, rights: &Rights) -> Vec<Snapshot> {
-        let mut all = self.control.snapshots();
-        if let Some(tenant) = rights.tenant() {
-            all.retain(|saved| self.is_saved_of(tenant, saved));
+        match rights.tenant() {
+            Some(tenant) => self.control.snapshots_of(tenant),
+            None => self.control.snapshots(),
         }
-        all
     }
 
     /// The seal says whose a snapshot is; without one that holds it is the administrators' alone.

@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use crate::aside;
 use crate::audit_queue::AuditQueue;
 use crate::body::room;
 use crate::claims::Claims;
@@ -20,19 +21,24 @@ use crate::tokens::Tokens;
 use api::{ObjectName, Problem, ProblemType};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use store::{Store, Subscription};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 /// Bytes of a body, or of a stored object, up to which an administrator's is read on the thread that answers
 /// without a job of its own.
 pub(crate) const SMALL: usize = 16 << 10;
 
-/// Threads that a tenant has at a time for what it changes and reads.
+/// Requests of a tenant that are worked on at a time.
 const TENANTS_THREADS: usize = 2;
 
 /// Requests of readers of the host that take a thread, at a time. Tenants take none of them.
 const READERS_THREADS: usize = 2;
+
+fn broken() -> Problem {
+    Problem::new(ProblemType::Internal, "a thread of the daemon broke")
+}
 
 /// What all requests share.
 pub(crate) struct State {
@@ -45,7 +51,7 @@ pub(crate) struct State {
     pub threads: Arc<LeaderFollowers>,
     pub connections: Arc<ConnectionGroups>,
     pub spare: Spare,
-    /// Each tenant's threads.
+    /// What each tenant has at a time.
     tenants_threads: TenantPermits,
     /// Those of readers of the host, together.
     readers_threads: Arc<Semaphore>,
@@ -176,8 +182,9 @@ impl State {
 
     /// Does what may take its time where no other request waits for it: an administrator's small job on the
     /// thread that answers, which is relieved if it takes long, a large one on a thread of its own, a
-    /// tenant's on one of the tenant's threads, and a reader's on one of those that readers of the host
-    /// share.
+    /// tenant's in the tenant's turn at a low priority ([`Control::aside`]), and a reader's on one of the threads
+    /// that readers of the host share. It must not stop workers, nor hold what others wait for: that is for
+    /// [`promptly`](State::promptly).
     ///
     /// # Errors
     /// The job broke, or the tenant's threads are busy for too long.
@@ -188,25 +195,107 @@ impl State {
         job: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, Problem> {
         let state = self.clone();
-        let broken = || Problem::new(ProblemType::Internal, "a thread of the daemon broke");
-        let (permits, why) = match rights {
+        match rights {
             Rights::All if large => {
-                return tokio::task::spawn_blocking(move || job(&state)).await.map_err(|_| broken());
+                tokio::task::spawn_blocking(move || job(&state)).await.map_err(|_| broken())
             }
-            Rights::All => return self.threads.run_on_leader(move || job(&state)).await.ok_or_else(broken),
-            Rights::Of(grant) => {
-                let tenant = grant.token.tenant.as_deref().unwrap_or_default();
-                (self.tenants_threads.of(tenant), "other requests of the tenant take long")
+            Rights::All => self.threads.run_on_leader(move || job(&state)).await.ok_or_else(broken),
+            Rights::Of(_) => {
+                let permit = self.permit(rights).await?;
+                let job = move |state: &State| {
+                    let done = job(state);
+                    drop(permit);
+                    done
+                };
+                self.in_turn(rights, self.limits.body_time, job).await
             }
-            Rights::Reader(_) => (self.readers_threads.clone(), "other readers of the host read much"),
+            Rights::Reader(_) => {
+                let permit = self.permit(rights).await?;
+                let done = tokio::task::spawn_blocking(move || {
+                    let done = job(&state);
+                    drop(permit);
+                    done
+                });
+                done.await.map_err(|_| broken())
+            }
+        }
+    }
+
+    /// Does something short that others may wait for, because workers stand still meanwhile, or changes do: on a
+    /// thread of its own at the usual priority. A tenant's comes in the tenant's turn, if it has not `begun` in
+    /// one, and is charged to it.
+    ///
+    /// # Errors
+    /// Those of [`work_on`](State::work_on).
+    pub async fn promptly<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        begun: bool,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        let Some(tenant) = rights.tenant().map(str::to_owned) else {
+            return self.work_on(rights, true, job).await;
         };
-        let late = |_| Problem::new(ProblemType::Busy, why);
-        let permit = timeout(self.limits.body_time, permits.acquire_owned()).await.map_err(late)?;
+        let permit = match self.permit(rights).await {
+            Ok(permit) if begun => Ok(permit),
+            Ok(permit) => self.in_turn(rights, self.limits.body_time, |_| ()).await.map(|()| permit),
+            Err(problem) => Err(problem),
+        };
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(problem) => {
+                // What has been prepared takes its time to be given up.
+                aside::discard(job);
+                return Err(problem);
+            }
+        };
+        let state = self.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let done = job(&state);
+            let mut done = None;
+            state.control.in_account(&tenant, Box::new(|| done = Some(job(&state))));
             drop(permit);
             done
         });
-        done.await.map_err(|_| broken())
+        done.await.ok().flatten().ok_or_else(broken)
+    }
+
+    /// One of the threads that a tenant has, or readers of the host.
+    async fn permit(&self, rights: &Rights) -> Result<OwnedSemaphorePermit, Problem> {
+        let (permits, why) = match rights.tenant() {
+            Some(tenant) => (self.tenants_threads.of(tenant), "other requests of the tenant take long"),
+            None => (self.readers_threads.clone(), "other readers of the host read much"),
+        };
+        let late = |_| Problem::new(ProblemType::Busy, why);
+        timeout(self.limits.body_time, permits.acquire_owned())
+            .await
+            .map_err(late)?
+            .map_err(|_| Problem::new(ProblemType::Busy, "the daemon ends"))
+    }
+
+    /// Does a tenant's job in the tenant's turn. One that has not begun when the client leaves, or within `limit`,
+    /// is not done.
+    ///
+    /// # Errors
+    /// The job broke, or did not come to its turn.
+    pub async fn in_turn<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        limit: Duration,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        let (state, tenant) = (self.clone(), rights.tenant().unwrap_or_default().to_owned());
+        let ((begins, begun), (tell, told)) = (oneshot::channel(), oneshot::channel());
+        let job = move || {
+            if begins.send(()).is_ok() {
+                // A client that has left takes no answer.
+                let _ = tell.send(job(&state));
+            }
+        };
+        self.control.aside(&tenant, Box::new(job)).map_err(|refusal| self.refused(rights, refusal))?;
+        let late = "the tenant has used up its share of processor time for requests; try it again later";
+        match timeout(limit, begun).await {
+            Ok(Ok(())) => told.await.map_err(|_| broken()),
+            _ => Err(Problem::new(ProblemType::Busy, late)),
+        }
     }
 }

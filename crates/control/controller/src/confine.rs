@@ -92,7 +92,9 @@ impl Controller {
             // What the tenant has no right to is not read, and its schema not told.
             Ok(named) => {
                 let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
-                named.digest().is_some_and(|digest| self.holds(tenant, digest))
+                named
+                    .digest()
+                    .is_some_and(|digest| same_image.is_some() || self.held(Some(tenant)).has(digest))
             }
             Err(_) => false,
         };

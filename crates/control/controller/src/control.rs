@@ -146,6 +146,18 @@ impl Control for Handle {
         self.0.folder.list()
     }
 
+    fn snapshots_of(&self, tenant: &str) -> Vec<Snapshot> {
+        self.0.folder.list_of(tenant)
+    }
+
+    fn aside(&self, tenant: &str, job: Box<dyn FnOnce() + Send>) -> Result<(), Refusal> {
+        self.0.requests.submit(tenant, job).map_err(|refused| Refusal::Busy(refused.to_string()))
+    }
+
+    fn in_account(&self, tenant: &str, job: Box<dyn FnOnce() + '_>) {
+        self.0.requests.run_here(tenant, job);
+    }
+
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         self.0.folder.read(name)
     }
@@ -250,7 +262,7 @@ impl Control for Handle {
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
-            let background = host.offload().usages();
+            let background = self.0.background();
             let known = super::metrics::Known {
                 wiring: &wiring,
                 memory: &memory,

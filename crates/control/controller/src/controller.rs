@@ -6,13 +6,14 @@ use super::sampling::Sampled;
 use super::shelf::Shelf;
 use super::told::Told;
 use super::watch::TenantWatch;
-use api::Kind;
+use api::{DEFAULT_TENANT, Kind};
 use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
 use launcher::Keeper;
+use offload::{Offload, Usage};
 use serde_json::json;
 use snapshot_folder::Folder;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -35,6 +36,9 @@ pub(crate) struct Controller {
     pub(super) catalog: Catalog,
     pub(super) shelf: Shelf,
     pub(super) workshop: Arc<Workshop>,
+    /// Does what tenants' requests ask for. It is another one than the host's, so that a tenant whose functions
+    /// have used up its share for their starts can still be asked to give them up.
+    pub(super) requests: Offload,
     /// What the host may promise, in bytes.
     pub(super) memory: Option<u64>,
     /// Registries that tenants may have images of.
@@ -88,12 +92,16 @@ impl Controller {
         if settings.perf_map {
             console::error().line(&format!("superfluid: {}", host.workshop().write_perf_map()?));
         }
+        let requests = Offload::new(&offload::Settings::default()).map_err(|error| error.to_string())?;
+        // The operator's own has no bound, as for the host's.
+        requests.set_share(DEFAULT_TENANT, None);
         let (attic, removed) = channel::<CarriedOut>();
         let reaper = std::thread::Builder::new().name("reaper".into());
         let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
         let threads = Mutex::new(vec![reaper.map_err(|error| error.to_string())?]);
         Ok(Controller {
             workshop: host.workshop().clone(),
+            requests,
             balancer: Mutex::new(host.balancer()),
             host,
             desired: Mutex::default(),
@@ -127,6 +135,21 @@ impl Controller {
     /// What is wanted, as it is now.
     pub(super) fn desired(&self) -> Arc<Desired> {
         lock(&self.desired).clone()
+    }
+
+    /// What is done beside the workers for each tenant: for its functions, and for its requests.
+    pub(super) fn background(&self) -> BTreeMap<String, Usage> {
+        let mut all = self.host.offload().usages();
+        for (tenant, theirs) in self.requests.usages() {
+            let sum = all.entry(tenant).or_default();
+            sum.used = sum.used.saturating_add(theirs.used);
+            sum.waiting += theirs.waiting;
+            sum.running += theirs.running;
+            sum.done += theirs.done;
+            sum.refused += theirs.refused;
+            sum.overdrawn |= theirs.overdrawn;
+        }
+        all
     }
 
     /// What is wanted and what runs have changed together.

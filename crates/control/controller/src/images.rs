@@ -28,6 +28,7 @@ use api_server::{Asker, IMAGE_ELSEWHERE, ImageResolution, ObjectChange, Refusal,
 use deployment::{Material, Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -68,6 +69,22 @@ impl From<registry::PullError> for Lack {
     }
 }
 
+/// What a tenant may have of kept images: what it has pulled lately, or an object or a snapshot of its own names. It is
+/// found out once, however many functions ask.
+pub(super) struct Held<'a> {
+    controller: &'a Controller,
+    tenant: Option<&'a str>,
+    named: OnceCell<BTreeSet<Digest>>,
+}
+
+impl Held<'_> {
+    pub(super) fn has(&self, digest: Digest) -> bool {
+        let Some(tenant) = self.tenant else { return true };
+        let named = || self.named.get_or_init(|| self.controller.named_by(tenant));
+        self.controller.shelf.is_granted(tenant, digest) || named().contains(&digest)
+    }
+}
+
 impl Controller {
     /// Pins images to what they mean now; see the module's documentation.
     pub(super) fn resolve_images(
@@ -78,6 +95,10 @@ impl Controller {
     ) -> Result<ResolvedImages, Refusal> {
         let mut resolved = vec![None; functions.len()];
         let mut wanted: BTreeMap<(&str, Option<&str>), Wanted> = BTreeMap::new();
+        let held = self.held(match asker {
+            Asker::Administrator => None,
+            Asker::Tenant { name, .. } => Some(name),
+        });
         for (at, (name, spec)) in functions.iter().enumerate() {
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
             let container_of = (api::guest_of(spec) == GuestKind::Container)
@@ -92,10 +113,7 @@ impl Controller {
             if matches!(named, Named::Stock(_)) {
                 continue;
             }
-            let may = |digest| match asker {
-                Asker::Administrator => true,
-                Asker::Tenant { name, .. } => self.holds(name, digest),
-            };
+            let may = |digest| held.has(digest);
             match self.known((name, container_of), text, &named, resolve).filter(|(_, digest)| may(*digest)) {
                 Some((pinned, digest)) => {
                     match container_of {
@@ -126,7 +144,8 @@ impl Controller {
         let (this, asker) = (self.clone(), asker.clone());
         Ok(ResolvedImages::After(ImageResolution {
             what,
-            run: Box::new(move || this.fetch_all(&wanted, resolved, &asker)),
+            // A registry is waited for.
+            run: Box::new(move || offload::waiting(|| this.fetch_all(&wanted, resolved, &asker))),
         }))
     }
 
@@ -139,7 +158,7 @@ impl Controller {
         tenant: Option<&str>,
         material: &Material<'_>,
     ) -> Vec<ObjectChange> {
-        let mut changes = changes.to_vec();
+        let (mut changes, held) = (changes.to_vec(), self.held(tenant));
         let functions = changes.iter_mut().filter(|change| change.kind == Kind::Function);
         for spec in functions.filter_map(|change| change.spec.as_mut()) {
             if api::guest_of(spec) == GuestKind::Container {
@@ -148,8 +167,7 @@ impl Controller {
             let Some(Value::String(text)) = spec.get_mut("image") else { continue };
             match Named::read(text) {
                 Ok(Named::Artifact(reference)) => {
-                    let may = |digest| tenant.is_none_or(|tenant| self.holds(tenant, digest));
-                    let is_here = |digest| self.shelf.has_artifact(digest) && may(digest);
+                    let is_here = |digest| self.shelf.has_artifact(digest) && held.has(digest);
                     if !reference.digest().is_some_and(is_here) {
                         text.push(' ');
                         material.put(text, Err(IMAGE_ELSEWHERE.to_owned()));
@@ -165,22 +183,18 @@ impl Controller {
         changes
     }
 
-    /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or
-    /// an object of its own names it.
-    pub(super) fn holds(&self, tenant: &str, digest: Digest) -> bool {
-        let is_it = |text: &str| Named::read(text).is_ok_and(|named| named.digest() == Some(digest));
+    /// What an asker may have of kept images without a question to a registry; `None`: an administrator.
+    pub(super) fn held<'a>(&'a self, tenant: Option<&'a str>) -> Held<'a> {
+        Held { controller: self, tenant, named: OnceCell::new() }
+    }
+
+    /// Digests that objects and snapshots of a tenant name.
+    fn named_by(&self, tenant: &str) -> BTreeSet<Digest> {
         let desired = self.desired();
-        let mut contained = desired.container_images().filter(|(owner, _)| *owner == tenant);
-        if self.shelf.is_granted(tenant, digest)
-            || desired.images_of(tenant).any(is_it)
-            || contained.any(|(_, image)| is_it(image))
-        {
-            return true;
-        }
-        let of = |saved: &api::Snapshot| saved.tenant.as_deref() == Some(tenant);
-        let image =
-            |saved: &api::Snapshot| saved.spec.get("image").and_then(Value::as_str).is_some_and(is_it);
-        self.folder.list().iter().any(|saved| of(saved) && image(saved))
+        let contained = desired.container_images().filter(|(owner, _)| *owner == tenant);
+        let texts = desired.images_of(tenant).chain(contained.map(|(_, image)| image)).map(str::to_owned);
+        let texts: BTreeSet<String> = texts.chain(self.folder.images_of(tenant)).collect();
+        texts.iter().filter_map(|text| Named::read(text).ok()?.digest()).collect()
     }
 
     /// What an image means, as far as that is known without a question.

@@ -116,7 +116,7 @@ impl Workshop {
         // The compiler is a process: the thread that waits for it is not one of the few that guests need.
         offload.run(tenant, || ())?;
         let used = Cell::new(Nanos(0));
-        let compiled = self.program_of(image, &used);
+        let compiled = offload::waiting(|| self.program_of(image, &used));
         offload.charge(tenant, used.get());
         let name = image.manifest().name.as_str();
         compiled.map(drop).map_err(|reason| failed("image", name)(&reason))

@@ -144,6 +144,22 @@ impl Folder {
         self.sizes().of(function)
     }
 
+    /// The snapshots of a tenant, in the order of their names; no file of another's is looked at.
+    #[must_use]
+    pub fn list_of(&self, tenant: &str) -> Vec<Snapshot> {
+        let names: Vec<Name> =
+            self.sizes().of_tenant(tenant).filter_map(|(name, _)| Name::new(name).ok()).collect();
+        let read = names.iter().filter_map(|name| self.read(name));
+        // The file may be another one by now.
+        read.filter(|told| !told.imported && told.tenant.as_deref() == Some(tenant)).collect()
+    }
+
+    /// What the images of a tenant's snapshots are called, without a look at a file.
+    #[must_use]
+    pub fn images_of(&self, tenant: &str) -> Vec<String> {
+        self.sizes().of_tenant(tenant).filter_map(|(_, image)| image.map(str::to_owned)).collect()
+    }
+
     /// Writes one; it is on disk when this returns. What `told` says of bytes does not count.
     ///
     /// # Errors

@@ -63,6 +63,34 @@ fn sealed() -> (Keys, Vec<u8>) {
     (Keys::of(key), file)
 }
 
+/// What is asked for a tenant costs nothing for what others have: their files are not looked at, here because they are
+/// none that could be read.
+#[test]
+fn a_tenants_snapshots_are_known_without_a_look_at_others_files() {
+    let state = tempfile::tempdir().expect("a folder");
+    let folder = open(state.path());
+    for (called, tenant) in [("monday", "red"), ("tuesday", "red"), ("sunday", "blue")] {
+        folder.write(&told(called, tenant), &saved()).expect("writes");
+    }
+    let names = |tenant| -> Vec<String> {
+        folder.list_of(tenant).into_iter().map(|told| told.name.to_string()).collect()
+    };
+    assert_eq!(
+        (names("red"), names("blue")),
+        (vec!["monday".into(), "tuesday".into()], vec!["sunday".into()])
+    );
+    assert_eq!(folder.images_of("blue"), ["firewall"]);
+    // One is given up, one is adopted by another tenant, and a file is exchanged for one of another tenant.
+    assert!(folder.remove(&name("tuesday")).expect("removes"));
+    folder.adopt(&name("sunday"), &name("red")).expect("adopts");
+    std::fs::write(file(state.path(), "monday"), "broken").expect("writes");
+    assert_eq!((names("red"), names("blue")), (vec!["sunday".into()], Vec::new()));
+    assert_eq!((folder.images_of("red").len(), folder.images_of("blue").len()), (2, 0));
+    // After a start the files say it.
+    let again = open(state.path());
+    assert_eq!(again.images_of("red"), ["firewall"]);
+}
+
 #[test]
 fn what_a_host_writes_it_believes_and_a_file_under_another_name_not() {
     let state = tempfile::tempdir().expect("a folder");

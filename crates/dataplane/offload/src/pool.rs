@@ -3,6 +3,7 @@
 use crate::queue::{Bounds, FairQueue, Next, Usage};
 use crate::share::Share;
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +58,16 @@ type Job = Box<dyn FnOnce() + Send>;
 struct State {
     queue: FairQueue<Job>,
     stopped: bool,
+    /// Threads that there are, and those of them that wait ([`waiting`]).
+    threads: usize,
+    waiting: usize,
+}
+
+impl State {
+    /// Threads that serve or could.
+    fn serving(&self) -> usize {
+        self.threads - self.waiting
+    }
 }
 
 struct Shared {
@@ -64,9 +75,72 @@ struct Shared {
     /// Something came or ended.
     changed: Condvar,
     began: Instant,
+    /// Threads that serve at a time, and their nice value.
+    threads: usize,
+    nice: i32,
+}
+
+thread_local! {
+    /// The pool and the tenant that this thread does a job for.
+    static PLACE: RefCell<Option<(Arc<Shared>, String)>> = const { RefCell::new(None) };
+}
+
+/// Does something that waits and uses no processor, for another thread say. Within a job, the job gives up its place
+/// meanwhile: another thread serves, and what the tenant has running does not count this job. Elsewhere it is just done.
+pub fn waiting<T>(wait: impl FnOnce() -> T) -> T {
+    let Some((shared, tenant)) = PLACE.take() else { return wait() };
+    let away = Away { shared, tenant };
+    away.shared.give_up(&away.tenant);
+    wait()
+}
+
+/// A job that waits.
+struct Away {
+    shared: Arc<Shared>,
+    tenant: String,
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.waiting -= 1;
+        state.queue.goes_on(&self.tenant);
+        drop(state);
+        PLACE.set(Some((self.shared.clone(), std::mem::take(&mut self.tenant))));
+    }
 }
 
 impl Shared {
+    /// One more thread.
+    fn spawn(self: &Arc<Shared>) -> io::Result<()> {
+        let shared = self.clone();
+        let number = {
+            let mut state = self.state();
+            state.threads += 1;
+            state.threads
+        };
+        let spawned = thread::Builder::new().name(format!("offload-{number}")).spawn(move || {
+            // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense.
+            let _ = rustix::process::setpriority_process(None, shared.nice);
+            shared.serve();
+        });
+        spawned.map(drop).inspect_err(|_| self.state().threads -= 1)
+    }
+
+    /// The job of this thread waits: another thread takes its place, where the system has one.
+    fn give_up(self: &Arc<Shared>, tenant: &str) {
+        let mut state = self.state();
+        state.waiting += 1;
+        state.queue.waits(tenant);
+        let few = state.serving() < self.threads;
+        drop(state);
+        if few {
+            // Where the system has none, others wait until this job goes on.
+            let _ = self.spawn();
+        }
+        self.changed.notify_all();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,17 +150,20 @@ impl Shared {
     }
 
     /// What a thread does until the end.
-    fn serve(&self) {
+    fn serve(self: &Arc<Shared>) {
         let mut state = self.state();
-        while !state.stopped {
+        // Those that waited have come back: there is one too many.
+        while !state.stopped && state.serving() <= self.threads {
             match state.queue.next(self.now()) {
                 Next::Run(tenant, job) => {
                     drop(state);
+                    PLACE.set(Some((self.clone(), tenant.clone())));
                     let before = processor_time();
                     // What a job leaves behind when it panics is its own: it shares nothing with the next one
                     // but what is behind locks.
                     let _ = catch_unwind(AssertUnwindSafe(job));
                     let used = processor_time().since(before);
+                    PLACE.set(None);
                     state = self.state();
                     state.queue.done(&tenant, used, self.now());
                     // A place of this tenant is free, which another thread may be waiting for.
@@ -104,6 +181,10 @@ impl Shared {
                 }
             }
         }
+        state.threads -= 1;
+        drop(state);
+        // What this thread was woken for is another one's.
+        self.changed.notify_one();
     }
 }
 
@@ -127,18 +208,13 @@ impl Offload {
     pub fn new(settings: &Settings) -> io::Result<Offload> {
         let threads = settings.threads.max(2);
         let bounds = Bounds { waiting: settings.waiting, running: threads - 1, share: settings.share };
-        let state = Mutex::new(State { queue: FairQueue::new(bounds), stopped: false });
-        let shared = Arc::new(Shared { state, changed: Condvar::new(), began: Instant::now() });
+        let queue = FairQueue::new(bounds);
+        let state = Mutex::new(State { queue, stopped: false, threads: 0, waiting: 0 });
+        let (changed, began, nice) = (Condvar::new(), Instant::now(), settings.nice.clamp(0, 19));
+        let shared = Arc::new(Shared { state, changed, began, threads, nice });
         // Made first: should a thread be refused, dropping it ends those before.
         let offload = Offload { shared };
-        for number in 0..threads {
-            let (shared, nice) = (offload.shared.clone(), settings.nice.clamp(0, 19));
-            thread::Builder::new().name(format!("offload-{number}")).spawn(move || {
-                // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense.
-                let _ = rustix::process::setpriority_process(None, nice);
-                shared.serve();
-            })?;
-        }
+        (0..threads).try_for_each(|_| offload.shared.spawn())?;
         Ok(offload)
     }
 
@@ -159,8 +235,7 @@ impl Offload {
         Ok(())
     }
 
-    /// The same, and blocks until the job has ended. Must not be called by a packet worker, nor from within a
-    /// job.
+    /// The same, and blocks until the job has ended, [`waiting`]. Must not be called by a packet worker.
     ///
     /// # Errors
     /// [`Refused`].
@@ -176,15 +251,19 @@ impl Offload {
             // The caller waits for it.
             let _ = give.send(job());
         })?;
-        take.recv().map_err(|_| match begun.try_recv() {
+        waiting(|| take.recv()).map_err(|_| match begun.try_recv() {
             Ok(()) => Refused::Broken,
             Err(_) => Refused::Stopped,
         })
     }
 
     /// Does a job on the calling thread, in the tenant's account: for work that no other tenant is to be
-    /// protected from.
+    /// protected from, or that must not have a low priority.
     pub fn run_here<T>(&self, tenant: &str, job: impl FnOnce() -> T) -> T {
+        // Of a job of this pool all of it is charged at its end.
+        if PLACE.with_borrow(|place| place.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, &self.shared))) {
+            return job();
+        }
         let before = processor_time();
         let done = job();
         self.charge(tenant, processor_time().since(before));
@@ -192,7 +271,8 @@ impl Offload {
     }
 
     /// Waits for a thread of the pool, which then works for the tenant until the [`Slot`] is dropped: for work
-    /// that must not wait once it has begun. Must not be called by a packet worker, nor from within a job.
+    /// that must not wait once it has begun. Must not be called by a packet worker. A job that asks for it is
+    /// [`waiting`].
     ///
     /// # Errors
     /// [`Refused`].
@@ -203,7 +283,7 @@ impl Offload {
             let _ = began.send(());
             todo.into_iter().for_each(|job| job());
         })?;
-        begun.recv().map_err(|_| Refused::Stopped)?;
+        waiting(|| begun.recv()).map_err(|_| Refused::Stopped)?;
         Ok(Slot { jobs })
     }
 
@@ -232,6 +312,12 @@ impl Offload {
         self.shared.state().queue.usage(tenant, self.shared.now())
     }
 
+    /// Threads that there are, those that wait included.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> usize {
+        self.shared.state().threads
+    }
+
     /// The same of all tenants that are known here.
     pub fn usages(&self) -> BTreeMap<String, Usage> {
         self.shared.state().queue.usages(self.shared.now())
@@ -256,7 +342,7 @@ impl Slot {
             let _ = give.send(job());
         });
         self.jobs.send(job).map_err(|_| Refused::Broken)?;
-        take.recv().map_err(|_| Refused::Broken)
+        waiting(|| take.recv()).map_err(|_| Refused::Broken)
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) enum Next<Job> {
 struct Lane<Job> {
     jobs: VecDeque<Job>,
     running: usize,
+    /// Jobs that have begun and wait for something.
+    away: usize,
     /// Processor time used, raised to the present when the tenant had no work.
     age: u128,
     /// `None`: without a bound.
@@ -56,6 +58,7 @@ impl<Job> Lane<Job> {
         Lane {
             jobs: VecDeque::new(),
             running: 0,
+            away: 0,
             age,
             bucket: share.map(|share| Bucket::new(share, now)),
             own_share: false,
@@ -66,7 +69,7 @@ impl<Job> Lane<Job> {
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.running == 0
+        self.jobs.is_empty() && self.running == 0 && self.away == 0
     }
 }
 
@@ -165,6 +168,22 @@ impl<Job> FairQueue<Job> {
         self.lanes.values().any(|lane| !lane.jobs.is_empty())
     }
 
+    /// A job of the tenant that runs waits for something and uses no processor: it does not count as running.
+    pub(crate) fn waits(&mut self, tenant: &str) {
+        if let Some(lane) = self.lanes.get_mut(tenant) {
+            lane.running = lane.running.saturating_sub(1);
+            lane.away += 1;
+        }
+    }
+
+    /// It goes on.
+    pub(crate) fn goes_on(&mut self, tenant: &str) {
+        if let Some(lane) = self.lanes.get_mut(tenant) {
+            lane.away = lane.away.saturating_sub(1);
+            lane.running += 1;
+        }
+    }
+
     /// A job of the tenant has ended and used so much processor time.
     pub(crate) fn done(&mut self, tenant: &str, used: Nanos, now: Nanos) {
         let lane = self.lane(tenant, now);
@@ -198,7 +217,7 @@ impl<Job> FairQueue<Job> {
     pub(crate) fn forget(&mut self, tenant: &str) -> VecDeque<Job> {
         let Some(lane) = self.lanes.get_mut(tenant) else { return VecDeque::new() };
         let jobs = std::mem::take(&mut lane.jobs);
-        if lane.running == 0 {
+        if lane.running == 0 && lane.away == 0 {
             self.lanes.remove(tenant);
         }
         jobs
@@ -222,7 +241,7 @@ fn usage_of<Job>(lane: &Lane<Job>, now: Nanos) -> Usage {
     Usage {
         used: lane.used,
         waiting: lane.jobs.len(),
-        running: lane.running,
+        running: lane.running + lane.away,
         done: lane.done,
         refused: lane.refused,
         overdrawn: lane.bucket.as_ref().is_some_and(|bucket| !bucket.allows(now)),

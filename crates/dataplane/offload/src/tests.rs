@@ -1,7 +1,8 @@
 use crate::queue::{Bounds, FairQueue, Next};
-use crate::{Offload, Refused, Settings, Share};
+use crate::{Offload, Refused, Settings, Share, waiting};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use telemetry::clock::Nanos;
 
@@ -256,4 +257,39 @@ fn a_slot_does_jobs_in_turn_on_one_thread_that_is_charged_to_its_tenant() {
     assert_eq!(outcomes, (Err(Refused::Broken), Err(Refused::Broken)));
     // The thread serves on.
     assert_eq!(offload.run("red", || 2), Ok(2));
+}
+
+/// With two threads, one of each tenant: without a place that is given up nothing of the last one would be done.
+#[test]
+fn a_job_that_waits_gives_up_its_place_and_a_job_may_wait_for_jobs() {
+    let (outer, inner) = (Arc::new(Offload::new(&two()).unwrap()), Arc::new(Offload::new(&two()).unwrap()));
+    let (go, gate) = channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let (tell, told) = channel();
+    for tenant in ["a", "b"] {
+        for _ in 0..3 {
+            let (gate, tell, inner) = (gate.clone(), tell.clone(), inner.clone());
+            outer
+                .submit(tenant, move || {
+                    tell.send(()).unwrap();
+                    // A job of this pool, and one that does not end before the test says so.
+                    inner.run(tenant, move || gate.lock().unwrap().recv().is_err()).unwrap();
+                })
+                .unwrap();
+        }
+    }
+    (0..6).for_each(|_| told.recv().unwrap());
+    assert_eq!(outer.usage("a").running, 3, "they count as running for those that look");
+    assert_eq!(outer.run("c", || 7), Ok(7));
+    let again = outer.clone();
+    assert_eq!(outer.run("c", move || again.run("c", || 8)), Ok(Ok(8)), "within a pool as well");
+    drop(go);
+    while outer.usage("a").running + outer.usage("b").running > 0 {
+        std::thread::yield_now();
+    }
+    // Threads that are too many end when they are free.
+    while outer.threads() > 2 {
+        assert_eq!(outer.run("d", || 1), Ok(1));
+    }
+    assert_eq!(waiting(|| 5), 5, "elsewhere it is just done");
 }

@@ -67,8 +67,15 @@ impl Gates {
     }
 }
 
+/// What is done aside for a tenant.
+type Aside = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
 pub struct Fake {
+    /// The tenant whose jobs wait, and those that do.
+    held: Mutex<Option<(String, Vec<Aside>)>>,
+    /// Whole documents that were checked.
+    pub checked: AtomicI64,
     pub gates: Arc<Gates>,
     world: Arc<Mutex<World>>,
     /// Prepared and neither carried out nor dropped.
@@ -97,10 +104,34 @@ impl Fake {
         self.gates.changed.notify_all();
     }
 
+    /// From now on the turn of a tenant's requests does not come.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn hold_requests_of(&self, tenant: &str) {
+        *self.held() = Some((tenant.to_owned(), Vec::new()));
+    }
+
+    /// How many wait for it.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn requests_held(&self) -> usize {
+        self.held().as_ref().map_or(0, |(_, jobs)| jobs.len())
+    }
+
+    /// It comes, for all of them.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn let_requests_go(&self) {
+        let held = self.held().take();
+        held.into_iter().flat_map(|(_, jobs)| jobs).for_each(|job| job());
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<(String, Vec<Aside>)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets all go on: a test that failed waits for nothing.
     #[allow(dead_code, reason = "not all who use the fake keep something")]
     pub fn let_all_go(&self) {
         self.gates.state.lock().unwrap_or_else(PoisonError::into_inner).all_may_go = true;
+        self.let_requests_go();
         self.gates.changed.notify_all();
     }
 
@@ -308,7 +339,16 @@ impl Control for Fake {
         faults
     }
 
+    fn aside(&self, tenant: &str, job: Aside) -> Result<(), Refusal> {
+        match &mut *self.held() {
+            Some((held, jobs)) if held == tenant => jobs.push(job),
+            _ => drop(std::thread::spawn(job)),
+        }
+        Ok(())
+    }
+
     fn check(&self, changes: &[ObjectChange], _: &Asker) -> Result<Vec<Fault>, Refusal> {
+        self.checked.fetch_add(1, SeqCst);
         changes.iter().try_for_each(|change| Fake::check(self, change, changes))?;
         Ok(vec![Fault::of_request("functions", "nothing is wired")])
     }

@@ -4,6 +4,7 @@ mod changes;
 mod matrix;
 mod streams;
 mod tokens;
+mod turns;
 
 use crate::Running;
 use crate::client::{Client, Got};
