@@ -12,7 +12,7 @@
 //! 5. Before a change is carried out, those of tenants are over at whose places packets of others would pass then.
 //!
 //! Limits: [`MOST`] traces and captures of administrators at a time, and [`MOST_OF_TENANTS`] of tenants, each at most
-//! [`MOST_OF_TENANT`]; a trace looks at [`tap_points::MOST`] places. What is created meanwhile is not looked at.
+//! [`MOST_OF_TENANT`]; where there are as many, a tenant that has fewer ends the oldest of one that has most. A trace looks at [`tap_points::MOST`] places. What is created meanwhile is not looked at.
 
 mod capture;
 mod own;
@@ -59,6 +59,34 @@ pub(super) struct TenantWatch {
     tenant: String,
     places: Vec<TapPoint>,
     over: Weak<AtomicBool>,
+}
+
+/// Makes room for one more of a tenant: where there are as many as may be, the oldest of a tenant that has most is over,
+/// so that none keeps the others out for ever.
+///
+/// # Errors
+/// How many it has; no other has more.
+fn make_room(watches: &mut Vec<TenantWatch>, tenant: &str) -> Result<(), usize> {
+    let number = |of: &str| watches.iter().filter(|watch| watch.tenant == of).count();
+    let own = number(tenant);
+    if own >= MOST_OF_TENANT {
+        return Err(own);
+    }
+    if watches.len() < MOST_OF_TENANTS {
+        return Ok(());
+    }
+    // Of those with most the first is the oldest.
+    let most = watches.iter().map(|watch| number(&watch.tenant)).max().unwrap_or(0);
+    let oldest = watches.iter().position(|watch| number(&watch.tenant) == most);
+    match oldest.filter(|_| most > own) {
+        Some(oldest) => {
+            if let Some(over) = watches.remove(oldest).over.upgrade() {
+                over.store(true, Relaxed);
+            }
+            Ok(())
+        }
+        None => Err(own),
+    }
 }
 
 impl WatchPermit {
@@ -116,10 +144,8 @@ impl Controller {
         };
         let mut watches = lock(&self.tenant_watches);
         watches.retain(|watch| watch.over.strong_count() > 0);
-        let of_tenant = watches.iter().filter(|watch| watch.tenant == tenant).count();
-        if watches.len() >= MOST_OF_TENANTS || of_tenant >= MOST_OF_TENANT {
-            return Err(Refusal::Busy(format!("the tenant has {of_tenant} traces and captures")));
-        }
+        make_room(&mut watches, tenant)
+            .map_err(|own| Refusal::Busy(format!("the tenant has {own} traces and captures")))?;
         let (tenant, places) = (tenant.to_owned(), places.to_vec());
         watches.push(TenantWatch { tenant, places, over: Arc::downgrade(&over) });
         Ok(WatchPermit { counted: None, over })
@@ -233,4 +259,33 @@ fn until(time: Option<&str>) -> Result<Option<Instant>, Refusal> {
         )
     };
     Ok(Instant::now().checked_add(Duration::from_nanos(nanos.ok_or_else(wrong)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_tenants_keeps_another_from_a_trace() {
+        let (mut watches, mut held) = (Vec::new(), Vec::new());
+        let mut begin = |tenant: &str| {
+            make_room(&mut watches, tenant)?;
+            let over = Arc::<AtomicBool>::default();
+            let (tenant, places) = (tenant.to_owned(), Vec::new());
+            watches.push(TenantWatch { tenant, places, over: Arc::downgrade(&over) });
+            held.push(over);
+            Ok::<_, usize>(held.len() - 1)
+        };
+        for n in 0..MOST_OF_TENANTS {
+            assert_eq!(begin(&format!("t{}", n / MOST_OF_TENANT)), Ok(n));
+        }
+        assert_eq!(begin("t0"), Err(MOST_OF_TENANT), "it has as many as it may");
+        // One that has none gets both of its own, of those that have most the oldest first.
+        let (first, second) = (begin("late"), begin("late"));
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(begin("late"), Err(MOST_OF_TENANT));
+        let over: Vec<usize> = (0..held.len()).filter(|n| held[*n].load(Relaxed)).collect();
+        assert_eq!(over, [0, 2]);
+        assert_eq!(watches.len(), MOST_OF_TENANTS);
+    }
 }
