@@ -89,9 +89,7 @@ impl State {
                 return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
             }
             created += usize::from(mine.is_none());
-            if matches!(id.kind, Kind::Function | Kind::Group) {
-                bytes += size(spec).saturating_sub(before.as_ref().map_or(0, size));
-            }
+            bytes += size(spec).saturating_sub(before.as_ref().map_or(0, size));
         }
         for (of, faults) in [
             (ProblemType::Forbidden, wrong.forbidden),
@@ -125,7 +123,11 @@ impl State {
             );
         }
         if all + bytes > limits.tenant_bytes {
-            return full("bytes of specs of functions and groups", all + bytes, limits.tenant_bytes);
+            return full(
+                "bytes of specs of functions, groups, chains, wires and observers",
+                all + bytes,
+                limits.tenant_bytes,
+            );
         }
         Ok(())
     }

@@ -401,8 +401,17 @@ async fn change(
     let timing = asked.timing.clone();
     let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
     let allow_restart = asked.call.parameters().contains(&"allow_restart") && asked.flag("allow_restart")?;
-    let wanted =
-        Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone(), large };
+    let wanted = Wanted {
+        objects,
+        prune,
+        dry_run,
+        resolve,
+        rights,
+        allow_restart,
+        timing: timing.clone(),
+        large,
+        room: asked.room.clone(),
+    };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();
     let outcome = state

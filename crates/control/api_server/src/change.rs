@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
@@ -65,6 +65,8 @@ pub(crate) struct Wanted {
     pub timing: Timing,
     /// Whether what it says is large: it is dropped aside then.
     pub large: bool,
+    /// What its body takes of the room for bodies. An operation keeps it to its end, after the answer, too.
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Drop for Wanted {

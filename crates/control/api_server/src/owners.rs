@@ -34,8 +34,8 @@ struct Index {
     open_to: HashMap<String, BTreeSet<(String, Option<String>)>>,
     /// The same the other way.
     owned: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
-    /// Chains, wires and observers, with the names in them.
-    links: HashMap<ObjectName, Vec<String>>,
+    /// Chains, wires and observers, with the names in them, and their bytes.
+    links: HashMap<ObjectName, (Vec<String>, usize)>,
     /// The same the other way.
     naming: HashMap<String, BTreeSet<ObjectName>>,
     told: VecDeque<Told>,
@@ -187,16 +187,19 @@ impl Owners {
         self.index().page(tenant, kind, after, limit)
     }
 
-    /// How many functions, groups, chains, wires and observers a tenant has, and the bytes of the specs of its functions
-    /// and groups.
+    /// How many functions, groups, chains, wires and observers a tenant has, and the bytes of their specs.
     pub fn size(&self, tenant: &str) -> (usize, usize) {
         let index = self.index();
         let changed = |id: &&ObjectName| matches!(id.kind, Kind::Function | Kind::Group);
         let own: Vec<&ObjectName> = index.owned(tenant).flatten().filter(changed).collect();
-        let bytes = own.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
-        let links: usize =
-            LINKS.into_iter().map(|kind| index.page(tenant, kind, None, usize::MAX).len()).sum();
-        (own.len() + links, bytes)
+        let bytes: usize = own.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
+        let links = LINKS.into_iter().flat_map(|kind| {
+            let names = index.page(tenant, kind, None, usize::MAX);
+            names.into_iter().map(move |name| ObjectName::new(kind, name))
+        });
+        let links = links.filter_map(|id| index.links.get(&id)).map(|(_, bytes)| bytes);
+        let (number, of_links) = links.fold((0, 0), |(number, sum), bytes| (number + 1, sum + bytes));
+        (own.len() + number, bytes + of_links)
     }
 }
 
@@ -232,7 +235,7 @@ impl Index {
                 }
             }
             Kind::Chain | Kind::Wire | Kind::Observer => {
-                for name in self.links.remove(&id).unwrap_or_default() {
+                for name in self.links.remove(&id).unwrap_or_default().0 {
                     if let Some(naming) = self.naming.get_mut(&name) {
                         naming.remove(&id);
                         if naming.is_empty() {
@@ -245,7 +248,7 @@ impl Index {
                     for name in &names {
                         self.naming.entry(name.clone()).or_default().insert(id.clone());
                     }
-                    self.links.insert(id, names);
+                    self.links.insert(id, (names, size(spec)));
                 }
             }
             Kind::Workers | Kind::Switch | Kind::Service => {}
@@ -260,7 +263,7 @@ impl Index {
                 tenant.clone().or_else(|| Some(DEFAULT_TENANT.to_owned()))
             }
             Kind::Chain | Kind::Wire | Kind::Observer => {
-                let mut owners = self.links.get(id)?.iter().map(|name| self.owner_of_name(name));
+                let mut owners = self.links.get(id)?.0.iter().map(|name| self.owner_of_name(name));
                 let first = owners.next()??;
                 owners.all(|owner| owner.as_ref() == Some(&first)).then_some(first)
             }

@@ -61,6 +61,11 @@ fn what_joins_tenants_or_reaches_what_has_none_has_none() {
     }
     assert_eq!(owners.size("red").0, 4);
     assert!(owners.size("red").1 > owners.size("none").1);
+    // What a chain, a wire or an observer says counts as well.
+    let before = owners.size("red").1;
+    let at: Vec<String> = (0..100).map(|n| format!("fw:{n}")).collect();
+    owners.take(2, &[put(Kind::Observer, "fw", json!({"at": at}))]);
+    assert!(owners.size("red").1 >= before + 400, "{before} and {}", owners.size("red").1);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     /// Its bytes.
     pub body_bytes: usize,
     /// What the body takes of the room for all bodies, for as long as it is worked on.
-    pub _room: Option<OwnedSemaphorePermit>,
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
     pub who: Arc<Identity>,
     pub rights: Rights,
     pub timing: Timing,
@@ -147,7 +147,7 @@ pub(crate) async fn read(
         body,
         text,
         body_bytes,
-        _room: room,
+        room: room.map(Arc::new),
         who,
         rights,
         timing,

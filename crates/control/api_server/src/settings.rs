@@ -215,7 +215,7 @@ pub struct Limits {
     pub tenant_connections: usize,
     /// Functions, chains, wires and observers that a tenant can make itself, with those that it has.
     pub tenant_objects: usize,
-    /// Bytes of the specs of a tenant's functions.
+    /// Bytes of the specs of all of these.
     pub tenant_bytes: usize,
     /// Snapshots of a tenant.
     pub tenant_snapshots: usize,

@@ -386,6 +386,11 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     assert_eq!(full.problem(), "no-room");
     assert!(full.text().contains("found 8; allowed: at most 7"), "{full:?}");
     assert_eq!(shared.ask(&shared.crimson, "DELETE", &of(0), "").status, 200);
+    // An observer with many places is room that its tenant has, too.
+    let places = json!({"at": vec!["crimson-fw"; 500]});
+    let full = shared.put(&shared.crimson, "/v1/observers/crimson-eye", places);
+    assert_eq!(full.problem(), "no-room");
+    assert!(full.text().contains("bytes of specs"), "{full:?}");
     let mut large = spec.clone();
     large["config"] = json!({"x": "x".repeat(4000)});
     assert_eq!(shared.put(&shared.crimson, &of(0), large.clone()).problem(), "no-room");
@@ -407,6 +412,30 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     assert_eq!(slow(&shared.azure, "azure", 0), 202);
     for image in ["crimson0", "crimson1", "azure0"] {
         shared.server.fake.let_go(&format!("kept-compiling-{image}"));
+    }
+}
+
+/// What was answered with an operation is in memory until that has ended, and so is its room.
+#[test]
+fn what_waits_in_an_operation_has_the_room_of_its_body() {
+    let shared = Shared::with(|settings| {
+        settings.limits.body_bytes = 64 << 10;
+        settings.limits.tenant_bodies_bytes = 64 << 10;
+        settings.limits.body_time = Duration::from_millis(500);
+    });
+    let put = |token: &str, tenant: &str, name: &str, image: &str| {
+        let config = json!({"note": "x".repeat(40 << 10)});
+        let spec = json!({"image": image, "tenant": tenant, "config": config});
+        shared.put(token, &format!("/v1/functions/{tenant}-{name}?wait=false"), spec).status
+    };
+    let crimson = |name: &str, image: &str| put(&shared.crimson, "crimson", name, image);
+    assert_eq!(crimson("a", "kept-compiling-a"), 202);
+    assert_eq!(crimson("b", "firewall"), 408, "the room is the operation's");
+    assert_eq!(put(&shared.azure, "azure", "b", "firewall"), 201, "another tenant has its own");
+    shared.server.fake.let_go("kept-compiling-a");
+    let began = Instant::now();
+    while crimson("b", "firewall") == 408 {
+        assert!(began.elapsed() < Duration::from_secs(20), "the room stays away after the operation's end");
     }
 }
 
