@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "burn",
     "call",
+    "chatty",
     "empty",
     "hold",
     "slow",

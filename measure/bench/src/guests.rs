@@ -20,6 +20,7 @@ pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
     let (wasm, memory_limit): (&[u8], &str) = match name {
         "burn" => (wasm!("burn"), "64KiB"),
         "call" => (wasm!("call"), "64KiB"),
+        "chatty" => (wasm!("chatty"), "64KiB"),
         "empty" => (wasm!("empty"), "64KiB"),
         "hold" => (wasm!("hold"), "64KiB"),
         "slow" => (wasm!("slow"), "64KiB"),
@@ -32,9 +33,16 @@ pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
         "work" => (wasm!("work"), "64KiB"),
         _ => return Err(BenchError::Setup(format!("there is no module `{name}`"))),
     };
+    // What takes part in requests has a specification of any size.
+    let config = match name {
+        "chatty" => {
+            "config:\n  note: {type: string, max_length: 4194304, required: false, help: Text that nothing reads.}\n"
+        }
+        _ => "",
+    };
     let manifest = format!(
         "name: bench-{}\nversion: 1.0.0\nabi: 1\nsummary: Measures the engine.\nlanguage: c\naccess: read\n\
-         interfaces: [left, right]\nmemory_limit: {memory_limit}\ncounters: [calls]\n",
+         interfaces: [left, right]\nmemory_limit: {memory_limit}\ncounters: [calls]\n{config}",
         name.replace('_', "-")
     );
     image::assemble(wasm, &manifest, Names::Dropped).map(|(image, _)| image).map_err(BenchError::setup)
@@ -71,7 +79,8 @@ pub(crate) fn instance_with(
     WasmGuest::new(program, pool, settings(config)).map_err(BenchError::setup)
 }
 
-/// The same where a call may take a minute: what is measured is how long it takes.
+/// The same where a call may take a minute: how long it takes is the result, which has a bound of its own, and the
+/// default `max_call` would end the very calls that miss it.
 pub(crate) fn patient_instance(
     program: &Arc<Program>,
     pool: &Arc<Pool>,

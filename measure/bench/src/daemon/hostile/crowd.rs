@@ -2,8 +2,8 @@
 
 use super::super::Daemon;
 use super::certificates::Certificates;
+use super::requests;
 use crate::BenchError;
-use api::NewToken;
 use client::{Address, Client, Settings, Tls};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -42,10 +42,7 @@ fn head(secret: &str, bytes: usize) -> String {
 impl Crowd {
     /// All of them come.
     pub(super) fn gather(daemon: &Daemon) -> Result<Crowd, BenchError> {
-        let blue = api::Name::new("blue").map_err(BenchError::setup)?;
-        let token =
-            NewToken { name: blue.clone(), tenant: Some(blue), host: false, expires: None, read_only: false };
-        let secret = daemon.client.issue_token(&token).map_err(BenchError::setup)?.secret;
+        let secret = requests::token(daemon, "crowd")?;
         let address = daemon.tcp();
         let idle = (0..IDLE).map(|_| TcpStream::connect(address));
         let idle = idle.collect::<Result<Vec<_>, _>>().map_err(BenchError::setup)?;

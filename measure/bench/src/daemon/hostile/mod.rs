@@ -5,14 +5,15 @@
 //! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain
 //!    forwards of what it is offered, in the worst of ten windows of a second, and its delay, over the one
 //!    just before.
-//! 3. It misbehaves in several ways at once, and a crowd of clients takes what the sockets give: how long
-//!    others wait for health.
+//! 3. It misbehaves in several ways at once, a crowd of clients takes what the sockets give, and others follow
+//!    the log of a function whose specification has 4 MB: how long others wait for health.
 //! 4. A function with a cap of 5% whose timer is always due: what it gets in windows of 0.3 s.
 
 mod certificates;
 mod crowd;
 mod metrics;
 mod neighbour;
+mod requests;
 mod tenant;
 
 use super::Daemon;
@@ -23,6 +24,7 @@ use certificates::{ADMINISTRATOR, Certificates};
 use client::Change;
 use crowd::{Crowd, health_times};
 use neighbour::Neighbour;
+use requests::Followers;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -72,9 +74,9 @@ pub(crate) fn run(
         ratios.push(ratio);
         alone.push(before.percent);
     }
-    progress(9.0 / 11.0, "health while all of it goes on");
+    progress(10.0 / 12.0, "health while all of it goes on");
     let health = health(&daemon, &certificates, &images)?;
-    progress(10.0 / 11.0, "a cap under a storm of timers");
+    progress(11.0 / 12.0, "a cap under a storm of timers");
     let shares = capped_shares(&daemon, &images)?;
     let error = shares.iter().map(|share| (share - CAP).abs() * 100.0).fold(0.0, f64::max);
     let (least_of_cap, most_of_cap) =
@@ -141,7 +143,9 @@ fn health(daemon: &Daemon, certificates: &Certificates, images: &Arc<Images>) ->
         .map(|way| Hostile::begin(daemon, images, way))
         .collect::<Result<Vec<_>, _>>()?;
     let crowd = Crowd::gather(daemon)?;
+    let followers = Followers::gather(daemon, daemon.folder().join("chatty.wasm"))?;
     let times = health_times(daemon, certificates, REQUESTS);
+    followers.leave()?;
     crowd.leave()?;
     for hostile in hostile {
         hostile.end()?;

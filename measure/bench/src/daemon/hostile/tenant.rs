@@ -1,6 +1,7 @@
 //! The tenant that does what it can to be noticed, in each way by itself.
 
 use super::super::Daemon;
+use super::requests;
 use crate::BenchError;
 use crate::guests::{module, stock};
 use api::{Kind, Upgrade};
@@ -37,10 +38,12 @@ pub(super) enum Way {
     Compiling,
     /// Every packet held.
     HoldingAll,
+    /// Checks, dry runs and lists, with bodies as large as may be.
+    Requests,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 9] = [
+    pub(super) const ALL: [Way; 10] = [
         Way::Looping,
         Way::Restarting,
         Way::TimerStorm,
@@ -50,6 +53,7 @@ impl Way {
         Way::Flooding,
         Way::Compiling,
         Way::HoldingAll,
+        Way::Requests,
     ];
 
     /// Its name in results.
@@ -64,6 +68,7 @@ impl Way {
             Way::Flooding => "flooding",
             Way::Compiling => "compiling",
             Way::HoldingAll => "holding-all",
+            Way::Requests => "requests",
         }
     }
 
@@ -77,7 +82,7 @@ impl Way {
             Way::SlowExport => Some("slow_export"),
             Way::TouchingPages => Some("touch"),
             Way::HoldingAll => Some("hold"),
-            Way::Flooding | Way::Compiling => None,
+            Way::Flooding | Way::Compiling | Way::Requests => None,
         }
     }
 
@@ -136,6 +141,10 @@ impl<'a> Hostile<'a> {
         };
         if way == Way::Compiling {
             hostile.compile(images)?;
+            return Ok(hostile);
+        }
+        if way == Way::Requests {
+            hostile.clients = requests::clients(daemon, &hostile.ends, &hostile.asked)?;
             return Ok(hostile);
         }
         let wasm = way.module().map(|name| module(name).map(|image| image.wasm().to_vec())).transpose()?;
@@ -242,7 +251,7 @@ impl<'a> Hostile<'a> {
 
     /// What was seen of it, if that could not have disturbed others.
     fn harmless(&self) -> Result<Option<String>, BenchError> {
-        if matches!(self.way, Way::Compiling | Way::SlowExport) {
+        if matches!(self.way, Way::Compiling | Way::SlowExport | Way::Requests) {
             let asked = self.asked.load(Relaxed);
             return Ok((asked == 0).then(|| "no request was answered".to_owned()));
         }
