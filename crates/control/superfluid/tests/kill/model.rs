@@ -42,7 +42,7 @@ pub enum Step {
     Forget(String),
     Restore(String, String),
     Tap(bool),
-    /// A chain, a wire or a switch as it is to be; `None`: it goes.
+    /// A chain, a wire, a switch, a device, an observer or a group as it is to be; `None`: it goes.
     Put(Object, Option<Value>),
     /// The function that runs an image from a file, which has this one.
     Image(u8),
@@ -63,7 +63,7 @@ struct Wanted {
     functions: BTreeMap<String, Function>,
     /// By name, the configuration that was saved.
     snapshots: BTreeMap<String, Value>,
-    /// Chains, wires and switches.
+    /// Chains, wires, switches, devices, observers and groups.
     objects: BTreeMap<Object, Value>,
     tap: bool,
 }
@@ -324,10 +324,9 @@ impl Model {
         put("functions/fw", &firewall);
         self.wanted.functions.insert("fw".to_owned(), Function { spec: firewall, paused: false });
         for name in wiring::FUNCTIONS {
-            put(&format!("functions/{name}"), &wiring::function());
-            self.wanted
-                .functions
-                .insert(name.to_owned(), Function { spec: wiring::function(), paused: false });
+            let spec = wiring::function(name);
+            put(&format!("functions/{name}"), &spec);
+            self.wanted.functions.insert(name.to_owned(), Function { spec, paused: false });
         }
         // Compiled, so that what is killed later is not the compiler.
         put("functions/f0", &forwarder(0));

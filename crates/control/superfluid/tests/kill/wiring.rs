@@ -1,4 +1,4 @@
-//! Chains, wires and switches that come and go, one by one and in files.
+//! Chains, wires, switches, devices, security groups and observers that come and go, one by one and in files.
 
 use crate::model::Random;
 use crate::support::http::Socket;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Section of the file and path, and name.
 pub type Object = (&'static str, String);
 
-/// Functions that only chains and wires lead to: what one uses the other does not.
-pub const FUNCTIONS: [&str; 4] = ["c0", "c1", "w0", "w1"];
+/// Functions that only chains, wires and observers lead to: what one uses the other does not.
+pub const FUNCTIONS: [&str; 5] = ["c0", "c1", "w0", "w1", EYE];
 /// All wires that there may be.
 const WIRES: [[&str; 2]; 3] = [["hall", "w0:left"], ["w0:right", "w1:left"], ["hall", "w1:right"]];
 /// Forms of the chain.
@@ -18,14 +18,22 @@ const CHAINS: [&[&str]; 3] =
 /// Switches beside the one that stays.
 const SWITCHES: u64 = 2;
 
+/// The function that observers are of.
+pub const EYE: &str = "eye";
+/// Where it observes, in turns.
+const PLACES: [&[&str]; 3] = [&["fw"], &["source"], &["out", "fw"]];
+/// Security groups.
+const GROUPS: u64 = 2;
+
 /// What such a function is.
-pub fn function() -> Value {
-    json!({"image": "forwarder", "max_call": "10s"})
+pub fn function(name: &str) -> Value {
+    let image = if name == EYE { "monitor" } else { "forwarder" };
+    json!({"image": image, "max_call": "10s"})
 }
 
 /// One of them, as it is to be; `None`: it goes.
 pub fn any(random: &mut Random) -> (Object, Option<Value>) {
-    let (object, spec) = match random.below(4) {
+    let (object, spec) = match random.below(6) {
         0 => {
             let form = CHAINS[random.below(CHAINS.len() as u64) as usize];
             (("chains", "line".to_owned()), json!(form))
@@ -38,6 +46,17 @@ pub fn any(random: &mut Random) -> (Object, Option<Value>) {
             let name = format!("pair{}", random.below(SWITCHES));
             let share = ["single", "duplicate", "balance"][random.below(3) as usize];
             (("devices", name), json!({"mode": "rootless", "share": share}))
+        }
+        3 => {
+            let at = PLACES[random.below(PLACES.len() as u64) as usize];
+            let sample = ["1/1", "1/10"][random.below(2) as usize];
+            (("observers", EYE.to_owned()), json!({"at": at, "sample": sample}))
+        }
+        4 => {
+            let name = format!("group{}", random.below(GROUPS));
+            let port = (1 + random.below(8)).to_string();
+            let rule = json!({"direction": "in", "protocol": "tcp", "ports": port, "from": "192.0.2.0/24"});
+            (("groups", name), json!({"rules": [rule]}))
         }
         _ => {
             let name = format!("yard{}", random.below(SWITCHES));
@@ -72,7 +91,7 @@ pub fn document(objects: &BTreeMap<Object, Value>) -> Value {
 /// Those that are there.
 pub fn found(socket: &mut Socket) -> BTreeMap<Object, Value> {
     let mut found = BTreeMap::new();
-    for plural in ["chains", "wires", "switches", "devices"] {
+    for plural in ["chains", "wires", "switches", "devices", "observers", "groups"] {
         let listing = socket.get(&format!("/v1/{plural}?limit=1000"));
         for object in listing["items"].as_array().expect("a list") {
             let name = object["name"].as_str().expect("a name").to_owned();
