@@ -40,6 +40,8 @@ enum Step {
     Pause(usize, bool),
     Freeze,
     Remove(usize),
+    /// The process is gone with nothing taken back, and begins anew with what was written down.
+    Kill,
 }
 
 const NAMES: [&str; 2] = ["f", "twin"];
@@ -63,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (name(), any::<bool>()).prop_map(|(name, paused)| Step::Pause(name, paused)),
         1 => Just(Step::Freeze),
         1 => name().prop_map(Step::Remove),
+        1 => Just(Step::Kill),
     ]
 }
 
@@ -95,6 +98,25 @@ fn spec(name: usize, accept: bool) -> Value {
 fn filter(accept: bool) -> Value {
     let action = if accept { "accept" } else { "drop" };
     json!({"image": "firewall", "config": {"default_action": action, "max_flows": 1024}, "max_call": "10s"})
+}
+
+/// The host after a kill: of what ran only what is wanted is known, from the store.
+fn begun_anew(killed: Rig, names: &[usize]) -> Rig {
+    // Nothing is asked of it any more: its functions hand nothing over, and no account is closed.
+    drop(killed);
+    let mut rig = Rig::new(1);
+    let mut changes = chain();
+    changes.truncate(3);
+    changes.extend(names.iter().map(|name| function(NAMES[*name], spec(*name, true))));
+    rig.apply(&changes);
+    rig.host.start().expect("threads");
+    rig
+}
+
+/// A snapshot as the folder has it for the next process.
+fn written_and_read(saved: &Saved<'static>) -> Saved<'static> {
+    let encoded = saved.encode().expect("it was saved");
+    Saved::decode(&encoded).expect("it is whole").into_owned()
 }
 
 proptest! {
@@ -150,6 +172,11 @@ proptest! {
                 }
                 Step::Freeze => drop(rig.host.freeze_paused(Duration::ZERO, NAMES.len())),
                 Step::Remove(name) if there(name) => drop(rig.apply(&[delete(Kind::Function, NAMES[name])])),
+                Step::Kill => {
+                    let names: Vec<usize> = (0..NAMES.len()).filter(|name| there(*name)).collect();
+                    rig = begun_anew(rig, &names);
+                    snapshots = snapshots.iter().map(written_and_read).collect();
+                }
                 Step::Upgrade { .. } | Step::Restart(_) | Step::Remove(_) => {}
             }
             // Looked at twice: what is taken in one look is not taken again.
