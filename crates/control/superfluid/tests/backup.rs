@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::commands::{Commands, text};
 use support::daemon::{Daemon, Options, SOCKET};
+use support::http;
 
 /// A daemon with its state in a folder.
 fn start(folder: &Path, state: &str) -> Daemon {
@@ -101,6 +103,48 @@ fn a_backup_that_was_made_under_changes_is_of_one_moment_and_runs_again() {
         daemon.done("snapshot restore monday --as again");
         daemon.kill();
     }
+}
+
+/// The key that seals snapshots is in the backup: whose they are is believed where it is restored.
+#[test]
+fn a_tenants_snapshot_is_still_the_tenants_after_a_restore() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let commands = Commands::new(folder.path()).asking(SOCKET);
+    let options =
+        |state: &str| Options::new(folder.path()).state(state).shared_cache().tenants_socket("tenants");
+    let daemon = options("state").start();
+    daemon.put("/v1/tenants/red", json!({}));
+    daemon.put("/v1/functions/fw", json!({"image": "forwarder", "tenant": "red"}));
+    daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "monday"})));
+    let made = daemon.post("/v1/tokens", Some(json!({"name": "t", "tenant": "red"})));
+    let token = made["secret"].as_str().expect("a secret").to_owned();
+    daemon.done("backup -o b.tar");
+    daemon.kill();
+    let restored = |state: &str| {
+        let said = commands.run(&format!("restore b.tar --state {state}"));
+        assert!(said.status.success(), "{}", text(&said.stderr));
+    };
+    restored("fresh");
+    let daemon = options("fresh").start();
+    let shown = daemon.get("/v1/snapshots/monday");
+    assert_eq!((&shown["tenant"], &shown["imported"]), (&json!("red"), &json!(false)), "{shown}");
+    let ask = |daemon: &Daemon, method: &str, path: &str, body: Option<&Value>| {
+        http::exchange(&daemon.path("tenants"), Some(&token), method, path, body).0
+    };
+    assert_eq!(ask(&daemon, "GET", "/v1/snapshots/monday", None), 200);
+    let into = json!({"function": "fw"});
+    assert_eq!(ask(&daemon, "POST", "/v1/snapshots/monday/restore?wait=true", Some(&into)), 200);
+    daemon.kill();
+    // Without the key it is the administrators' alone.
+    restored("without");
+    let keys: Vec<String> =
+        entries(&folder.path().join("without")).into_iter().filter(|name| name.contains("key")).collect();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    std::fs::remove_file(folder.path().join("without").join(&keys[0])).expect("removed");
+    let daemon = options("without").start();
+    assert_eq!(daemon.get("/v1/snapshots/monday")["imported"], true);
+    assert_eq!(ask(&daemon, "GET", "/v1/snapshots/monday", None), 404);
+    daemon.end();
 }
 
 #[test]
