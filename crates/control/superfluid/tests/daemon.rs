@@ -3,8 +3,9 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::cache::compiled;
@@ -191,6 +192,84 @@ fn another_configuration_takes_over_without_a_packet_lost() {
     moves(&daemon, "fw");
     let account = daemon.get("/v1/account");
     assert_eq!(account["packets"]["dropped"], json!({}), "{account}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+/// An operator moves the log away and says so, twice, as `logrotate` does.
+#[test]
+fn told_twice_by_sighup_it_opens_its_log_anew_and_all_else_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    let mut kept = daemon.connect();
+    let audit = folder.path().join("state/audit.jsonl");
+    let pid = Pid::from_raw(daemon.id() as i32).expect("a process");
+    for n in 0..2 {
+        let name = format!("f{n}");
+        std::fs::rename(&audit, folder.path().join(format!("moved{n}"))).expect("renamed");
+        kill_process(pid, Signal::HUP).expect("it runs");
+        daemon.wait("the log is opened anew", || audit.exists());
+        daemon.put(&format!("/v1/functions/{name}"), json!({"image": "forwarder"}));
+        let written = std::fs::read_to_string(&audit).expect("the log");
+        assert!(written.contains(&format!("function/{name}")), "{written}");
+        // The connection from before is the same, and packets pass.
+        assert_eq!(kept.get("/v1/health")["healthy"], true);
+        moves(&daemon, "fw");
+    }
+    for n in 0..2 {
+        let moved = std::fs::read_to_string(folder.path().join(format!("moved{n}"))).expect("the log before");
+        assert!(!moved.is_empty() && !moved.contains(&format!("function/f{n}")), "{moved}");
+    }
+    assert!(daemon.end().contains("the account balances"));
+}
+
+/// Its deadline is always in the past, from its start on.
+fn timer_storm(folder: &Path) -> PathBuf {
+    let wasm = wat::parse_str(
+        r#"(module
+            (import "superfluid_v1" "timer_set" (func $timer_set (param i64) (result i32)))
+            (memory (export "memory") 1)
+            (func (export "sf_batch") (result i32) (i32.const 4096))
+            (func (export "sf_init") (result i32) (call $timer_set (i64.const 1)))
+            (func (export "sf_process") (param $count i32) (param $now i64))
+            (func (export "sf_timer") (param $now i64) (drop (call $timer_set (i64.const 1)))))"#,
+    )
+    .expect("a module");
+    let manifest = "name: storm\nversion: 1.0.0\nabi: 1\nsummary: Its timer is always due.\nlanguage: c\naccess: read\n\
+                    interfaces: [left, right]\nmemory_limit: 64KiB\n";
+    let (image, _) = image::assemble(&wasm, manifest, image::Names::Dropped).expect("an image");
+    let path = folder.join("storm.wasm");
+    std::fs::write(&path, image.wasm()).expect("written");
+    path
+}
+
+/// It hung the worker for ever once, the interface with it, a signal to end was not heard, and the next start
+/// hung again.
+#[test]
+fn a_timer_that_is_always_due_hangs_neither_the_daemon_nor_its_end_nor_its_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    let image = timer_storm(folder.path()).display().to_string();
+    daemon.put("/v1/functions/storm", json!({"image": image}));
+    let calls =
+        |daemon: &Daemon| daemon.get("/v1/functions/storm")["status"]["cycles"].as_u64().expect("a count");
+    let answers = |daemon: &Daemon| {
+        assert_eq!(daemon.get("/v1/health")["healthy"], true);
+        assert_eq!(daemon.get("/v1/functions/storm")["status"]["state"], "running");
+        let before = calls(daemon);
+        daemon.wait("its timer is called", || calls(daemon) > before);
+        moves(daemon, "fw");
+        daemon.put("/v1/functions/beside", json!({"image": "forwarder"}));
+    };
+    answers(&daemon);
+    let again = daemon.kill();
+    let daemon = again.start();
+    answers(&daemon);
+    assert!(daemon.end().contains("the account balances"), "a signal ends it");
+    let daemon = start(folder.path());
+    answers(&daemon);
     assert!(daemon.end().contains("the account balances"));
 }
 
