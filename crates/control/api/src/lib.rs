@@ -64,7 +64,7 @@ pub use neighbour::{
 pub use object::{Desired, Health, List, Object, attached_to};
 pub use operation::{Operation, OperationState};
 pub use page_link::{LINK_PREFIX, PageLink};
-pub use problem::{Fault, FaultSource, Problem, ProblemType};
+pub use problem::{Fault, FaultKind, FaultSource, Problem, ProblemType};
 pub use registry_login::{NewRegistryLogin, Password, RegistryLogin};
 pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};

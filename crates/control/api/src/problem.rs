@@ -16,6 +16,21 @@ pub struct Fault {
     /// What the message was made from. It is in no answer: it decides what a tenant is told.
     #[serde(skip)]
     pub source: FaultSource,
+    /// What it is about. It is in no answer: the message says it for people.
+    #[serde(skip)]
+    pub kind: FaultKind,
+}
+
+/// What a [`Fault`] is about, for those that decide by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultKind {
+    /// What stands there, or lacks.
+    #[default]
+    Value,
+    /// A key that is none: the key stands where the fault is, and not its value.
+    UnknownKey,
+    /// An image that is not on this host: it is not known whether anything is wrong.
+    ImageElsewhere,
 }
 
 /// What the message of a [`Fault`] was made from, and so whose names can stand in it.
@@ -33,7 +48,8 @@ pub enum FaultSource {
 impl Fault {
     /// A fault at a place, found by a look at all objects of the host: [`FaultSource::Host`].
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Fault {
-        Fault { at: at.into(), message: message.into(), source: FaultSource::Host }
+        let (at, message) = (at.into(), message.into());
+        Fault { at, message, source: FaultSource::Host, kind: FaultKind::Value }
     }
 
     /// A fault whose message was made from the request alone.

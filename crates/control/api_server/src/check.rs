@@ -6,7 +6,6 @@
 
 use crate::answer::faulty;
 use crate::change::{Compared, Wanted, WantedObject};
-use crate::control::IMAGE_ELSEWHERE;
 use crate::document;
 use crate::precondition::Precondition;
 use crate::rights::Rights;
@@ -14,7 +13,7 @@ use crate::sizes;
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
-use api::{CheckReport, Fault, Kind, PlacedFault, Problem, ProblemType};
+use api::{CheckReport, Fault, FaultKind, Kind, PlacedFault, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use yaml_document::Document;
@@ -47,10 +46,10 @@ impl State {
         };
         // What is not here is not known to be wrong.
         let (absent, faults): (Vec<Fault>, Vec<Fault>) =
-            faults.into_iter().partition(|fault| fault.message.ends_with(IMAGE_ELSEWHERE));
+            faults.into_iter().partition(|fault| fault.kind == FaultKind::ImageElsewhere);
         let document = std::str::from_utf8(text).ok().and_then(|text| Document::parse("", text).ok());
         let placed = |fault: Fault| {
-            let at_key = fault.message.starts_with("unknown key");
+            let at_key = fault.kind == FaultKind::UnknownKey;
             let place = document.as_ref().and_then(|document| document.root().position_of(&fault.at, at_key));
             PlacedFault::new(fault, place.map(|place| (place.line, place.column)))
         };

@@ -13,10 +13,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use store::Store;
 
-/// How a fault ends whose image is not here, so that what depends on it is not known.
-pub const IMAGE_ELSEWHERE: &str =
-    "it is not on this host and is fetched when it is applied; what depends on it is not checked";
-
 /// The host, as the server sees it. All functions may be called from several threads at once, but for
 /// [`begin`](Control::begin), which is called once and first.
 ///
@@ -77,7 +73,7 @@ pub trait Control: Send + Sync + 'static {
 
     /// Checks a change, and does nothing for it: no image is fetched, pinned or compiled, and nothing is started. What is
     /// allowed but probably not meant is returned. Of a tenant's, files and images are read that it may have already; another
-    /// is a fault that ends with [`IMAGE_ELSEWHERE`].
+    /// is a fault of the kind [`ImageElsewhere`](api::FaultKind::ImageElsewhere), at the function's `image`.
     ///
     /// # Errors
     /// [`Refusal`]: all that is wrong with the change.

@@ -174,7 +174,8 @@ pub fn objects(document: Value) -> Result<Vec<(ObjectName, Value)>, Vec<Fault>> 
     for key in sections.keys() {
         let known = ["superfluid"].into_iter().chain(Kind::ALL.map(Kind::plural));
         let shown = spelling::shown(key);
-        faults.add(shown.clone(), format!("unknown key `{shown}`{}", spelling::choices(key, known)));
+        let message = format!("unknown key `{shown}`{}", spelling::choices(key, known));
+        faults.push(Fault { kind: FaultKind::UnknownKey, ..Fault::new(shown, message) });
     }
     if faults.0.is_empty() { Ok(objects) } else { Err(faults.0) }
 }
@@ -226,8 +227,12 @@ struct Faults(Vec<Fault>);
 
 impl Faults {
     fn add(&mut self, at: impl Into<String>, message: impl Into<String>) {
+        self.push(Fault::new(at, message));
+    }
+
+    fn push(&mut self, fault: Fault) {
         match self.0.len() {
-            ..FAULTS_MAX => self.0.push(Fault::new(at, message)),
+            ..FAULTS_MAX => self.0.push(fault),
             FAULTS_MAX => self.0.push(Fault::new("", "there is more that is wrong")),
             _ => {}
         }

@@ -99,8 +99,8 @@ mod told;
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
 pub use control::{
-    Asker, Control, Exposition, HistoryAsked, IMAGE_ELSEWHERE, ImageResolution, Images, NoHistory,
-    ObjectChange, Prepared, Refusal, ResolvedImages, Work,
+    Asker, Control, Exposition, HistoryAsked, ImageResolution, Images, NoHistory, ObjectChange, Prepared,
+    Refusal, ResolvedImages, Work,
 };
 pub use document::{Language, objects, read};
 pub use error::BindError;

@@ -178,7 +178,7 @@ pub(crate) fn same_version(place: &Location<'_>, root: &Node) -> Result<(), Faul
             let keys = root.as_map().unwrap_or_default();
             let near = keys.iter().find(|(key, _)| spelling::nearest(&key.text, ["superfluid"]).is_some());
             Err(match near {
-                Some((key, _)) => place.key(&key.text, key.position).fault(format!(
+                Some((key, _)) => place.key(&key.text, key.position).unknown_key(format!(
                     "unknown key `{}`{}",
                     spelling::shown(&key.text),
                     spelling::choices(&key.text, SECTIONS)

@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn read(&mut self, place: &Location<'_>, root: &Node) {
         for (key, _) in root.as_map().unwrap_or_default() {
             if !SECTIONS.contains(&key.text.as_str()) {
-                place.key(&key.text, key.position).report(&mut self.faults, || {
+                place.key(&key.text, key.position).report_unknown_key(&mut self.faults, || {
                     let name = spelling::shown(&key.text);
                     format!("unknown key `{name}`{}", spelling::choices(&key.text, SECTIONS))
                 });

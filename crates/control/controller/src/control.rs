@@ -46,12 +46,12 @@ impl Control for Handle {
     fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
         let this = &self.0;
         let material = Material::of(&this.catalog);
-        let changes = this.withheld(changes, Some(tenant), &material);
-        let changed: Vec<deployment::ObjectChange> = changes.iter().map(as_host).collect();
+        let withheld = this.withheld(changes, Some(tenant), &material);
+        let changed: Vec<deployment::ObjectChange> = withheld.changes.iter().map(as_host).collect();
         loop {
             let faults = this.desired().own_faults(tenant, &changed, &this.host, &material);
             if !material.gather() {
-                return faults;
+                return withheld.faults(faults);
             }
         }
     }
@@ -67,7 +67,9 @@ impl Control for Handle {
             Asker::Tenant { name, .. } => Some(name.as_str()),
         };
         let material = Material::of(&this.catalog);
-        let checked = this.check(&this.withheld(changes, tenant, &material), &material, true)?;
+        let withheld = this.withheld(changes, tenant, &material);
+        let checked = this.check(&withheld.changes, &material, true);
+        let checked = checked.map_err(|refusal| withheld.refusal(refusal))?;
         // Warnings are found by a look at all objects, of which a tenant has some.
         Ok(if tenant.is_none() { checked.warnings } else { Vec::new() })
     }

@@ -23,14 +23,50 @@
 use super::controller::{Controller, lock};
 use super::shelf::{self, Stamp};
 use super::status::digest;
-use api::{DEFAULT_TENANT, Fault, GuestKind, Image, Kind};
-use api_server::{Asker, IMAGE_ELSEWHERE, ImageResolution, ObjectChange, Refusal, ResolvedImages};
+use api::{DEFAULT_TENANT, Fault, FaultKind, GuestKind, Image, Kind};
+use api_server::{Asker, ImageResolution, ObjectChange, Refusal, ResolvedImages};
 use deployment::{Material, Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+/// Why nothing is known of an image that is not here.
+const ELSEWHERE: &str =
+    "it is not on this host and is fetched when it is applied; what depends on it is not checked";
+
+/// Changes, with images kept from their check.
+pub(super) struct Withheld {
+    pub(super) changes: Vec<ObjectChange>,
+    /// Where these images stand.
+    places: BTreeSet<String>,
+}
+
+impl Withheld {
+    /// The fault of such an image is none of what was sent.
+    fn told(&self, fault: Fault) -> Fault {
+        match self.places.contains(&fault.at) {
+            true => Fault { kind: FaultKind::ImageElsewhere, ..fault },
+            false => fault,
+        }
+    }
+
+    /// The same in a refusal.
+    pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
+        let told = |faults: Vec<Fault>| faults.into_iter().map(|fault| self.told(fault)).collect();
+        match refusal {
+            Refusal::Invalid(faults) => Refusal::Invalid(told(faults)),
+            Refusal::Conflict(faults) => Refusal::Conflict(told(faults)),
+            other => other,
+        }
+    }
+
+    /// The same of faults.
+    pub(super) fn faults(&self, faults: Vec<Fault>) -> Vec<Fault> {
+        faults.into_iter().map(|fault| self.told(fault)).collect()
+    }
+}
 
 /// The owner of the pins, for the folder.
 const OWNER: &str = "daemon";
@@ -157,10 +193,11 @@ impl Controller {
         changes: &[ObjectChange],
         tenant: Option<&str>,
         material: &Material<'_>,
-    ) -> Vec<ObjectChange> {
+    ) -> Withheld {
         let (mut changes, held) = (changes.to_vec(), self.held(tenant));
+        let mut places = BTreeSet::new();
         let functions = changes.iter_mut().filter(|change| change.kind == Kind::Function);
-        for spec in functions.filter_map(|change| change.spec.as_mut()) {
+        for (name, spec) in functions.filter_map(|change| Some((&change.name, change.spec.as_mut()?))) {
             if api::guest_of(spec) == GuestKind::Container {
                 continue;
             }
@@ -170,7 +207,8 @@ impl Controller {
                     let is_here = |digest| self.shelf.has_artifact(digest) && held.has(digest);
                     if !reference.digest().is_some_and(is_here) {
                         text.push(' ');
-                        material.put(text, Err(IMAGE_ELSEWHERE.to_owned()));
+                        material.put(text, Err(ELSEWHERE.to_owned()));
+                        places.insert(format!("functions.{name}.image"));
                     }
                 }
                 // As it is now, whatever it was when it was looked at before.
@@ -180,7 +218,7 @@ impl Controller {
                 _ => {}
             }
         }
-        changes
+        Withheld { changes, places }
     }
 
     /// What an asker may have of kept images without a question to a registry; `None`: an administrator.

@@ -98,7 +98,7 @@ impl Checker<'_> {
         for (key, _) in entries {
             if schema.key(&key.text).is_none() && !beside.contains(&key.text.as_str()) {
                 complete = false;
-                place.key(&key.text, key.position).report(self.faults, || {
+                place.key(&key.text, key.position).report_unknown_key(self.faults, || {
                     let name = spelling::shown(&key.text);
                     format!("unknown key `{name}`{}", spelling::choices(&key.text, schema.names(beside)))
                 });

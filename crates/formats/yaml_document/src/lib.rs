@@ -23,7 +23,7 @@ pub mod spelling;
 #[cfg(test)]
 mod tests;
 
-pub use location::{Fault, Location, Position};
+pub use location::{Fault, FaultKind, Location, Position};
 pub use node::{Document, Key, Node, NodeValue};
 pub use parse::text;
 

@@ -34,6 +34,18 @@ pub struct Fault {
     pub key: String,
     /// What was found, and what is allowed.
     pub message: String,
+    /// What it is about.
+    pub kind: FaultKind,
+}
+
+/// What a [`Fault`] is about, for programs: its message is for people alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultKind {
+    /// What stands there, or lacks.
+    #[default]
+    Value,
+    /// A key that is none: the key stands where the fault is, and not its value.
+    UnknownKey,
 }
 
 impl fmt::Display for Fault {
@@ -125,14 +137,34 @@ impl<'a> Location<'a> {
     /// A fault that stands here. `message` must be one line: pass what the user wrote through
     /// [`spelling::shown`].
     pub fn fault(&self, message: String) -> Fault {
-        Fault { file: self.file.to_owned(), position: self.position, key: self.path(), message }
+        Fault {
+            file: self.file.to_owned(),
+            position: self.position,
+            key: self.path(),
+            message,
+            kind: FaultKind::Value,
+        }
+    }
+
+    /// The fault that the key that stands here is none. `message` as for [`fault`](Location::fault).
+    pub fn unknown_key(&self, message: String) -> Fault {
+        Fault { kind: FaultKind::UnknownKey, ..self.fault(message) }
     }
 
     /// Adds a fault that stands here, as long as there are fewer than [`MAX_FAULTS`]; the message is made
     /// only then.
     pub fn report(&self, faults: &mut Vec<Fault>, message: impl FnOnce() -> String) {
+        self.report_one(faults, || self.fault(message()));
+    }
+
+    /// The same of a key that is none.
+    pub fn report_unknown_key(&self, faults: &mut Vec<Fault>, message: impl FnOnce() -> String) {
+        self.report_one(faults, || self.unknown_key(message()));
+    }
+
+    fn report_one(&self, faults: &mut Vec<Fault>, fault: impl FnOnce() -> Fault) {
         if faults.len() + 1 < MAX_FAULTS {
-            faults.push(self.fault(message()));
+            faults.push(fault());
         } else if faults.len() + 1 == MAX_FAULTS {
             faults.push(self.fault(format!("there are more faults; only the first {MAX_FAULTS} are told")));
         }

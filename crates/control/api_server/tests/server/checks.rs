@@ -62,6 +62,19 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_comes_of_it() {
 }
 
 #[test]
+fn what_a_fault_is_about_its_kind_says_and_not_its_words() {
+    let server = Running::new();
+    let worded = check(&server, "", "superfluid: 1\nfunctions:\n  new:\n    image: worded\n");
+    let fault = &worded["faults"][0];
+    assert_eq!((&fault["line"], &fault["column"]), (&json!(4), &json!(12)), "the value's place: {worded}");
+    assert_eq!(worded["warnings"], json!([]));
+    let elsewhere = check(&server, "", "superfluid: 1\nfunctions:\n  new:\n    image: elsewhere\n");
+    assert_eq!(elsewhere["faults"], json!([]), "{elsewhere}");
+    assert_eq!(elsewhere["warnings"][0]["message"], "not here");
+    assert!(elsewhere.get("difference").is_some(), "{elsewhere}");
+}
+
+#[test]
 fn no_registry_is_asked_and_what_is_named_as_it_was_applied_is_that() {
     let server = Running::new();
     let mut client = server.client();

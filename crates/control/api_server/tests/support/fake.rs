@@ -1,7 +1,7 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what
 //! was prepared.
 //!
-//! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which
+//! Images with a meaning: `missing` is invalid, `worded` too, in words of other faults, `elsewhere` is not here, `huge` finds no room, `slow-…` must be compiled first, which
 //! takes 50 ms and is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall`
 //! into `monitor`, nothing is handed over. `kept-…` begins and goes on when [`Fake::let_go`] says so: as a
 //! start in `prepare`, with `kept-compiling-…` as work, with `kept-fetching-…` as what a registry is asked,
@@ -10,10 +10,11 @@
 //! there.
 
 use api::{
-    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport,
-    FunctionState, FunctionStatus, Graph, GraphNode, HistoryLine, HistoryMinute, HistoryMoment,
-    HistoryObjects, HistorySpan, Image, Kind, Latency, LogLine, Name, Neighbour, NeighbourProtocol,
-    NeighbourState, NodeKind, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
+    Capture, DeviceNeighbours, Fault, FaultKind, FunctionEvent, FunctionEventKind, FunctionMemory,
+    FunctionReport, FunctionState, FunctionStatus, Graph, GraphNode, HistoryLine, HistoryMinute,
+    HistoryMoment, HistoryObjects, HistorySpan, Image, Kind, Latency, LogLine, Name, Neighbour,
+    NeighbourProtocol, NeighbourState, NodeKind, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
+    TraceLine,
 };
 use api_server::{
     Asker, Control, Exposition, HistoryAsked, ImageResolution, Images, NoHistory, Notices, ObjectChange,
@@ -167,6 +168,15 @@ impl Fake {
                 ),
                 Fault::new(format!("functions.{}.config", change.name), "not known without its image"),
             ])),
+            // The words of other kinds of faults are those of a value here, and what they mean the kind says.
+            "worded" => Err(Refusal::Invalid(vec![Fault::of_request(
+                format!("functions.{}.image", change.name),
+                "unknown key `image`: it is not on this host and is fetched when it is applied",
+            )])),
+            "elsewhere" => Err(Refusal::Invalid(vec![Fault {
+                kind: FaultKind::ImageElsewhere,
+                ..Fault::of_request(format!("functions.{}.image", change.name), "not here")
+            }])),
             "huge" => Err(Refusal::NoRoom("found 1 TiB of memory wanted; there are 8 GiB".into())),
             kept if kept.starts_with("kept-compiling-") && !self.world().compiled.contains(kept) => {
                 let (world, gates, image) = (self.world.clone(), self.gates.clone(), kept.to_owned());

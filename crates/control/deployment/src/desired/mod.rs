@@ -11,7 +11,7 @@ mod own;
 
 use crate::Host;
 use crate::material::Material;
-use api::{Fault, GuestKind, Kind};
+use api::{Fault, FaultKind, GuestKind, Kind};
 use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
 use schema::Schema;
@@ -241,9 +241,17 @@ fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, material: &Material<'_>)
     }
 }
 
+/// A fault of a document, as one found by a look at all objects.
+fn told(fault: yaml_document::Fault) -> Fault {
+    let kind = match fault.kind {
+        yaml_document::FaultKind::Value => FaultKind::Value,
+        yaml_document::FaultKind::UnknownKey => FaultKind::UnknownKey,
+    };
+    Fault { kind, ..Fault::new(fault.key, fault.message) }
+}
+
 /// Reads a document as the operator's file.
 fn read(document: &Document, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
-    let told = |fault: yaml_document::Fault| Fault::new(fault.key, fault.message);
     match config::check_document(DOCUMENT, document, catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),

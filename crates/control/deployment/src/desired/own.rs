@@ -12,7 +12,7 @@ use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, Running};
 use crate::Host;
 use crate::material::Material;
-use api::{DEFAULT_TENANT, Fault, Kind};
+use api::{DEFAULT_TENANT, Fault, FaultSource, Kind};
 use serde_json::Value;
 use yaml_document::Document;
 
@@ -33,8 +33,11 @@ impl Desired {
         let faults = config::check_part(DOCUMENT, &next.document_of_tenant(self, tenant), &running).err();
         let told = |fault: yaml_document::Fault| {
             // The number of a wire is that among the tenant's, which no request names.
-            let at = if fault.key.starts_with("wires[") { "wires".to_owned() } else { fault.key };
-            Fault::of_request(at, fault.message)
+            let mut fault = super::told(fault);
+            if fault.at.starts_with("wires[") {
+                fault.at = "wires".to_owned();
+            }
+            Fault { source: FaultSource::Request, ..fault }
         };
         faults.unwrap_or_default().into_iter().map(told).collect()
     }
