@@ -35,7 +35,7 @@ impl<T: Default + Send + 'static> Drop for Aside<T> {
     }
 }
 
-/// Nice value of the thread, as that of [`offload`]'s.
+/// Nice value of the thread, that of other work beside the workers.
 const NICE: i32 = 15;
 
 /// Drops a value on the thread for that.
