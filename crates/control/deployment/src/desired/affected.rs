@@ -79,7 +79,7 @@ impl Desired {
         let (mut changed, mut touched) = (BTreeMap::new(), BTreeSet::new());
         for ObjectChange { kind, name, spec } in changes {
             let key = (*kind, name.clone());
-            let before = self.objects.get(&key);
+            let before = self.objects.get(&key).map(|spec| &**spec);
             match kind {
                 Kind::Function | Kind::Port
                     if self.has(Kind::Switch, name) || self.has(Kind::Device, name) =>
@@ -118,14 +118,14 @@ impl Desired {
                 if !matches!(key.0, Kind::Function | Kind::Port | Kind::Switch | Kind::Wire | Kind::Chain) {
                     return None;
                 }
-                whole.extend(self.objects.get_key_value(key));
+                whole.extend(self.objects.get_key_value(key).map(|(key, spec)| (key, &**spec)));
             }
         }
         Some(Affected { changed, touched, whole })
     }
 
     fn function_is(&self, name: &str, what: impl Fn(&Value) -> bool) -> bool {
-        self.objects.get(&(Kind::Function, name.to_owned())).is_some_and(what)
+        self.objects.get(&(Kind::Function, name.to_owned())).is_some_and(|spec| what(spec))
     }
 
     /// The affected objects as a document, after the changes.
@@ -135,7 +135,8 @@ impl Desired {
         let workers = self.objects.get_key_value(&(Kind::Workers, "workers".to_owned()));
         let wired = affected.whole.iter().map(|(key, spec)| (*key, *spec));
         let changed = affected.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
-        let whole = tenants.chain(workers).chain(wired).chain(changed);
+        let there = tenants.chain(workers).map(|(key, spec)| (key, &**spec));
+        let whole = there.chain(wired).chain(changed);
         let mut objects: BTreeMap<(Kind, &str), Part<'_>> =
             whole.map(|((kind, name), spec)| ((*kind, name.as_str()), Part::whole(spec))).collect();
         let named = objects.iter().flat_map(|((kind, name), part)| names_in(*kind, name, part.spec));

@@ -17,6 +17,7 @@ use manifest::Manifest;
 use schema::Schema;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use wiring::{Claimant, Plan, Wiring};
 use yaml_document::Document;
 
@@ -37,7 +38,9 @@ type ObjectKey = (Kind, String);
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Desired {
-    objects: BTreeMap<ObjectKey, Value>,
+    /// A copy of all of it has the specs in common: one is looked at for as long as a check takes, a tenant's at a low
+    /// priority, and a change is taken over meanwhile.
+    objects: BTreeMap<ObjectKey, Arc<Value>>,
     /// The objects that name one of this name.
     named: HashMap<String, BTreeSet<ObjectKey>>,
     /// Objects that ask for a part of a core that they are sure to get.
@@ -63,7 +66,7 @@ impl Desired {
             }
             if let Some(spec) = spec {
                 self.note(&key, &spec);
-                self.objects.insert(key, spec);
+                self.objects.insert(key, Arc::new(spec));
             }
         }
     }
@@ -89,7 +92,7 @@ impl Desired {
 
     /// What an object is to be.
     pub fn spec(&self, kind: Kind, name: &str) -> Option<Value> {
-        self.objects.get(&(kind, name.to_owned())).cloned()
+        self.objects.get(&(kind, name.to_owned())).map(|spec| Value::clone(spec))
     }
 
     /// What the images of functions are called, one for each function in the sandbox.
@@ -255,5 +258,29 @@ fn read(document: &Document, catalog: &dyn config::Catalog) -> Result<(Wiring, V
     match config::check_document(DOCUMENT, document, catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_taken_over_beside_a_look_copies_no_spec() {
+        let put = |name: &str| ObjectChange {
+            kind: Kind::Function,
+            name: name.to_owned(),
+            spec: Some(json!({"image": "forwarder", "config": vec!["x"; 1000]})),
+        };
+        let mut desired = Desired::default();
+        desired.take_over([put("a"), put("b")]);
+        let looked_at = desired.clone();
+        desired.take_over([put("b")]);
+        let same = |name: &str| {
+            let key = (Kind::Function, name.to_owned());
+            Arc::ptr_eq(&desired.objects[&key], &looked_at.objects[&key])
+        };
+        assert!(same("a") && !same("b"));
     }
 }

@@ -45,7 +45,7 @@ impl Desired {
     fn document_of_tenant(&self, before: &Desired, tenant: &str) -> Document {
         let own = self.objects.iter().filter(|(key, spec)| self.is_of_tenant(before, tenant, key, spec));
         let own = own.map(|(key, spec)| {
-            let mut spec = spec.clone();
+            let mut spec = Value::clone(spec);
             if let Some(attach) = spec.get_mut("attach").and_then(Value::as_object_mut) {
                 attach.retain(|_, end| {
                     let end = api::attached_to(end).unwrap_or_default();
