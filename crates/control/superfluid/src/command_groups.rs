@@ -18,12 +18,12 @@ const GROUPS: [Group; 6] = [
     (
         "What runs, and what happens",
         &[
-            "page",
             "get",
             "describe",
             "neighbours",
             "top",
             "graph",
+            "page",
             "events",
             "trace",
             "capture",
