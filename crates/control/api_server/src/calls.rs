@@ -410,7 +410,7 @@ async fn change(
         allow_restart,
         timing: timing.clone(),
         large,
-        room: asked.room.clone(),
+        _room: asked.room.clone(),
     };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();

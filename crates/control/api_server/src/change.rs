@@ -66,7 +66,7 @@ pub(crate) struct Wanted {
     /// Whether what it says is large: it is dropped aside then.
     pub large: bool,
     /// What its body takes of the room for bodies. An operation keeps it to its end, after the answer, too.
-    pub room: Option<Arc<OwnedSemaphorePermit>>,
+    pub _room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Drop for Wanted {

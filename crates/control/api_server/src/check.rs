@@ -91,7 +91,7 @@ impl State {
             allow_restart: true,
             timing,
             large: false,
-            room: None,
+            _room: None,
         };
         wanted.objects.iter_mut().for_each(|object| self.as_applied(object));
         let Compared { difference, changes, .. } = self.compared(&wanted, &BTreeMap::new())?;
