@@ -15,8 +15,9 @@ use crate::path::switching::SwitchNode;
 use crate::state::Batches;
 use crate::state::accounting::{Accounting, NO_INSTANCE};
 use crate::state::backpressure::Backpressure;
-use crate::state::instances::Instances;
+use crate::state::instances::Instance;
 use crate::state::ports::Ports;
+use crate::state::sparse::Sparse;
 use crate::state::timers::Timers;
 use cpu_share::Claim;
 use packet_memory::Pool;
@@ -103,7 +104,7 @@ pub struct Worker {
     /// Places of pools that were taken out.
     pub(crate) free_pools: Vec<PoolId>,
     pub(crate) ports: Ports,
-    pub(crate) instances: Instances,
+    pub(crate) instances: Sparse<Instance>,
     pub(crate) switches: Vec<SwitchNode>,
     /// The services that each tenant's functions may send to, by the tenant's number.
     pub(crate) services: Vec<BTreeMap<u16, Target>>,
@@ -141,7 +142,7 @@ impl Worker {
             pools: Vec::new(),
             free_pools: Vec::new(),
             ports: Ports::default(),
-            instances: Instances::default(),
+            instances: Sparse::default(),
             switches: Vec::new(),
             services: Vec::new(),
             time,
@@ -224,14 +225,14 @@ impl Worker {
             return Step::Idle;
         }
         if let Some(percent) = self.settings.duty.filter(|_| worked) {
-            self.rest_from_work(now.since(began), percent);
+            self.idle_on_purpose(now.since(began), percent);
         }
         Step::Turned
     }
 
     /// Rests for as long as makes what was worked the given part of all.
     #[cold]
-    fn rest_from_work(&mut self, worked: Cycles, percent: u32) {
+    fn idle_on_purpose(&mut self, worked: Cycles, percent: u32) {
         self.time.switch(NO_INSTANCE);
         let percent = u64::from(percent.clamp(1, 100));
         let until = self.time.now.cycles + Cycles(worked.0 * (100 - percent) / percent);

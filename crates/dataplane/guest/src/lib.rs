@@ -30,6 +30,7 @@ pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 
+use nf_abi::Verdict;
 use packet_memory::Packet;
 use snapshot::Saved;
 use std::any::Any;
@@ -87,8 +88,8 @@ pub struct Ask {
 /// What the answers to a batch come to, found out where they are read anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// All packets have the verdict of the first.
-    pub alike: bool,
+    /// All packets go out by this interface.
+    pub interface: Option<u16>,
     /// Bytes of all packets.
     pub bytes: u64,
     /// The call may have left something beside verdicts: [`Guest::left_over`] tells what.
@@ -98,9 +99,10 @@ pub struct Answers {
 impl Answers {
     /// Of verdicts that are in the records, of a call that may have left something.
     pub fn of(packets: &[Packet]) -> Answers {
-        let verdict = |packet: &Packet| packet.record().verdict;
+        let verdict = packets.first().map_or(0, |packet| packet.record().verdict);
+        let alike = packets.iter().all(|packet| packet.record().verdict == verdict);
         Answers {
-            alike: packets.iter().all(|packet| verdict(packet) == verdict(&packets[0])),
+            interface: Verdict::decode(verdict).filter(|_| alike).and_then(Verdict::interface),
             bytes: packets.iter().map(|packet| u64::from(packet.length())).sum(),
             has_left_over: true,
         }

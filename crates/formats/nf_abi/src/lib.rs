@@ -190,6 +190,15 @@ impl Verdict {
         }
     }
 
+    /// The interface that it sends packets to.
+    #[inline]
+    pub const fn interface(self) -> Option<u16> {
+        match self {
+            Verdict::Interface(k) => Some(k),
+            _ => None,
+        }
+    }
+
     /// Reads the wire form. Anything that no function built by `encode` is `None` here, never a guess.
     #[inline]
     pub const fn decode(wire: u32) -> Option<Verdict> {

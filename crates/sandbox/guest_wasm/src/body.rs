@@ -244,8 +244,11 @@ impl<T: HostState> Body<T> {
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
         let state = self.store.data().state();
-        if differ == 0 && state.facts.allows(verdict) {
-            return Answers { alike: true, bytes: extents >> 32, has_left_over: state.has_left_over() };
+        if differ == 0
+            && let Some(verdict) = state.facts.allowed(verdict)
+        {
+            let (interface, has_left_over) = (verdict.interface(), state.has_left_over());
+            return Answers { interface, bytes: extents >> 32, has_left_over };
         }
         self.take_over_each(packets)
     }
@@ -260,7 +263,7 @@ impl<T: HostState> Body<T> {
             let extent_holds = (answer.offset, answer.length) == (packet.offset(), packet.length())
                 || (facts.allows_extent(answer.offset, answer.length, buffer_size)
                     && packet.set_extent(answer.offset, answer.length, buffer_size));
-            let holds = extent_holds && facts.allows(answer.verdict);
+            let holds = extent_holds && facts.allowed(answer.verdict).is_some();
             packet.edit(|record| record.verdict = if holds { answer.verdict } else { BAD_VERDICT });
         }
         Answers::of(packets)

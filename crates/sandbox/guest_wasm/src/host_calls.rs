@@ -190,9 +190,7 @@ fn packet_emit<T: HostState>(
 ) -> i32 {
     let state = caller.data_mut().state_mut();
     let Some(slot) = checked_slot(slot) else { return error::SLOT };
-    if !state.facts.allows(verdict)
-        || matches!(Verdict::decode(verdict), Some(Verdict::Hold(_) | Verdict::None))
-    {
+    if matches!(state.facts.allowed(verdict), None | Some(Verdict::Hold(_) | Verdict::None)) {
         return error::VERDICT;
     }
     if offset != u32::MAX && !state.facts.allows_extent(offset, length, state.pool.buffer_size()) {

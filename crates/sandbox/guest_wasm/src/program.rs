@@ -53,15 +53,14 @@ impl From<&Image> for ProgramFacts {
 }
 
 impl ProgramFacts {
-    /// Whether a guest of this program may give this verdict: it decodes, and what it names exists.
+    /// The verdict, if a guest of this program may give it: it decodes, and what it names exists.
     #[inline]
-    pub(crate) fn allows(&self, verdict: u32) -> bool {
-        match Verdict::decode(verdict) {
-            Some(Verdict::Interface(k)) => k < self.interfaces,
-            Some(Verdict::Drop(reason)) => reason < self.drop_reasons.max(1),
-            Some(_) => true,
-            None => false,
-        }
+    pub(crate) fn allowed(&self, verdict: u32) -> Option<Verdict> {
+        Verdict::decode(verdict).filter(|verdict| match verdict {
+            Verdict::Interface(k) => *k < self.interfaces,
+            Verdict::Drop(reason) => *reason < self.drop_reasons.max(1),
+            _ => true,
+        })
     }
 
     /// Whether a guest of this program may move a packet's beginning and end to there.

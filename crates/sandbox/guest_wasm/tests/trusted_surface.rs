@@ -1,6 +1,7 @@
 //! What is trusted stays small and is written down: the host calls and the lines that run per packet, as
 //! `docs/threat-model.md` lists them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ fn is_code(line: &&str) -> bool {
 }
 
 /// Most lines that a packet, a batch or a turn passes. It is lowered when they become fewer; the aim is 2,000.
-const CEILING: usize = 3_220;
+const CEILING: usize = 3_510;
 
 /// Most lines that a packet passes at devices beside those.
 const DEVICES_CEILING: usize = 1_940;
@@ -150,52 +151,166 @@ fn what_striped_bonds_run_per_packet_stays_below_a_ceiling_of_its_own() {
     );
 }
 
-/// What a turn calls is in the table: functions that the data path's files call on their owners.
-#[test]
-fn what_the_data_path_calls_is_counted() {
-    let counted: Vec<String> =
-        ["What runs per packet", "What devices run per packet", "What observers run per packet"]
-            .into_iter()
-            .flat_map(table)
-            .flat_map(|row| match row[1].as_str() {
-                "all" => functions(&read(&row[0])),
-                names => names.split(", ").map(str::to_owned).collect(),
-            })
-            .collect();
-    let path = root().join("crates/dataplane/engine/src");
-    let mut elsewhere = Vec::new();
-    for folder in ["state", "control", "parking"] {
-        for entry in fs::read_dir(path.join(folder)).expect("a folder") {
-            elsewhere.extend(functions(&fs::read_to_string(entry.expect("a file").path()).expect("text")));
+/// The tables of lines.
+const TABLES: [&str; 4] = [
+    "What runs per packet",
+    "What devices run per packet",
+    "What observers run per packet",
+    "What striped bonds run per packet",
+];
+
+/// Functions of a crate that are not counted although counted ones call them, and why.
+const NOT_COUNTED: [(&str, &[&str]); 12] = [
+    // Taps are there while an operator captures or traces.
+    ("engine", &["show_port", "show_instance", "show_copy", "show_taps", "show_lost", "flush_taps"]),
+    // What an account consists of, when a reader asked for one.
+    ("engine", &["account_of", "account_of_port", "account_of_pools", "account_of_switches", "finished"]),
+    // Handed to threads beside the workers.
+    ("engine", &["work", "submit", "set_preemptible", "set_limits"]),
+    // A worker in no fleet, for tests and benches.
+    ("engine", &["sleep_unparked"]),
+    // Once for a thread; an instance that faulted; memory that the watchdog took away.
+    ("guest_wasm", &["install", "trace", "reopen"]),
+    // Packets whose headers are not plain, and those still to be cut: the rest of these crates.
+    ("packet", &["dissect", "flow_key"]),
+    ("virtio_net", &["note", "singly"]),
+    // Once a number of a few bytes.
+    ("packet", &["array_at"]),
+    ("virtual_switch", &["entries"]),
+    ("virtual_device", &["mode", "sent"]),
+    ("encapsulation", &["refused"]),
+    ("port", &["note_split"]),
+];
+
+/// Names that the standard library, another crate or a trait object of another kind has too: a call by such a
+/// name says nothing.
+const SHARED: [&str; 54] = [
+    "add",
+    "advance",
+    "as_ptr",
+    "bytes",
+    "check",
+    "clear",
+    "copied",
+    "counters",
+    "deadline",
+    "default",
+    "drain",
+    "drop",
+    "from",
+    "get",
+    "header",
+    "in_flight",
+    "insert",
+    "is_empty",
+    "iter",
+    "iter_mut",
+    "leave",
+    "len",
+    "length",
+    "load",
+    "lock",
+    "map",
+    "new",
+    "next",
+    "observe",
+    "of",
+    "plug",
+    "pop",
+    "process",
+    "push",
+    "put_on",
+    "read",
+    "replace",
+    "slots",
+    "store",
+    "surrender",
+    "take",
+    "to_bits",
+    "with",
+    "wake",
+    "take_emitted",
+    "take_events",
+    "take_generated",
+    "take_log",
+    "timer",
+    "word",
+    "peek",
+    "take_off",
+    "shown",
+    "set_devices",
+];
+
+/// A function's name and its text.
+fn bodies(text: &str) -> Vec<(String, String)> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some((before, after)) = line.split_once("fn ") else { continue };
+        if before.contains("//") || before.contains('(') && !before.contains("pub(") || line.ends_with(';') {
+            continue;
+        }
+        let name = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        let mut body = after.to_owned();
+        if !line.ends_with('}') {
+            for line in lines.by_ref().take_while(|line| *line != end).filter(is_code) {
+                body.push_str(line);
+                body.push('\n');
+            }
+        }
+        found.push((name, body));
+    }
+    found
+}
+
+/// The files of a folder and those below it, but for tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match name {
+            _ if name.contains("tests") || name == "native" || name == "interleavings" => {}
+            _ if path.is_dir() => sources(&path, found),
+            _ if name.ends_with(".rs") => found.push(path),
+            _ => {}
         }
     }
+}
+
+/// What counted functions call within their crate is counted too.
+#[test]
+fn what_counted_functions_call_is_counted() {
+    let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for row in TABLES.into_iter().flat_map(table) {
+        let (folder, _) = row[0].split_once("/src/").expect("a file of a crate");
+        let names: Vec<&str> = row[1].split(", ").collect();
+        let here = bodies(&read(&row[0])).into_iter();
+        let here = here.filter(|(name, _)| names == ["all"] || names.contains(&name.as_str()));
+        crates.entry(folder.to_owned()).or_default().extend(here);
+    }
     let mut missing = Vec::new();
-    for entry in fs::read_dir(path.join("path")).expect("a folder") {
-        let text = fs::read_to_string(entry.expect("a file").path()).expect("text");
-        for call in text.split("self.").skip(1) {
-            let name: String =
-                call.chars().take_while(|c| c.is_alphanumeric() || "_.".contains(*c)).collect();
-            let calls = call[name.len()..].starts_with('(');
-            let name = name.rsplit('.').next().unwrap_or_default().to_owned();
-            if calls && elsewhere.contains(&name) && !counted.contains(&name) && !missing.contains(&name) {
-                missing.push(name);
+    for (folder, counted) in crates {
+        let name = folder.rsplit('/').next().unwrap_or_default();
+        let is_excused = |called: &str| {
+            SHARED.contains(&called)
+                || NOT_COUNTED.iter().any(|(of, names)| *of == name && names.contains(&called))
+        };
+        let mut files = Vec::new();
+        sources(&root().join(&folder).join("src"), &mut files);
+        let texts = files.iter().map(|file| fs::read_to_string(file).expect("text"));
+        let defined: BTreeSet<String> = texts.flat_map(|text| bodies(&text)).map(|(name, _)| name).collect();
+        for (caller, body) in &counted {
+            for (at, _) in body.match_indices('(') {
+                let before = body[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+                let called = &body[before.len()..at];
+                let is_counted = counted.iter().any(|(name, _)| name == called);
+                if defined.contains(called) && !is_counted && !is_excused(called) {
+                    missing.push(format!("{name}: {caller} calls {called}"));
+                }
             }
         }
     }
-    // Taps are there while an operator captures or traces; starts and readers have their own limits per turn.
-    missing.retain(|name| {
-        !["show_port", "show_instance", "show_copy", "show_taps", "is_tapped"].contains(&name.as_str())
-    });
-    missing.retain(|name| !["show_some", "restart_due"].contains(&name.as_str()));
-    // The standard library's, of vectors and options.
-    missing.retain(|name| !["iter_mut", "take"].contains(&name.as_str()));
-    assert!(missing.is_empty(), "the data path calls what docs/threat-model.md does not count: {missing:?}");
-}
-
-/// The names of a file's functions.
-fn functions(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let named = text.lines().filter_map(|line| line.trim_start().split_once("fn "));
-    let names = named.filter(|(before, _)| !before.contains("//"));
-    names.map(|(_, after)| after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()).collect()
+    assert!(missing.is_empty(), "docs/threat-model.md does not count: {missing:#?}");
 }

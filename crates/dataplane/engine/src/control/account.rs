@@ -383,7 +383,7 @@ fn account_of_node(node: &PortNode) -> PortAccount {
         name: node.name.clone(),
         status: node.port.status(),
         counters,
-        in_flight: node.port.in_flight() + node.outgoing.len() as u64,
+        in_flight: node.port.in_flight(),
         details: node.port.details(),
         latencies: node.latencies.clone(),
     }

@@ -89,9 +89,7 @@ impl Worker {
         if let Life::Up { guest, .. } = dead {
             self.dispose(&owner, guest);
         }
-        for packet in lost {
-            self.drop_packet(index, packet, DropReason::FunctionTrapped);
-        }
+        self.drop_batch(Source::Instance(index), lost, DropReason::FunctionTrapped);
         self.schedule(index, retry_at);
         self.log(&name, log);
         self.found(&name, events);
@@ -114,17 +112,20 @@ impl Worker {
 
     /// A batch has come to an instance that is down.
     #[cold]
-    pub(crate) fn bypass(&mut self, index: usize, batch: Vec<Packet>) {
+    pub(crate) fn bypass(&mut self, index: usize, mut batch: Vec<Packet>) {
         // The copies that an observer was sent are waited for by no function.
         let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
-        for packet in batch {
-            let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);
-            match other {
-                Some(target) => self.forward(Source::Instance(index), packet, target),
-                None => self.drop_packet(index, packet, DropReason::FunctionDown),
+        let source = Source::Instance(index);
+        while let Some(ingress) = batch.first().map(|packet| packet.record().ingress) {
+            let alike = self.batches.take_if(&mut batch, |packet| packet.record().ingress == ingress);
+            match other_interface(&self.instances[index], ingress).filter(|_| open) {
+                Some(target) => {
+                    self.hand_on(source, target, alike);
+                }
+                None => self.drop_batch(source, alike, DropReason::FunctionDown),
             }
         }
-        self.flush_ports();
+        self.batches.recycle(batch);
     }
 }
 

@@ -7,6 +7,9 @@ use crate::state::instances::{Instance, Policies};
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use cpu_share::{Claim, Standing};
+use nf_abi::MAX_BATCH;
+use packet_memory::Packet;
+use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
 /// An instance between two workers, with what the one it comes from owes it.
@@ -138,19 +141,30 @@ impl Worker {
         relay.drain(&mut waiting);
         let Some(target) = node.target else { return };
         let (source, pool) = (Source::Port(id.index()), node.pool);
-        for packet in waiting {
-            match target {
-                Target::Instance(to, interface) if self.instances[to.index()].pool == pool => {
-                    self.enqueue_beyond(to.index(), interface, packet);
-                }
-                Target::Instance(to, interface) => {
-                    if let Some(copy) = self.copy_to_pool(source, packet, target) {
-                        self.enqueue_beyond(to.index(), interface, copy);
-                    }
-                }
-                Target::Port(_) | Target::Switch(..) => self.forward(source, packet, target),
-            }
+        if let Target::Instance(to, interface) = target {
+            self.bring(source, pool, target, &mut waiting);
+            return self.enqueue_beyond(to.index(), interface, waiting);
         }
-        self.flush_ports();
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(waiting.len().min(MAX_BATCH));
+            self.hand_on(source, target, waiting);
+            waiting = rest;
+        }
+    }
+
+    /// Puts packets into an instance's queue, whether there is room or not.
+    pub(crate) fn enqueue_beyond(&mut self, to: usize, interface: u16, packets: Vec<Packet>) {
+        for mut packet in packets {
+            let budget = packet.record().hop_budget;
+            if budget == 0 {
+                self.drop_packet(Source::Instance(to), packet, DropReason::HopBudget);
+                continue;
+            }
+            packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
+            self.instances[to].queue.push(packet, &mut self.batches.spare);
+        }
+        if !self.instances[to].queue.is_empty() {
+            self.wake_instance(to);
+        }
     }
 }

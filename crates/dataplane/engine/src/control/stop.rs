@@ -5,6 +5,7 @@ use crate::control::account::{Account, InstanceAccount, PortAccount};
 use crate::control::events::Event;
 use crate::control::fault::Life;
 use crate::ids::{InstanceId, PortId};
+use crate::path::switching::Source;
 use crate::state::instances::Instance;
 use crate::worker::Worker;
 use telemetry::DropReason;
@@ -106,9 +107,7 @@ impl Worker {
             // Their buffers come back with the guest.
             instance.counters.ledger.dropped[DropReason::HeldAtStop] += kept as u64;
         }
-        for packet in held {
-            self.drop_packet(index, packet, DropReason::HeldAtStop);
-        }
+        self.drop_batch(Source::Instance(index), held, DropReason::HeldAtStop);
     }
 
     /// Closes a port's driver, and tells if it did not end well.
@@ -133,10 +132,9 @@ impl Worker {
         Some((account, instance))
     }
 
-    /// Ends a port that nothing leads to any more: what is ready to go out does, and the driver is closed.
+    /// Ends a port that nothing leads to any more.
     pub(crate) fn close_port(&mut self, id: PortId) -> Option<PortAccount> {
         self.ports.get(id.index())?;
-        self.flush_ports();
         self.close_driver(id.index());
         let account = self.account_of_port(id.index());
         self.take_port(id)?;

@@ -103,7 +103,7 @@ impl Worker {
             // It has been here before: that was its hop.
             let mut packet = packet;
             packet.edit(|record| record.hop_budget = record.hop_budget.saturating_add(1));
-            self.enqueue_beyond(index, interface, packet);
+            self.enqueue_beyond(index, interface, vec![packet]);
         }
         match self.instances[index].life {
             Life::Up { .. } => {

@@ -57,7 +57,7 @@ pub trait Tap: Send {
     /// A copy of a packet was made, which goes on in another pool or another way.
     fn copied(&mut self, _original: (&Pool, &Packet), _copy: (&Pool, &Packet)) {}
 
-    /// It wants to see nothing any more, and is taken out when taps are next settled.
+    /// It wants to see nothing any more, and is taken out when taps are next looked after.
     fn is_over(&self) -> bool {
         false
     }
@@ -147,6 +147,15 @@ impl Worker {
         let (here, there) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(pool.0)]);
         for tap in taps {
             tap.copied((here, original), (there, copy));
+        }
+    }
+
+    /// Shows packets that end to the taps of the instance or port that had them.
+    #[cold]
+    pub(crate) fn show_lost(&mut self, of: Source, packets: &[Packet], reason: DropReason) {
+        match of {
+            Source::Instance(index) => self.show_instance(index, packets, Passage::Lost(reason)),
+            Source::Port(index) => self.show_port(index, packets, Passage::Lost(reason)),
         }
     }
 

@@ -116,9 +116,10 @@ impl Worker {
         if self.upkeep.tapped {
             self.flush_taps();
         }
-        let rests = self.ports.maintained.is_empty() && self.upkeep.called.is_empty() && !self.upkeep.tapped;
+        let is_idle =
+            self.ports.maintained.is_empty() && self.upkeep.called.is_empty() && !self.upkeep.tapped;
         self.upkeep.next_ports =
-            self.time.now.nanos.saturating_add(if rests { IDLE_MAINTENANCE } else { MAINTENANCE });
+            self.time.now.nanos.saturating_add(if is_idle { IDLE_MAINTENANCE } else { MAINTENANCE });
     }
 
     /// Looks after ports as soon as it runs: something about their interfaces has changed.

@@ -10,7 +10,6 @@ use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
-use nf_abi::MAX_BATCH;
 use packet_memory::Pool;
 use port::Port;
 use std::collections::BTreeMap;
@@ -57,7 +56,6 @@ impl Worker {
             throttles: false,
             to_signal: false,
             wait: WireWait::default(),
-            outgoing: Vec::with_capacity(MAX_BATCH),
             ledger: Ledger::default(),
             latencies: Latencies::default(),
             board: Arc::default(),
@@ -91,7 +89,9 @@ impl Worker {
     /// Takes in an instance that the scheduler knows.
     pub(crate) fn insert_instance(&mut self, instance: Box<Instance>) -> InstanceId {
         self.ports.flow_hash |= instance.flow_hash;
-        let index = self.instances.add(instance);
+        let entity = instance.entity;
+        let index = self.instances.insert(instance);
+        self.time.name(entity, index);
         self.instances[index].board.set_home(self.number, index);
         self.upkeep.tapped |= !self.instances[index].taps.is_empty();
         self.upkeep.note_call(index, &mut self.instances[index].called);
@@ -329,8 +329,8 @@ impl Worker {
 
     /// Finds out how many packets wait at each port without loss while the worker sleeps.
     pub(crate) fn find_backlog(&mut self) {
-        let patience = |node: &PortNode| if node.target.is_some() { node.port.backlog() } else { usize::MAX };
-        let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
+        let backlog = |node: &PortNode| if node.target.is_some() { node.port.backlog() } else { usize::MAX };
+        let least = self.ports.iter().map(|(_, node)| backlog(node)).min().unwrap_or(usize::MAX);
         self.parking.moderation.set_backlog(least);
     }
 

@@ -203,8 +203,8 @@ impl Worker {
             wake_at = Nanos(0);
         }
         // Whatever comes from outside may wait that long.
-        let rest_until = now.saturating_add(self.parking.moderation.length());
-        let resting = self.parking.moderation.length() > Nanos(0);
+        let interval_ends = now.saturating_add(self.parking.moderation.length());
+        let is_moderated = self.parking.moderation.length() > Nanos(0);
         let mut readable = Vec::new();
         for index in 0..self.ports.end() {
             let Some(node) = self.ports.get(index) else { continue };
@@ -216,7 +216,7 @@ impl Worker {
             }
             let held_back = self.ports.closing && !node.relay
                 || node.consumer.is_some_and(|index| {
-                    self.instances[index].polls_for_itself() || !node.relay && self.is_throttled(index)
+                    self.instances[index].polls_for_itself() || !node.relay && self.find_congestion(index)
                 });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what
@@ -224,11 +224,11 @@ impl Worker {
             let receives = node.target.is_some() && !held_back;
             let sends = !node.relay && node.port.in_flight() > 0;
             if let Some(at) = wake.at.filter(|_| receives || sends) {
-                wake_at = wake_at.min(if node.port.waits_outside() { at.max(rest_until) } else { at });
+                wake_at = wake_at.min(if node.port.waits_outside() { at.max(interval_ends) } else { at });
             }
             if let Some(fd) = wake.readable.filter(|_| receives) {
-                if resting {
-                    wake_at = wake_at.min(rest_until);
+                if is_moderated {
+                    wake_at = wake_at.min(interval_ends);
                 } else {
                     readable.push(fd);
                 }

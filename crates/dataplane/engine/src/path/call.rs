@@ -2,40 +2,37 @@
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
-use crate::path::deliver::HandOff;
 use crate::path::observers::Seen;
+use crate::path::switching::Source;
 use crate::worker::Worker;
 use guest::{GuestFault, LeftOver, Progress};
 use packet_memory::Packet;
 use telemetry::clock::Nanos;
 
 impl Worker {
-    /// Calls an instance with a batch that it was handed, or with the oldest one that waits. Returns the
-    /// instance that all of its packets went on to, if that is so and it may run at once.
+    /// Calls an instance with the batch in hand, or with the oldest one that waits.
     #[inline(always)]
-    pub(crate) fn hop(&mut self, index: usize, handed: Option<Vec<Packet>>) -> Option<HandOff> {
-        let instance = &mut self.instances[index];
-        let mut batch = match handed {
-            Some(batch) => batch,
+    pub(crate) fn hop(&mut self, index: usize) {
+        let mut instance = &mut self.instances[index];
+        let mut batch = match self.batches.in_hand.take() {
+            Some(handed) => handed.batch,
             None if instance.suspended.is_some() => return self.resume(index),
-            None if instance.due => {
-                self.serve_due(index);
-                return None;
-            }
-            None if instance.queue.is_empty() && !self.poll_feeds(index) => return None,
+            None if instance.due => return self.serve_due(index),
             None => {
-                let instance = &mut self.instances[index];
-                instance.queue.pop(instance.batch, &mut self.batches.spare)?
+                if instance.queue.is_empty() && !self.poll_feeds(index) {
+                    return;
+                }
+                instance = &mut self.instances[index];
+                let popped = instance.queue.pop(instance.batch, &mut self.batches.spare);
+                let Some(batch) = popped else { return };
+                batch
             }
         };
-        if !self.instances[index].is_plain() {
+        if !instance.is_plain() {
             self.before_call(index, &batch);
+            instance = &mut self.instances[index];
         }
-        let instance = &mut self.instances[index];
-        let Life::Up { guest, .. } = &mut instance.life else {
-            self.pass_down(index, batch);
-            return None;
-        };
+        let Life::Up { guest, .. } = &mut instance.life else { return self.pass_down(index, batch) };
         instance.counters.calls += 1;
         instance.counters.packets += batch.len() as u64;
         instance.called_with = batch.len();
@@ -43,11 +40,10 @@ impl Worker {
         self.upkeep.note_call(index, &mut instance.called);
         if instance.is_observer {
             let observed = guest.observe(&batch, self.time.now);
-            self.end_observed(index, batch, observed);
-            return None;
+            return self.end_observed(index, batch, observed);
         }
         let processed = guest.process(&mut batch, self.time.now);
-        self.end_call(index, batch, processed)
+        self.end_call(index, batch, processed);
     }
 
     /// What is done with a batch before the call: its feeds are remembered, and observers and taps see it.
@@ -85,44 +81,47 @@ impl Worker {
 
     /// Goes on with a call that was switched out.
     #[cold]
-    fn resume(&mut self, index: usize) -> Option<HandOff> {
+    fn resume(&mut self, index: usize) {
         let instance = &mut self.instances[index];
-        let mut batch = instance.suspended.take()?;
+        let Some(mut batch) = instance.suspended.take() else { return };
         let Life::Up { guest, .. } = &mut instance.life else {
             // A guest that faulted has given up its batch already.
-            self.bypass(index, batch);
-            return None;
+            return self.bypass(index, batch);
         };
         let processed = guest.resume(&mut batch, self.time.now);
-        self.end_call(index, batch, processed)
+        self.end_call(index, batch, processed);
     }
 
-    /// A call has come to its end, or to a stop on the way.
+    /// A call has come to its end, or to a stop on the way: its verdicts are carried out, and what it left
+    /// behind beside them.
     #[inline(always)]
-    fn end_call(
-        &mut self,
-        index: usize,
-        batch: Vec<Packet>,
-        processed: Result<Progress, GuestFault>,
-    ) -> Option<HandOff> {
-        let instance = &mut self.instances[index];
+    fn end_call(&mut self, index: usize, batch: Vec<Packet>, processed: Result<Progress, GuestFault>) {
+        let mut instance = &mut self.instances[index];
         let answers = match processed {
             Ok(Progress::Done(answers)) => answers,
             Ok(Progress::Suspended) => {
                 instance.counters.suspensions += 1;
                 instance.suspended = Some(batch);
-                return None;
+                return;
             }
-            Err(fault) => {
-                self.end_faulted(index, batch, &fault);
-                return None;
-            }
+            Err(fault) => return self.end_faulted(index, batch, &fault),
         };
         instance.received = batch.first().map_or(0, |packet| packet.record().timestamp);
         if !instance.taps.is_empty() {
             self.show_instance(index, &batch, Passage::Decided);
+            instance = &mut self.instances[index];
         }
-        self.carry_out(index, batch, answers)
+        instance.counters.bytes += answers.bytes;
+        // Mostly all packets of a batch go to one interface; then the batch moves as it is.
+        let Some(target) = answers.interface.and_then(|k| instance.link(k)) else {
+            self.route(index, batch);
+            return self.after_call(index);
+        };
+        let pool = instance.pool;
+        self.deliver(Source::Instance(index), pool, target, batch);
+        if answers.has_left_over {
+            self.after_call(index);
+        }
     }
 
     /// A call has ended before its time.
@@ -150,13 +149,10 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
         instance.counters.ledger.generated += guest.take_generated();
-        let emitted = std::mem::take(guest.take_emitted());
+        let emitted = std::mem::replace(guest.take_emitted(), self.batches.spare());
         if !instance.taps.is_empty() {
             self.show_instance(index, &emitted, Passage::Emitted);
         }
-        for packet in emitted {
-            self.route(index, packet);
-        }
-        self.flush_ports();
+        self.route(index, emitted);
     }
 }

@@ -1,102 +1,93 @@
 //! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the
-//! pool.
+//! pool. They move as batches, one by one only where each goes its own way.
 
 use crate::control::tap::Passage;
-use crate::ids::{PoolId, Target};
+use crate::ids::{InstanceId, PoolId, Target};
 use crate::path::switching::Source;
+use crate::state::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::state::backpressure::Ahead;
 use crate::worker::Worker;
+use nf_abi::HOP_BUDGET;
 use packet_memory::Packet;
 use telemetry::DropReason;
 
-/// An instance that may run at once, as packets were just handed to it.
-#[derive(Debug)]
-pub(crate) struct HandOff {
-    pub(crate) to: usize,
-    /// Those packets, where nothing waits before them: they need not be queued.
-    pub(crate) batch: Option<Vec<Packet>>,
-}
-
 impl Worker {
-    /// Hands a whole batch on. Returns the instance that got it, if that may run at once.
-    ///
-    /// # Errors
-    /// The batch comes back as it was when its packets have to go one by one.
+    /// Hands a batch on that lies in a pool.
     #[inline(always)]
-    pub(crate) fn deliver_batch(
-        &mut self,
-        source: Source,
-        pool: PoolId,
-        target: Target,
-        mut batch: Vec<Packet>,
-    ) -> Result<Option<HandOff>, Vec<Packet>> {
+    pub(crate) fn deliver(&mut self, source: Source, pool: PoolId, target: Target, mut batch: Vec<Packet>) {
         match target {
-            Target::Instance(to, interface) => {
-                let whole = address(&mut batch, interface);
-                let left = if whole { self.enqueue_batch(pool, to.index(), batch) } else { Err(batch) };
-                left.map_err(unaddressed)
-            }
-            Target::Port(port) if self.ports[port.index()].pool == pool => {
+            Target::Instance(to, interface) => self.enqueue(source, pool, to.index(), interface, batch),
+            Target::Port(port) => {
+                self.bring(source, pool, target, &mut batch);
                 self.transmit(port.index(), &mut batch);
-                self.batches.spare.push(batch);
-                Ok(None)
+                self.batches.recycle(batch);
             }
-            Target::Port(_) => Err(batch),
-            Target::Switch(id, from) => Ok(self.switch_batch(source, id, from, batch)),
+            Target::Switch(id, from) => self.switch_batch(source, id, from, batch),
         }
     }
 
-    /// Hands a whole batch, already addressed, to the next instance. Returns that instance if it may run at
-    /// once; else the batch is in its queue.
-    ///
-    /// # Errors
-    /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has
-    /// no room for all of them.
+    /// The same with a batch in its sender's pool.
+    pub(crate) fn hand_on(&mut self, source: Source, target: Target, batch: Vec<Packet>) {
+        self.deliver(source, self.pool_of_source(source), target, batch);
+    }
+
+    /// Puts a batch into the next instance's queue, or into this worker's hand if that instance has nothing
+    /// else to do and may run at once. Packets that stay in their pool apply backpressure.
     #[inline(always)]
-    fn enqueue_batch(
-        &mut self,
-        pool: PoolId,
-        to: usize,
-        batch: Vec<Packet>,
-    ) -> Result<Option<HandOff>, Vec<Packet>> {
-        let (count, sender) = (batch.len(), self.time.current);
-        let receiver = &mut self.instances[to];
-        if receiver.pool != pool || receiver.queue.room() < count {
-            return Err(batch);
-        }
-        let (entity, waits, congested) = (receiver.entity, receiver.has_work(), receiver.is_congested());
-        // An instance that polls a port in front of a switch hands packets to itself.
-        receiver.handed_by = if sender == to { NO_CALLER } else { sender };
-        let may_run = sender != NO_CALLER && sender != to && !receiver.stands_still();
-        let next = if may_run && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-            if waits || count > receiver.batch {
-                // What waits goes first, and this batch behind it: packets in front do not overtake those
-                // behind.
-                receiver.queue.push_batch(batch, &mut self.batches.spare);
-                self.time.scheduler.deactivate(entity);
-                Some(HandOff { to, batch: None })
-            } else {
-                Some(HandOff { to, batch: Some(batch) })
+    fn enqueue(&mut self, source: Source, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
+        let may_hop = address(&mut batch, interface);
+        let mut receiver = &mut self.instances[to];
+        let stays = receiver.pool == pool;
+        if !(stays && may_hop && (1..=receiver.queue.room()).contains(&batch.len())) {
+            self.bring(source, pool, Target::Instance(InstanceId(to as u32), interface), &mut batch);
+            self.end_those_too_many(to, &mut batch);
+            if batch.is_empty() {
+                return self.batches.recycle(batch);
             }
+            receiver = &mut self.instances[to];
+        }
+        let (count, sender) = (batch.len(), self.time.current);
+        let congested = stays && receiver.is_congested();
+        if stays {
+            // An instance that polls a port in front of a switch hands packets to itself.
+            receiver.handed_by = if sender == to { NO_CALLER } else { sender };
+        }
+        let is_idle = stays && !receiver.has_work() && !receiver.stands_still() && count <= receiver.batch;
+        let may_run = is_idle && sender != NO_CALLER && sender != to && self.batches.in_hand.is_none();
+        if may_run && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles) {
+            self.batches.in_hand = Some(HandOff { to, batch });
         } else {
             receiver.queue.push_batch(batch, &mut self.batches.spare);
             if sender == NO_CALLER {
                 // A port is being polled: the instance that it is for pays for that.
-                self.time.receivers.push((entity, count as u32));
+                self.time.receivers.push((receiver.entity, count as u32));
             }
             self.wake_instance(to);
-            None
-        };
+        }
         if congested {
             self.throttle(sender, Ahead::Instance(to));
         }
-        Ok(next)
+    }
+
+    /// Ends those of an addressed batch that may hop no further, and those that find no room: they are the
+    /// receiver's loss.
+    #[cold]
+    fn end_those_too_many(&mut self, to: usize, batch: &mut Vec<Packet>) {
+        let mut ended = self.batches.spare();
+        ended.extend(batch.extract_if(.., |packet| packet.record().hop_budget > HOP_BUDGET));
+        self.drop_batch(Source::Instance(to), ended, DropReason::HopBudget);
+        let mut ended = self.batches.spare();
+        ended.extend(batch.drain(self.instances[to].queue.room().min(batch.len())..));
+        self.drop_batch(Source::Instance(to), ended, DropReason::QueueFull);
     }
 
     /// Hands packets of its pool to a port.
     #[inline]
     pub(crate) fn transmit(&mut self, port: usize, batch: &mut Vec<Packet>) {
+        if batch.is_empty() {
+            return;
+        }
         if self.ports[port].is_watched() {
             self.show_port(port, batch, Passage::Transmitted);
         }
@@ -112,114 +103,63 @@ impl Worker {
         }
     }
 
-    /// Hands one packet on.
-    pub(crate) fn forward(&mut self, from: Source, packet: Packet, target: Target) {
-        if let Target::Switch(id, port) = target {
-            return self.switch_one(from, id, port, packet);
+    /// Copies packets into the pool of their receiver, if that is another one.
+    #[inline]
+    pub(crate) fn bring(&mut self, from: Source, pool: PoolId, target: Target, batch: &mut Vec<Packet>) {
+        if self.pool_of(target).is_some_and(|there| there != pool) {
+            self.copy_to_pool(from, batch, target);
         }
-        let stays = self.pool_of(target) == Some(self.pool_of_source(from));
-        let packet = if stays { Some(packet) } else { self.copy_to_pool(from, packet, target) };
-        let Some(packet) = packet else { return };
-        match target {
-            Target::Instance(to, interface) => {
-                if stays {
-                    self.note_congestion(to.index());
-                }
-                self.enqueue(to.index(), interface, packet);
+    }
+
+    /// The receiver pays for the copies, and the originals end as consumed at the boundary.
+    #[cold]
+    fn copy_to_pool(&mut self, from: Source, batch: &mut Vec<Packet>, target: Target) {
+        let (end, payer) = match (target, from) {
+            (Target::Instance(to, _), _) => (Source::Instance(to.index()), self.instances[to.index()].entity),
+            (Target::Port(port), Source::Instance(from)) => {
+                (Source::Port(port.index()), self.instances[from].entity)
             }
-            Target::Port(port) => {
-                self.ports[port.index()].outgoing.push(packet);
-                self.ports.touched.push(port.index());
-            }
-            // It has no pool, and was dealt with above.
-            Target::Switch(..) => unreachable!("switches have no pool"),
-        }
-    }
-
-    /// Puts a packet into an instance's queue. From here on it is the receiver's: what does not fit is the
-    /// receiver's loss.
-    pub(crate) fn enqueue(&mut self, to: usize, interface: u16, packet: Packet) {
-        if self.instances[to].queue.room() == 0 {
-            return self.drop_packet(to, packet, DropReason::QueueFull);
-        }
-        self.enqueue_beyond(to, interface, packet);
-    }
-
-    /// The same, whether there is room or not.
-    pub(crate) fn enqueue_beyond(&mut self, to: usize, interface: u16, mut packet: Packet) {
-        let budget = packet.record().hop_budget;
-        if budget == 0 {
-            return self.drop_packet(to, packet, DropReason::HopBudget);
-        }
-        packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
-        self.instances[to].queue.push(packet, &mut self.batches.spare);
-        if self.time.current == NO_CALLER {
-            self.time.receivers.push((self.instances[to].entity, 1));
-        }
-        self.wake_instance(to);
-    }
-
-    /// Copies a packet into the pool of its receiver, which pays, and ends the original as consumed at the
-    /// boundary.
-    pub(crate) fn copy_to_pool(&mut self, from: Source, packet: Packet, target: Target) -> Option<Packet> {
-        let here = self.pool_of_source(from);
-        let there = self.pool_of(target).unwrap_or(here);
-        let payer = match (target, from) {
-            (Target::Instance(to, _), _) => self.instances[to.index()].entity,
-            (_, Source::Instance(from)) => self.instances[from].entity,
-            (_, Source::Port(_)) => NO_INSTANCE,
+            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE),
+            (Target::Switch(..), _) => return,
         };
+        let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
         let before = self.time.switch(payer);
-        let copied = self.pools[there.0 as usize].copy_from(&self.pools[here.0 as usize], &packet);
-        let copy = match copied {
-            Ok(Some(copy)) => {
-                match target {
-                    Target::Instance(to, _) => self.instances[to.index()].counters.ledger.copied += 1,
-                    Target::Port(port) => self.ports[port.index()].ledger.copied += 1,
-                    Target::Switch(..) => {}
+        let mut copies = self.batches.spare();
+        for packet in batch.drain(..) {
+            let (mine, theirs) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(there.0)]);
+            match theirs.copy_from(mine, &packet) {
+                Ok(Some(copy)) => {
+                    self.ledger_of(end).copied += 1;
+                    self.ledger_of(from).consumed += 1;
+                    if self.is_tapped(from) {
+                        self.show_copy(from, &packet, there, &copy);
+                    }
+                    self.pools[usize::from(here.0)].free(packet);
+                    copies.push(copy);
                 }
-                self.ledger_of(from).consumed += 1;
-                if self.is_tapped(from) {
-                    self.show_copy(from, &packet, there, &copy);
-                }
-                self.pools[here.0 as usize].free(packet);
-                Some(copy)
+                Ok(None) => self.drop_packet(from, packet, DropReason::NoBuffer),
+                Err(_) => self.drop_packet(from, packet, DropReason::TooLong),
             }
-            refused => {
-                let reason = if refused.is_ok() { DropReason::NoBuffer } else { DropReason::TooLong };
-                self.drop_from(from, packet, reason);
-                None
-            }
-        };
+        }
+        self.batches.recycle(std::mem::replace(batch, copies));
         self.time.switch(before);
-        copy
     }
 
-    /// Does something with each packet of a batch, and then hands to ports what that has gathered there.
-    pub(crate) fn each(&mut self, mut batch: Vec<Packet>, mut act: impl FnMut(&mut Worker, Packet)) {
-        batch.drain(..).for_each(|packet| act(self, packet));
-        self.batches.spare.push(batch);
-        self.flush_ports();
-    }
-
-    /// Transmits what single packets have gathered at ports.
-    pub(crate) fn flush_ports(&mut self) {
-        while let Some(port) = self.ports.touched.pop() {
-            let mut outgoing = std::mem::take(&mut self.ports[port].outgoing);
-            if !outgoing.is_empty() {
-                self.transmit(port, &mut outgoing);
-            }
-            self.ports[port].outgoing = outgoing;
+    /// Ends packets for a reason, in the account of the instance or port that had them.
+    pub(crate) fn drop_batch(&mut self, of: Source, mut batch: Vec<Packet>, reason: DropReason) {
+        if self.is_tapped(of) && !batch.is_empty() {
+            self.show_lost(of, &batch, reason);
         }
+        self.ledger_of(of).dropped[reason] += batch.len() as u64;
+        self.pools[usize::from(self.pool_of_source(of).0)].free_batch(batch.drain(..));
+        self.batches.recycle(batch);
     }
 
-    /// Ends a packet for a reason, in an instance's account.
-    pub(crate) fn drop_packet(&mut self, index: usize, packet: Packet, reason: DropReason) {
-        if !self.instances[index].taps.is_empty() {
-            self.show_instance(index, std::slice::from_ref(&packet), Passage::Lost(reason));
-        }
-        self.instances[index].counters.ledger.dropped[reason] += 1;
-        self.free(index, [packet]);
+    /// The same with one packet.
+    pub(crate) fn drop_packet(&mut self, of: Source, packet: Packet, reason: DropReason) {
+        let mut one = self.batches.spare();
+        one.push(packet);
+        self.drop_batch(of, one, reason);
     }
 
     /// Gives buffers back to the pool of an instance.
@@ -238,7 +178,7 @@ impl Worker {
 }
 
 /// Addresses packets to an instance's interface, in one pass without a branch. Whether every packet had a hop
-/// left: more than [`nf_abi::HOP_BUDGET`], which is half of what the field can tell, it never has.
+/// left: more than [`HOP_BUDGET`], which is half of what the field can tell, it never has.
 #[inline]
 fn address(batch: &mut [Packet], interface: u16) -> bool {
     let mut left = 0;
@@ -249,14 +189,5 @@ fn address(batch: &mut [Packet], interface: u16) -> bool {
             left |= record.hop_budget;
         });
     }
-    left < nf_abi::HOP_BUDGET
-}
-
-/// Takes the hop back that was counted with the address: the packets go one by one, and it is counted there.
-#[cold]
-fn unaddressed(mut batch: Vec<Packet>) -> Vec<Packet> {
-    for packet in &mut batch {
-        packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
-    }
-    batch
+    left < HOP_BUDGET
 }

@@ -2,7 +2,6 @@
 
 use crate::forwarding::Forwarding;
 use crate::ids::{SwitchId, Target};
-use crate::path::deliver::HandOff;
 use crate::path::switching::{Source, SwitchNode};
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -27,71 +26,30 @@ impl SwitchNode {
 }
 
 impl Worker {
-    /// Hands a batch to a device. Returns the instance that all of it went to, if it may run at once.
+    /// Hands a batch to a device.
     pub(crate) fn pass_batch(
         &mut self,
         source: Source,
         id: SwitchId,
         from: SwitchPort,
         mut batch: Vec<Packet>,
-    ) -> Option<HandOff> {
+    ) {
         self.decapsulate(source, id, from, &mut batch);
-        if batch.is_empty() {
-            self.batches.spare.push(batch);
-            return None;
-        }
+        self.enter(source, id, from, batch)
+    }
+
+    /// The same with packets that have no headers which openers do not see.
+    pub(crate) fn enter(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         if let Some(way) = self.way_of_all(id, from, &mut batch) {
-            return self.go_together(source, (id, from), batch, way);
+            return self.go(source, (id, from), batch, way);
         }
         let mut ways = std::mem::take(&mut self.batches.ways);
         self.decide_ways(source, id, from, &batch, &mut ways);
-        let first = ways.first().copied().unwrap_or(Way::Nowhere);
-        if ways.iter().all(|way| *way == first) {
-            self.batches.ways = ways;
-            return self.go_together(source, (id, from), batch, first);
+        while let Some((way, together)) = self.batches.take_together(&mut batch, &mut ways) {
+            self.go(source, (id, from), together, way);
         }
-        // Those that go one way go together, in their order.
-        while let Some(way) = ways.first().copied() {
-            let mut together = self.batches.spare.pop().unwrap_or_default();
-            let mut left = ways.iter();
-            together.extend(batch.extract_if(.., |_| left.next() == Some(&way)));
-            ways.retain(|other| *other != way);
-            if let Some(handed) = self.go_together(source, (id, from), together, way) {
-                self.put_back(handed);
-            }
-        }
-        self.batches.spare.push(batch);
+        self.batches.recycle(batch);
         self.batches.ways = ways;
-        None
-    }
-
-    /// Hands one packet to a device.
-    pub(crate) fn pass_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
-        if self.encapsulates(id, from) {
-            let mut one = self.batches.spare.pop().unwrap_or_default();
-            one.push(packet);
-            self.decapsulate(source, id, from, &mut one);
-            let left = one.pop();
-            self.batches.spare.push(one);
-            let Some(left) = left else { return };
-            packet = left;
-        }
-        self.enter(source, id, from, packet);
-    }
-
-    /// The same with a packet that has no headers which openers do not see.
-    pub(crate) fn enter(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
-        let all = self.way_of_all(id, from, std::slice::from_mut(&mut packet));
-        let way = all.unwrap_or_else(|| {
-            let mut ways = std::mem::take(&mut self.batches.ways);
-            self.decide_ways(source, id, from, std::slice::from_ref(&packet), &mut ways);
-            let way = ways.first().copied().unwrap_or(Way::Nowhere);
-            self.batches.ways = ways;
-            way
-        });
-        let owner = self.pool_of_source(source);
-        self.show_passing(id, from, Some(way), std::slice::from_ref(&packet), owner);
-        self.go(source, id, packet, way);
     }
 
     /// Where all of the packets go, if that does not depend on them; they are told by which port they came.
@@ -146,87 +104,77 @@ impl Worker {
         }
     }
 
-    /// Hands packets on that go one way.
-    fn go_together(
-        &mut self,
-        source: Source,
-        (id, from): (SwitchId, SwitchPort),
-        mut batch: Vec<Packet>,
-        way: Way,
-    ) -> Option<HandOff> {
+    /// Hands packets on that go one way, or ends them.
+    fn go(&mut self, source: Source, (id, from): (SwitchId, SwitchPort), batch: Vec<Packet>, way: Way) {
         let owner = self.pool_of_source(source);
         self.show_passing(id, from, Some(way), &batch, owner);
-        if let Way::To(plug) = way
-            && let Some(target) = self.switch(id).end(plug)
-            && self.batches.in_a_row < IN_A_ROW
-            && match self.encapsulates(id, plug) {
-                true => self.encapsulates_in_place(source, (id, plug), target, &batch),
-                false => self.fit_mtu(source, id, plug, &batch),
-            }
-        {
-            self.encapsulate_all(source, id, plug, &mut batch);
-            if batch.is_empty() {
-                self.batches.spare.push(batch);
-                return None;
-            }
-            self.batches.in_a_row += 1;
-            let delivered = self.deliver_batch(source, owner, target, batch);
-            let handed = match delivered {
-                Ok(next) => next,
-                Err(refused) => {
-                    self.each(refused, |worker, packet| worker.forward(source, packet, target));
-                    None
-                }
-            };
-            self.batches.in_a_row -= 1;
-            return handed;
-        }
-        self.each(batch, |worker, packet| worker.go(source, id, packet, way));
-        None
-    }
-
-    /// Hands a packet on, or ends it.
-    fn go(&mut self, source: Source, id: SwitchId, packet: Packet, way: Way) {
-        match way {
-            Way::To(plug) => self.leave_by(source, id, plug, packet),
+        let reason = match way {
+            Way::To(plug) => return self.leave_by(source, id, plug, batch),
             Way::Each(several) => {
                 let plug = |worker: &Worker, n| match &worker.switch(id).forwarding {
                     Forwarding::Device(device) => device.plug(several, n),
                     Forwarding::Learning(_) | Forwarding::Ports(_) => None,
                 };
                 for n in 1..several.count() {
-                    if let (Some(plug), Some(copy)) = (plug(self, n), self.duplicate(source, &packet)) {
-                        self.leave_by(source, id, plug, copy);
+                    if let Some(plug) = plug(self, n) {
+                        let copies = self.duplicate(source, &batch);
+                        self.leave_by(source, id, plug, copies);
                     }
                 }
                 match plug(self, 0) {
-                    Some(first) => self.leave_by(source, id, first, packet),
-                    None => self.drop_from(source, packet, DropReason::NoDevice),
+                    Some(first) => return self.leave_by(source, id, first, batch),
+                    None => DropReason::NoDevice,
                 }
             }
-            Way::Filter => self.drop_from(source, packet, DropReason::SwitchFiltered),
-            Way::Seen => self.end_seen(source, packet),
-            Way::Nowhere => self.drop_from(source, packet, DropReason::NoDevice),
-        }
+            Way::Filter => DropReason::SwitchFiltered,
+            Way::Seen => return self.end_seen(source, batch),
+            Way::Nowhere => DropReason::NoDevice,
+        };
+        self.drop_batch(source, batch, reason);
     }
 
-    /// Hands a packet on by one plug.
-    pub(crate) fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, packet: Packet) {
-        let Some(target) = self.switch(id).end(plug) else {
-            return self.drop_from(source, packet, DropReason::NoRoute);
+    /// Hands packets on by one plug.
+    pub(crate) fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, batch: Vec<Packet>) {
+        let reason = match self.switch(id).end(plug) {
+            Some(target) if self.batches.in_a_row < IN_A_ROW => {
+                self.batches.in_a_row += 1;
+                self.leave_for(source, (id, plug), target, batch);
+                self.batches.in_a_row -= 1;
+                return;
+            }
+            Some(_) => DropReason::HopBudget,
+            None => DropReason::NoRoute,
         };
-        if self.batches.in_a_row == IN_A_ROW {
-            return self.drop_from(source, packet, DropReason::HopBudget);
-        }
-        self.batches.in_a_row += 1;
+        self.drop_batch(source, batch, reason);
+    }
+
+    /// Puts headers on packets that leave by a plug, or ends what the link there does not take, and hands
+    /// them on.
+    fn leave_for(
+        &mut self,
+        source: Source,
+        (id, plug): (SwitchId, SwitchPort),
+        target: Target,
+        mut batch: Vec<Packet>,
+    ) {
         if self.encapsulates(id, plug) {
-            self.leave_encapsulated(source, id, plug, packet, target);
-        } else if !self.fit_mtu(source, id, plug, std::slice::from_ref(&packet)) {
-            self.leave_oversized(source, id, plug, packet, 0);
-        } else {
-            self.forward(source, packet, target);
+            if !self.encapsulates_in_place(source, (id, plug), target, &batch) {
+                return self.leave_encapsulated(source, (id, plug), target, batch);
+            }
+            self.encapsulate_all(source, id, plug, &mut batch);
+        } else if !self.fit_mtu(source, id, plug, &batch) {
+            // Each by itself, so that none overtakes another.
+            for packet in batch.drain(..) {
+                if self.fit_mtu(source, id, plug, std::slice::from_ref(&packet)) {
+                    let mut one = self.batches.spare();
+                    one.push(packet);
+                    self.hand_on(source, target, one);
+                } else {
+                    self.leave_oversized(source, id, plug, packet, 0);
+                }
+            }
         }
-        self.batches.in_a_row -= 1;
+        self.hand_on(source, target, batch);
     }
 
     /// Tells the devices over a port whether its link is up, and how long a packet it takes.

@@ -50,7 +50,7 @@ impl Worker {
         headers: u32,
     ) {
         let Some(device) = self.device(id) else {
-            return self.drop_from(source, packet, DropReason::NoDevice);
+            return self.drop_packet(source, packet, DropReason::NoDevice);
         };
         let (longest, here) = (device.longest(plug), device.device_port(plug));
         let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
@@ -62,56 +62,58 @@ impl Worker {
         match too_long(&pool.to_vec(&packet), mtu) {
             // Each segment is a packet of its own, and some may fit.
             Remedy::Fragments(_) if !is_deep && is_whole(&packet) => {
-                let segments = self.segments(source, packet);
-                self.each(segments, |worker, segment| worker.leave_by(source, id, plug, segment));
+                let mut segments = self.batches.spare();
+                self.segments(source, packet, &mut segments);
+                self.leave_by(source, id, plug, segments);
             }
             Remedy::Fragments(fragments) if !is_deep => {
                 let likeness = pool.likeness(&packet);
                 pool.free(packet);
                 self.ledger_of(source).split += fragments.len() as u64 - 1;
+                let mut batch = self.batches.spare();
                 for fragment in fragments {
                     match pool.make_like(&likeness, [&fragment, &[]]) {
-                        Some(made) => self.leave_by(source, id, plug, made),
+                        Some(made) => batch.push(made),
                         None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
                     }
                 }
+                self.leave_by(source, id, plug, batch);
             }
             Remedy::Answer(answer) if !is_deep && self.device(id).is_some_and(|it| it.may_answer(now)) => {
                 let (timestamp, mark) = (packet.record().timestamp, packet.record().mark);
-                self.drop_from(source, packet, DropReason::TooLong);
+                self.drop_packet(source, packet, DropReason::TooLong);
                 let Some(mut made) = pool.allocate() else { return };
                 self.ledger_of(source).generated += 1;
                 if pool.write(&mut made, &answer).is_err() {
-                    return self.drop_from(source, made, DropReason::TooLong);
+                    return self.drop_packet(source, made, DropReason::TooLong);
                 }
                 let here = here.unwrap_or(0);
                 made.edit(|it| (it.timestamp, it.mark, it.device_port) = (timestamp, mark, here));
                 classify(&pool, std::slice::from_mut(&mut made), self.ports.flow_hash);
                 self.batches.in_a_row += 1;
-                self.enter(source, id, plug, made);
+                let mut one = self.batches.spare();
+                one.push(made);
+                self.enter(source, id, plug, one);
                 self.batches.in_a_row -= 1;
             }
-            _ => self.drop_from(source, packet, DropReason::TooLong),
+            _ => self.drop_packet(source, packet, DropReason::TooLong),
         }
     }
 
-    /// The segments of a packet that is still to be cut, in its pool; another packet is its own.
-    pub(crate) fn segments(&mut self, source: Source, packet: Packet) -> Vec<Packet> {
-        let mut segments = self.batches.spare.pop().unwrap_or_default();
+    /// Cuts a packet that is still to be cut into segments, in its pool; another packet is its own.
+    pub(crate) fn segments(&mut self, source: Source, packet: Packet, segments: &mut Vec<Packet>) {
         if !is_whole(&packet) {
-            segments.push(packet);
-            return segments;
+            return segments.push(packet);
         }
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
-        match split(pool, packet, pool.room() as usize, &mut segments) {
+        match split(pool, packet, pool.room() as usize, segments) {
             Ok(split) => {
                 let ledger = self.ledger_of(source);
                 ledger.split += split.more;
                 ledger.dropped[DropReason::NoBuffer] += split.lost;
             }
-            Err(packet) => self.drop_from(source, packet, DropReason::Malformed),
+            Err(packet) => self.drop_packet(source, packet, DropReason::Malformed),
         }
-        segments
     }
 }
 

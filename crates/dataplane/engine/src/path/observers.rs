@@ -8,8 +8,9 @@ use crate::control::fault::Life;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, PortId, SwitchId, Target};
 use crate::path::switching::{Source, SwitchNode};
-use crate::state::instances::Instances;
+use crate::state::instances::Instance;
 use crate::state::ports::Ports;
+use crate::state::sparse::Sparse;
 use crate::worker::Worker;
 use capture::{Filter, Outcome};
 use packet_memory::{Packet, Pool};
@@ -129,7 +130,7 @@ pub(crate) fn passes(node: &SwitchNode, way: Option<Way>, plug: SwitchPort) -> b
 }
 
 fn observers<'a>(
-    (instances, ports, switches): (&'a mut Instances, &'a mut Ports, &'a mut [SwitchNode]),
+    (instances, ports, switches): (&'a mut Sparse<Instance>, &'a mut Ports, &'a mut [SwitchNode]),
     at: Seen,
 ) -> &'a mut Vec<Observer> {
     match at {
@@ -219,10 +220,11 @@ impl Worker {
         seen.clear();
     }
 
-    /// Ends a packet that was shown to observers of devices and that no device takes.
-    pub(crate) fn end_seen(&mut self, source: Source, packet: Packet) {
-        self.ledger_of(source).consumed += 1;
-        self.pools[usize::from(self.pool_of_source(source).0)].free(packet);
+    /// Ends packets that were shown to observers of devices and that no device takes.
+    pub(crate) fn end_seen(&mut self, source: Source, mut batch: Vec<Packet>) {
+        self.ledger_of(source).consumed += batch.len() as u64;
+        self.pools[usize::from(self.pool_of_source(source).0)].free_batch(batch.drain(..));
+        self.batches.recycle(batch);
     }
 
     fn show_to(&mut self, at: Seen, n: usize, packets: &[Packet], owner: PoolId) {
@@ -292,7 +294,7 @@ impl Worker {
     fn send_to_observer(&mut self, relay: PortId, packets: &[Packet], owner: PoolId) -> u64 {
         let Some(node) = self.ports.get_mut(relay.index()) else { return packets.len() as u64 };
         let (here, there) = (&self.pools[usize::from(owner.0)], &self.pools[usize::from(node.pool.0)]);
-        let mut copies = self.batches.spare.pop().unwrap_or_default();
+        let mut copies = self.batches.spare();
         let room = packets.iter().take(node.port.room());
         copies.extend(room.filter_map(|packet| there.copy_from(here, packet).ok().flatten()));
         let sent = copies.len() as u64;
@@ -301,7 +303,7 @@ impl Worker {
             node.port.transmit(there, self.time.now.nanos, &mut copies);
             self.ports.note_passage(relay.index());
         }
-        self.batches.spare.push(copies);
+        self.batches.recycle(copies);
         packets.len() as u64 - sent
     }
 }

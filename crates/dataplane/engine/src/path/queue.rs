@@ -7,9 +7,6 @@ use std::collections::VecDeque;
 /// A bounded queue of batches, first in, first out.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// The oldest batch, if any: mostly there is no other one.
-    first: Option<Vec<Packet>>,
-    /// Those behind it.
     batches: VecDeque<Vec<Packet>>,
     packets: usize,
     longest: usize,
@@ -17,7 +14,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(longest: usize) -> Queue {
-        Queue { first: None, batches: VecDeque::new(), packets: 0, longest }
+        Queue { batches: VecDeque::new(), packets: 0, longest }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -30,7 +27,7 @@ impl Queue {
 
     /// All packets, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
-        self.first.iter().chain(&self.batches).flatten()
+        self.batches.iter().flatten()
     }
 
     /// More than half of it is used.
@@ -45,52 +42,35 @@ impl Queue {
         self.longest.saturating_sub(self.packets)
     }
 
-    /// The youngest batch, to which packets may be added.
-    #[inline]
-    fn last(&mut self) -> Option<&mut Vec<Packet>> {
-        if self.batches.is_empty() { self.first.as_mut() } else { self.batches.back_mut() }
-    }
-
-    #[inline]
-    fn append(&mut self, batch: Vec<Packet>) {
-        if self.first.is_none() {
-            self.first = Some(batch);
-        } else {
-            self.batches.push_back(batch);
-        }
-    }
-
     /// Appends a batch of at most [`MAX_BATCH`] packets, which must fit; an emptied vector comes back.
     #[inline]
     pub(crate) fn push_batch(&mut self, mut batch: Vec<Packet>, spare: &mut Vec<Vec<Packet>>) {
         self.packets += batch.len();
-        match self.last() {
+        match self.batches.back_mut() {
             Some(last) if last.len() + batch.len() <= MAX_BATCH => {
                 last.append(&mut batch);
                 spare.push(batch);
             }
-            _ => self.append(batch),
+            _ => self.batches.push_back(batch),
         }
     }
 
     /// Puts a batch in front of all others.
     pub(crate) fn push_front(&mut self, batch: Vec<Packet>) {
         self.packets += batch.len();
-        if let Some(second) = self.first.replace(batch) {
-            self.batches.push_front(second);
-        }
+        self.batches.push_front(batch);
     }
 
     /// Appends one packet, which must fit.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, spare: &mut Vec<Vec<Packet>>) {
         self.packets += 1;
-        match self.last() {
+        match self.batches.back_mut() {
             Some(last) if last.len() < MAX_BATCH => last.push(packet),
             _ => {
                 let mut batch = spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
                 batch.push(packet);
-                self.append(batch);
+                self.batches.push_back(batch);
             }
         }
     }
@@ -98,24 +78,20 @@ impl Queue {
     /// Takes the oldest batch, or so many packets of it.
     #[inline]
     pub(crate) fn pop(&mut self, most: usize, spare: &mut Vec<Vec<Packet>>) -> Option<Vec<Packet>> {
-        let first = self.first.as_mut()?;
+        let first = self.batches.front_mut()?;
         if first.len() > most {
             let mut part = spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
             part.extend(first.drain(..most));
             self.packets -= most;
             return Some(part);
         }
-        let batch = self.first.take()?;
-        self.packets -= batch.len();
-        if !self.batches.is_empty() {
-            self.first = self.batches.pop_front();
-        }
-        Some(batch)
+        self.packets -= first.len();
+        self.batches.pop_front()
     }
 
     /// Takes everything.
     pub(crate) fn drain(&mut self, out: &mut Vec<Packet>) {
         self.packets = 0;
-        out.extend(self.first.take().into_iter().chain(self.batches.drain(..)).flatten());
+        out.extend(self.batches.drain(..).flatten());
     }
 }

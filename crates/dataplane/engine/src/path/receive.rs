@@ -7,9 +7,7 @@ use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
-use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
-use telemetry::DropReason;
 use telemetry::clock::{Cycles, Nanos};
 
 /// A port that brought nothing so many times is looked at less often.
@@ -29,9 +27,6 @@ const FEW_PORTS: usize = 16;
 impl Worker {
     /// Polls the ports whose takers do not poll them themselves. Returns whether anything came.
     pub(crate) fn receive(&mut self) -> bool {
-        if self.ports.closing {
-            return self.poll_relays();
-        }
         let (mut worked, behind) = (false, self.time.interrupted.is_some());
         let cold_too = self.ports.len() <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
         if cold_too {
@@ -42,18 +37,28 @@ impl Worker {
         self.ports.first = if self.ports.first + 1 < end { self.ports.first + 1 } else { 0 };
         for index in (self.ports.first..end).chain(0..self.ports.first) {
             let Some(node) = self.ports.get(index) else { continue };
+            if self.ports.closing {
+                // What has come in goes out: packets between workers still move.
+                if !node.relay {
+                    self.service_port(index);
+                } else if self.has_room(node) {
+                    worked |= self.poll_port(index, usize::MAX);
+                }
+                continue;
+            }
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
             }
-            if let Some(consumer) = node.consumer
-                && (self.instances[consumer].polls_for_itself() || !node.relay && self.is_throttled(consumer))
+            let (consumer, relay) = (node.consumer, node.relay);
+            if let Some(consumer) = consumer
+                && (self.instances[consumer].polls_for_itself() || !relay && self.is_throttled(consumer))
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to
                 // meanwhile. A port whose taker is paused learns that time goes on: what it does by a
                 // schedule is not put off.
                 let paused = self.instances[consumer].stands_still();
-                if (node.port.in_flight() > 0 || paused) && !node.relay {
-                    let node = &mut self.ports[index];
+                let node = &mut self.ports[index];
+                if (node.port.in_flight() > 0 || paused) && !relay {
                     node.idle_polls = node.idle_polls.saturating_add(u32::from(paused));
                     self.service_port(index);
                 }
@@ -62,31 +67,14 @@ impl Worker {
             // One that feeds several has no instance to poll it before the next turn. While there is work left of
             // the last one it is polled for one batch all the same, so that none of those that it feeds waits for
             // another; the rest waits outside.
-            let mut polls = match node.consumer {
-                None if node.relay => RELAY_POLLS,
+            let mut polls = match consumer {
+                None if relay => RELAY_POLLS,
                 None if !behind => SHARED_POLLS,
                 _ => 1,
             };
             while polls > 0 && self.poll_port(index, usize::MAX) {
                 worked = true;
                 polls -= 1;
-            }
-        }
-        worked
-    }
-
-    /// What has come in goes out: packets between workers still move.
-    #[cold]
-    fn poll_relays(&mut self) -> bool {
-        let mut worked = false;
-        for index in 0..self.ports.end() {
-            match self.ports.get(index) {
-                Some(node) if node.relay && self.has_room(node) => {
-                    worked |= self.poll_port(index, usize::MAX)
-                }
-                Some(node) if node.relay => {}
-                Some(_) => self.service_port(index),
-                None => {}
             }
         }
         worked
@@ -118,7 +106,7 @@ impl Worker {
         if self.ports.closing {
             return false;
         }
-        let throttled = self.update_throttled(index);
+        let throttled = self.is_throttled(index);
         for n in 0..feeds {
             let instance = &self.instances[index];
             let port = instance.feeds[n];
@@ -159,13 +147,13 @@ impl Worker {
             return false;
         }
         let node = &mut self.ports[index];
-        let mut batch = self.batches.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
+        let mut batch = self.batches.spare();
         let pool = &self.pools[usize::from(node.pool.0)];
         let budget = self.settings.batch.min(most);
         node.port.receive(pool, self.time.now.nanos, budget, &mut batch);
         if batch.is_empty() {
             node.idle_polls = node.idle_polls.saturating_add(1);
-            self.batches.spare.push(batch);
+            self.batches.recycle(batch);
             return false;
         }
         node.idle_polls = 0;
@@ -198,14 +186,9 @@ impl Worker {
             self.show_port(index, &batch, Passage::Received);
         }
         self.time.receivers.clear();
-        match self.deliver_batch(Source::Port(index), pool, target, batch) {
-            Ok(Some(handed)) => self.put_back(handed),
-            Ok(None) => {}
-            // Into another pool, or as far as there is room.
-            Err(batch) => {
-                self.each(batch, |worker, packet| worker.forward(Source::Port(index), packet, target));
-            }
-        }
+        self.deliver(Source::Port(index), pool, target, batch);
+        // Before those that other ports bring.
+        self.put_back();
         self.charge_receivers();
     }
 
@@ -237,15 +220,5 @@ impl Worker {
         self.time.switch(NO_INSTANCE);
         self.count_departed();
         self.time.receivers.clear();
-    }
-
-    /// Ends a packet that a port brought, for a reason, in the port's account.
-    pub(crate) fn drop_at_port(&mut self, port: usize, packet: Packet, reason: DropReason) {
-        if !self.ports[port].taps.is_empty() {
-            self.show_port(port, std::slice::from_ref(&packet), Passage::Lost(reason));
-        }
-        let node = &mut self.ports[port];
-        node.ledger.dropped[reason] += 1;
-        self.pools[usize::from(node.pool.0)].free(packet);
     }
 }

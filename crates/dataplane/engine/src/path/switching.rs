@@ -7,7 +7,6 @@
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, SwitchId, Target};
-use crate::path::deliver::HandOff;
 use crate::path::observers::Observer;
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -105,24 +104,15 @@ impl Worker {
         }
     }
 
-    /// Ends a packet for a reason, in the account of its sender.
-    pub(crate) fn drop_from(&mut self, source: Source, packet: Packet, reason: DropReason) {
-        match source {
-            Source::Instance(index) => self.drop_packet(index, packet, reason),
-            Source::Port(index) => self.drop_at_port(index, packet, reason),
-        }
-    }
-
-    /// Hands a batch to a switch. Returns the instance that all of it went to, if it may run at once.
+    /// Hands a batch to a switch.
     pub(crate) fn switch_batch(
         &mut self,
         source: Source,
         id: SwitchId,
         from: SwitchPort,
-        batch: Vec<Packet>,
-    ) -> Option<HandOff> {
-        let node = &self.switches[id.index()];
-        let Forwarding::Learning(table) = &node.forwarding else {
+        mut batch: Vec<Packet>,
+    ) {
+        let Forwarding::Learning(table) = &self.switches[id.index()].forwarding else {
             return self.pass_batch(source, id, from, batch);
         };
         let pool = self.pool_of_source(source);
@@ -131,86 +121,57 @@ impl Worker {
         let (memory, now) = (&self.pools[usize::from(pool.0)], self.time.now.nanos);
         let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
         table.decide_batch(from, heads, now, &mut routes);
-        let first = routes.first().copied().unwrap_or(Route::Filter);
-        let same = routes.iter().all(|route| *route == first);
-        let target = match first {
-            Route::To(port) if same => node.end(port),
-            // With one other end there is no further one to look for.
-            Route::Flood if same => node.only_other(from).filter(|other| node.end(from) != Some(*other)),
-            _ => None,
-        };
         self.show_passing(id, from, None, &batch, pool);
-        // Mostly all of a batch goes the same way; then it moves as a whole.
-        let delivered = match target {
-            Some(target) => self.deliver_batch(source, pool, target, batch),
-            None => Err(batch),
-        };
-        let handed_to = match delivered {
-            Ok(next) => next,
-            Err(batch) => {
-                let mut routes = routes.iter();
-                self.each(batch, |worker, packet| {
-                    let route = routes.next().copied().unwrap_or(Route::Filter);
-                    worker.follow(source, id, from, packet, route);
-                });
-                None
-            }
-        };
-        self.batches.routes = routes;
-        handed_to
-    }
-
-    /// Hands one packet to a switch.
-    pub(crate) fn switch_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
-        let Forwarding::Learning(table) = &self.switch(id).forwarding else {
-            return self.pass_one(source, id, from, packet);
-        };
-        let pool = self.pool_of_source(source);
-        let (head, _) = self.pools[usize::from(pool.0)].head::<HEAD>(&packet);
-        let route = table.decide(from, &head, self.time.now.nanos);
-        self.show_passing(id, from, None, std::slice::from_ref(&packet), pool);
-        self.follow(source, id, from, packet, route);
-    }
-
-    fn follow(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet, route: Route) {
-        match route {
-            Route::To(port) => match self.switch(id).end(port) {
-                Some(target) => self.forward(source, packet, target),
-                None => self.drop_from(source, packet, DropReason::NoRoute),
-            },
-            Route::Flood => self.flood(source, id, from, packet),
-            Route::Filter => self.drop_from(source, packet, DropReason::SwitchFiltered),
+        while let Some((route, together)) = self.batches.take_together(&mut batch, &mut routes) {
+            self.follow(source, id, from, together, route);
         }
+        self.batches.recycle(batch);
+        self.batches.routes = routes;
     }
 
-    /// Hands a copy to each of a switch's ports but the one it came by; the last one gets the packet
-    /// itself.
-    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
+    /// Hands packets on that a switch sends one way.
+    fn follow(&mut self, source: Source, id: SwitchId, from: SwitchPort, batch: Vec<Packet>, route: Route) {
+        let reason = match route {
+            Route::To(port) => match self.switch(id).end(port) {
+                Some(target) => return self.hand_on(source, target, batch),
+                None => DropReason::NoRoute,
+            },
+            Route::Flood => return self.flood(source, id, from, batch),
+            Route::Filter => DropReason::SwitchFiltered,
+        };
+        self.drop_batch(source, batch, reason);
+    }
+
+    /// Hands copies to each of a switch's ports but the one that packets came by; the last one gets the
+    /// packets themselves.
+    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, batch: Vec<Packet>) {
         let back = self.switch(id).end(from);
         // Two ports that lead to one end would give it two copies.
         let mut targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
         let Some(last) = targets.pop_last() else {
-            return self.drop_from(source, packet, DropReason::NoRoute);
+            return self.drop_batch(source, batch, DropReason::NoRoute);
         };
         for target in targets {
-            if let Some(copy) = self.duplicate(source, &packet) {
-                self.forward(source, copy, target);
-            }
+            let copies = self.duplicate(source, &batch);
+            self.hand_on(source, target, copies);
         }
-        self.forward(source, packet, last);
+        self.hand_on(source, last, batch);
     }
 
-    /// A copy of a packet in its sender's pool; between tenants it is copied again, as the original is. One
-    /// that could not be made is counted as made and lost at once.
-    pub(crate) fn duplicate(&mut self, source: Source, packet: &Packet) -> Option<Packet> {
-        let pool = self.pool_of_source(source);
-        let copy = self.pools[usize::from(pool.0)].duplicate(packet);
-        self.ledger_of(source).copied += 1;
-        match &copy {
-            Some(copy) if self.is_tapped(source) => self.show_copy(source, packet, pool, copy),
-            Some(_) => {}
-            None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
+    /// Copies of packets in their sender's pool; between tenants they are copied again, as the originals are.
+    /// One that could not be made is counted as made and lost at once.
+    pub(crate) fn duplicate(&mut self, source: Source, packets: &[Packet]) -> Vec<Packet> {
+        let (pool, mut copies) = (self.pool_of_source(source), self.batches.spare());
+        for packet in packets {
+            let copy = self.pools[usize::from(pool.0)].duplicate(packet);
+            self.ledger_of(source).copied += 1;
+            match &copy {
+                Some(copy) if self.is_tapped(source) => self.show_copy(source, packet, pool, copy),
+                Some(_) => {}
+                None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
+            }
+            copies.extend(copy);
         }
-        copy
+        copies
     }
 }

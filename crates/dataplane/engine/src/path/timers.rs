@@ -5,6 +5,7 @@
 //! once in a turn, within its share.
 
 use crate::control::fault::Life;
+use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
 use crate::worker::Worker;
 use telemetry::DropReason;
@@ -75,12 +76,10 @@ impl Worker {
 
     /// Drops what an instance has held for too long, as much as one turn has time for.
     fn expire_held(&mut self, index: usize) {
-        let mut expired = Vec::new();
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
+        let mut expired = self.batches.spare();
         guest.slots().expire(self.time.now.nanos, EXPIRED_AT_ONCE, &mut expired);
-        for packet in expired {
-            self.drop_packet(index, packet, DropReason::HoldExpired);
-        }
+        self.drop_batch(Source::Instance(index), expired, DropReason::HoldExpired);
     }
 
     /// A paused function's time stands still; that of packets which it holds does not.

@@ -42,14 +42,12 @@ impl Worker {
         let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
         let (pool, with_flow_hash) =
             (&self.pools[usize::from(self.pool_of_source(source).0)], self.ports.flow_hash);
-        let mut refused = Vec::new();
+        let mut refused = self.batches.spare();
         let by = number(id, from);
         let other =
             |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, by, with_flow_hash);
         refused.extend(batch.extract_if(.., other));
-        for packet in refused {
-            self.drop_from(source, packet, DropReason::BadTunnel);
-        }
+        self.drop_batch(source, refused, DropReason::BadTunnel);
     }
 
     /// Whether packets get headers that leave by a plug.
@@ -97,38 +95,38 @@ impl Worker {
         }));
         for (packet, refused) in refused.into_iter().zip(reasons) {
             match refused {
-                Refused::Lost(reason) => self.drop_from(source, packet, reason),
+                Refused::Lost(reason) => self.drop_packet(source, packet, reason),
                 Refused::TooLong { headers } => self.leave_oversized(source, id, plug, packet, headers),
             }
         }
     }
 
-    /// Puts headers on a packet that leaves by a plug, in the pool of the port that it leaves by, cut if it is
-    /// still to be cut, and hands it on.
+    /// Puts headers on packets that leave by a plug, in the pool of the port that they leave by, cut if they
+    /// are still to be cut, and hands them on.
     pub(crate) fn leave_encapsulated(
         &mut self,
         source: Source,
-        id: SwitchId,
-        plug: SwitchPort,
-        packet: Packet,
+        (id, plug): (SwitchId, SwitchPort),
         target: Target,
+        mut batch: Vec<Packet>,
     ) {
         let Some(end @ Target::Port(port)) = self.only_end(target) else {
-            return self.drop_from(source, packet, DropReason::NoRoute);
+            return self.drop_batch(source, batch, DropReason::NoRoute);
         };
-        let stays = self.pool_of(end) == Some(self.pool_of_source(source));
-        let (packet, source) = match stays {
-            true => (Some(packet), source),
-            // From here on it is the port's.
-            false => (self.copy_to_pool(source, packet, end), Source::Port(port.index())),
-        };
-        let Some(packet) = packet else { return };
-        let mut packets = self.segments(source, packet);
-        self.encapsulate_all(source, id, plug, &mut packets);
-        for packet in packets.drain(..) {
-            self.forward(source, packet, target);
+        let mut source = source;
+        let pool = self.pool_of_source(source);
+        if self.pool_of(end) != Some(pool) {
+            self.bring(source, pool, end, &mut batch);
+            // From here on they are the port's.
+            source = Source::Port(port.index());
         }
-        self.batches.spare.push(packets);
+        let mut packets = self.batches.spare();
+        for packet in batch.drain(..) {
+            self.segments(source, packet, &mut packets);
+        }
+        self.batches.recycle(batch);
+        self.encapsulate_all(source, id, plug, &mut packets);
+        self.hand_on(source, target, packets);
     }
 }
 

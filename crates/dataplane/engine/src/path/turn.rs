@@ -1,6 +1,6 @@
 //! One turn of a worker, from which everything on the data path is called.
 
-use crate::path::deliver::HandOff;
+use crate::state::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
 use cpu_share::EntityId;
@@ -39,27 +39,27 @@ impl Worker {
             self.time.look_cost = self.time.now.cycles.since(now);
         }
         let until = self.time.now.cycles + self.time.turn_length();
-        let mut next = Some(HandOff { to: self.instances.of(first), batch: None });
-        while let Some(handed) = next {
-            next = if self.waits_for_room(handed.to) {
-                self.put_back(handed);
-                self.pick()
-            } else {
-                self.run(handed, until)
-            };
+        let mut next = Some(self.time.instance_of(first));
+        while let Some(index) = next {
+            next = self.run(index, until);
         }
         self.time.running = NO_INSTANCE;
         true
     }
 
-    /// Runs an instance for one batch, which it was just handed or which is in its queue. Returns what runs
-    /// next in this turn: the instance that the batch went on to, this one again, or the one whose turn it
-    /// is.
+    /// Runs an instance for one batch: the one in hand, or one from its queue. Returns what runs next in this
+    /// turn: the instance that the batch went on to, this one again, or the one whose turn it is.
     #[inline(always)]
-    fn run(&mut self, HandOff { to: index, batch }: HandOff, until: Cycles) -> Option<HandOff> {
-        let (entity, began) = (self.instances[index].entity, self.time.now.cycles);
+    fn run(&mut self, index: usize, until: Cycles) -> Option<usize> {
+        let instance = &self.instances[index];
+        let (entity, began) = (instance.entity, self.time.now.cycles);
+        let throttled = instance.throttled_by.is_some() || !self.backpressure.congested.is_empty();
+        if throttled && self.waits_for_room(index) {
+            self.put_back();
+            return self.pick();
+        }
         (self.time.running, self.time.current) = (entity, index);
-        let handed = self.hop(index, batch);
+        self.hop(index);
         self.time.current = NO_CALLER;
         self.time.switch(entity);
         let instance = &mut self.instances[index];
@@ -70,39 +70,38 @@ impl Worker {
         }
         self.count_departed();
         if self.time.now.cycles >= until {
-            self.interrupt(index, handed, more);
+            self.interrupt(index, more);
             return None;
         }
+        let next = self.batches.in_hand.as_ref().map(|handed| handed.to);
         if more {
             // The running instance goes on until it is far enough ahead, its code and data being in the caches.
-            if handed.is_none() && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-                return Some(HandOff { to: index, batch: None });
+            if next.is_none() && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
+                return Some(index);
             }
             self.wake_instance(index);
         }
-        handed.or_else(|| self.pick())
+        next.or_else(|| self.pick())
     }
 
     /// Ends the turn after an instance's run, for the ports to be polled: what would run next goes on then.
     #[cold]
-    fn interrupt(&mut self, index: usize, handed: Option<HandOff>, more: bool) {
-        let next = handed.as_ref().map_or(index, |handed| handed.to);
+    fn interrupt(&mut self, index: usize, more: bool) {
+        let next = self.batches.in_hand.as_ref().map_or(index, |handed| handed.to);
         self.time.interrupted = Some(self.instances[next].entity);
-        if let Some(handed) = handed {
-            self.put_back(handed);
-        }
+        self.put_back();
         if more {
             self.wake_instance(index);
         }
     }
 
-    /// Queues a batch that an instance was handed and does not take at once, in front of what came since; it
-    /// waits for its turn then, or for room.
-    pub(crate) fn put_back(&mut self, HandOff { to, batch }: HandOff) {
-        if let Some(batch) = batch {
+    /// Queues the batch in hand, if there is one, in front of what came since: its instance waits for its
+    /// turn then, or for room.
+    pub(crate) fn put_back(&mut self) {
+        if let Some(HandOff { to, batch }) = self.batches.in_hand.take() {
             self.instances[to].queue.push_front(batch);
+            self.wake_instance(to);
         }
-        self.wake_instance(to);
     }
 
     /// The entity that was interrupted only for the ports to be polled, if it may go on: its run is as long
@@ -118,9 +117,9 @@ impl Worker {
     }
 
     /// The instance whose turn it is.
-    fn pick(&mut self) -> Option<HandOff> {
+    fn pick(&mut self) -> Option<usize> {
         let picked = self.time.scheduler.pick(self.time.now.cycles)?;
-        Some(HandOff { to: self.instances.of(picked), batch: None })
+        Some(self.time.instance_of(picked))
     }
 
     /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked
@@ -136,6 +135,7 @@ impl Worker {
     /// What is left to do when no instance runs any more in this turn.
     #[inline]
     fn end_turn(&mut self) {
+        debug_assert!(self.batches.in_hand.is_none(), "a batch is in hand between two hops alone");
         self.time.mark_time();
         self.count_departed();
         if self.time.now.nanos >= self.upkeep.next {
@@ -169,7 +169,7 @@ impl Worker {
             instance.batch = (instance.batch * 2).min(least);
         }
         while let Some((entity, spent)) = self.time.overruns.pop() {
-            let number = self.instances.of(entity);
+            let number = self.time.instance_of(entity);
             let Some(instance) = self.instances.get_mut(number) else { continue };
             instance.counters.overruns += 1;
             if instance.called_with > 0 {

@@ -1,86 +1,67 @@
 //! The verdicts: what an instance has decided on each packet of its batch is carried out.
 
 use crate::control::fault::Life;
-use crate::path::deliver::HandOff;
 use crate::path::switching::Source;
 use crate::worker::Worker;
-use guest::{Answers, BAD_VERDICT};
+use guest::BAD_VERDICT;
 use nf_abi::Verdict;
 use packet_memory::Packet;
 use telemetry::DropReason;
 
 impl Worker {
-    /// Carries out the verdicts of a batch, and what the call left behind beside them. Returns the instance
-    /// that all of it went on to, if that may run at once.
-    #[inline(always)]
-    pub(crate) fn carry_out(
-        &mut self,
-        index: usize,
-        mut batch: Vec<Packet>,
-        answers: Answers,
-    ) -> Option<HandOff> {
-        let instance = &mut self.instances[index];
-        instance.counters.bytes += answers.bytes;
-        let pool = instance.pool;
-        // Mostly all packets of a batch go the same way; then the batch moves as a whole.
-        if answers.alike
-            && let Some(Verdict::Interface(k)) = Verdict::decode(batch.first()?.record().verdict)
-            && let Some(target) = instance.links.get(usize::from(k)).copied().flatten()
-        {
-            match self.deliver_batch(Source::Instance(index), pool, target, batch) {
-                Ok(next) => {
-                    if answers.has_left_over {
-                        self.after_call(index);
-                    }
-                    return next;
-                }
-                Err(refused) => batch = refused,
-            }
+    /// Carries out the verdicts of an instance: packets with the same one go together, in their order.
+    pub(crate) fn route(&mut self, index: usize, mut batch: Vec<Packet>) {
+        while let Some(verdict) = batch.first().map(|packet| packet.record().verdict) {
+            let alike = self.batches.take_if(&mut batch, |packet| packet.record().verdict == verdict);
+            self.carry_out(index, alike, Verdict::decode(verdict));
         }
-        self.each(batch, |worker, packet| worker.route(index, packet));
-        self.after_call(index);
-        None
+        self.batches.recycle(batch);
     }
 
-    /// Carries out the verdict of one packet.
-    pub(crate) fn route(&mut self, index: usize, mut packet: Packet) {
+    /// Carries out a verdict for all packets of a batch.
+    fn carry_out(&mut self, index: usize, mut batch: Vec<Packet>, verdict: Option<Verdict>) {
+        let source = Source::Instance(index);
         let instance = &mut self.instances[index];
-        let verdict = packet.record().verdict;
-        match Verdict::decode(verdict) {
-            Some(Verdict::Interface(k)) => match instance.links.get(usize::from(k)).copied().flatten() {
-                Some(target) => self.forward(Source::Instance(index), packet, target),
-                None => self.drop_packet(index, packet, DropReason::NoRoute),
+        let reason = match verdict {
+            Some(Verdict::Interface(k)) => match instance.link(k) {
+                Some(target) => return self.hand_on(source, target, batch),
+                None => DropReason::NoRoute,
             },
             Some(Verdict::Service(id)) => match self.service(self.instances[index].tenant, id) {
                 Some(target) => {
-                    packet.edit(|record| record.service_id = id);
-                    self.forward(Source::Instance(index), packet, target);
+                    batch.iter_mut().for_each(|packet| packet.edit(|record| record.service_id = id));
+                    return self.hand_on(source, target, batch);
                 }
-                None => self.drop_packet(index, packet, DropReason::UnknownService),
+                None => DropReason::UnknownService,
             },
             Some(Verdict::Hold(slot)) => {
                 let Life::Up { guest, .. } = &mut instance.life else {
-                    return self.drop_packet(index, packet, DropReason::FunctionDown);
+                    return self.drop_batch(source, batch, DropReason::FunctionDown);
                 };
-                if let Err((packet, _)) = guest.slots().keep(slot, packet, self.time.now.nanos) {
-                    self.drop_packet(index, packet, DropReason::HoldQuota);
-                }
+                let (slots, now) = (guest.slots(), self.time.now.nanos);
+                let refused = |packet| slots.keep(slot, packet, now).err().map(|(packet, _)| packet);
+                let mut left = self.batches.spare();
+                left.extend(batch.drain(..).filter_map(refused));
+                self.batches.recycle(std::mem::replace(&mut batch, left));
+                DropReason::HoldQuota
             }
             Some(Verdict::Drop(reason)) => {
                 if let Some(count) = instance.counters.own_drops.get_mut(usize::from(reason)) {
-                    *count += 1;
+                    *count += batch.len() as u64;
                 }
-                self.drop_packet(index, packet, DropReason::Function);
+                DropReason::Function
             }
             Some(Verdict::Consume) => {
-                instance.counters.ledger.consumed += 1;
-                self.free(index, [packet]);
+                instance.counters.ledger.consumed += batch.len() as u64;
+                self.free(index, batch.drain(..));
+                return self.batches.recycle(batch);
             }
-            Some(Verdict::None) => self.drop_packet(index, packet, DropReason::NoVerdict),
+            Some(Verdict::None) => DropReason::NoVerdict,
             None => {
-                debug_assert_eq!(verdict, BAD_VERDICT);
-                self.drop_packet(index, packet, DropReason::BadVerdict);
+                debug_assert!(batch.iter().all(|packet| packet.record().verdict == BAD_VERDICT));
+                DropReason::BadVerdict
             }
-        }
+        };
+        self.drop_batch(source, batch, reason);
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Accounting {
     pub(crate) scheduler: Scheduler,
     /// Tenants in the order they were added, with what they claim.
     pub(crate) tenants: Vec<(TenantId, Claim)>,
+    /// Instance of each scheduler entity.
+    instances: Vec<u32>,
     /// The entity that cycles are charged to at present.
     pub(crate) running: EntityId,
     /// The instance whose hop it is; [`NO_CALLER`] between hops.
@@ -132,6 +134,7 @@ impl Accounting {
             now,
             scheduler: Scheduler::new(limits, now.cycles),
             tenants: Vec::new(),
+            instances: Vec::new(),
             running: NO_INSTANCE,
             current: NO_CALLER,
             interrupted: None,
@@ -151,6 +154,21 @@ impl Accounting {
             wakeup: clock.cycles(WAKEUP),
             look_cost: Cycles(0),
         }
+    }
+
+    /// The number of an entity's instance.
+    #[inline]
+    pub(crate) fn instance_of(&self, entity: EntityId) -> usize {
+        self.instances[entity.0 as usize] as usize
+    }
+
+    /// An entity is that of an instance.
+    pub(crate) fn name(&mut self, entity: EntityId, instance: usize) {
+        let entity = entity.0 as usize;
+        if self.instances.len() <= entity {
+            self.instances.resize(entity + 1, 0);
+        }
+        self.instances[entity] = instance as u32;
     }
 
     /// Reads the clock, charges what has passed to the entity that was running, and lets another run. Returns

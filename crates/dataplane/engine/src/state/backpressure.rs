@@ -80,19 +80,6 @@ impl Backpressure {
 }
 
 impl Worker {
-    /// Notes that the running instance hands packets to another one, and whether that one has much to do
-    /// already.
-    #[inline]
-    pub(crate) fn note_congestion(&mut self, to: usize) {
-        // An instance that polls a port in front of a switch hands packets to itself.
-        let sender = if self.time.current == to { usize::MAX } else { self.time.current };
-        let receiver = &mut self.instances[to];
-        receiver.handed_by = sender;
-        if receiver.is_congested() {
-            self.throttle(sender, Ahead::Instance(to));
-        }
-    }
-
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
@@ -109,11 +96,11 @@ impl Worker {
         }
     }
 
-    /// Takes those from the crowded wires that are so no more.
+    /// Takes those from the congested wires that are so no more.
     pub(crate) fn forget_free_wires(&mut self) {
-        let mut crowded = std::mem::take(&mut self.backpressure.congested);
-        crowded.retain(|wire| self.is_filling_up(*wire));
-        self.backpressure.congested = crowded;
+        let mut congested = std::mem::take(&mut self.backpressure.congested);
+        congested.retain(|wire| self.is_filling_up(*wire));
+        self.backpressure.congested = congested;
     }
 
     /// More than half of a wire is used.
@@ -149,15 +136,9 @@ impl Worker {
         self.instances.get(index).is_some_and(|instance| instance.links.iter().flatten().any(leads))
     }
 
-    /// Whether an instance that polls ports should leave what comes outside.
-    #[inline]
-    pub(crate) fn is_throttled(&self, index: usize) -> bool {
-        self.instances[index].throttled_by.is_some() && self.find_congestion(index)
-    }
-
-    /// Follows the chain to where it is congested.
+    /// Whether the chain from an instance on is congested: where it is, is followed.
     #[cold]
-    fn find_congestion(&self, mut index: usize) -> bool {
+    pub(crate) fn find_congestion(&self, mut index: usize) -> bool {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             let next = match self.instances.get(index).and_then(|instance| instance.throttled_by) {
@@ -174,15 +155,20 @@ impl Worker {
         false
     }
 
-    /// Forgets what held an instance up, and those behind it, if that is over.
+    /// Whether an instance that polls ports should leave what comes outside. When that is over, what throttled
+    /// it and those behind it is forgotten.
     #[inline]
-    pub(crate) fn update_throttled(&mut self, index: usize) -> bool {
-        let throttled = self.is_throttled(index);
-        if !throttled {
-            let mut throttled_by = self.instances[index].throttled_by.take();
-            while let Some(Ahead::Instance(next)) = throttled_by {
-                throttled_by = self.instances.get_mut(next).and_then(|instance| instance.throttled_by.take());
-            }
+    pub(crate) fn is_throttled(&mut self, index: usize) -> bool {
+        if self.instances[index].throttled_by.is_none() {
+            return false;
+        }
+        let throttled = self.find_congestion(index);
+        let mut next = Some(index).filter(|_| !throttled);
+        while let Some(instance) = next.and_then(|index| self.instances.get_mut(index)) {
+            next = match instance.throttled_by.take() {
+                Some(Ahead::Instance(next)) => Some(next),
+                Some(Ahead::Wire(_)) | None => None,
+            };
         }
         throttled
     }
@@ -192,14 +178,14 @@ impl Worker {
     pub(crate) fn waits_for_room(&mut self, index: usize) -> bool {
         match self.instances[index].throttled_by {
             Some(to) => self.look_for_room(index, to),
-            None => !self.backpressure.congested.is_empty() && self.look_at_crowded_wires(index),
+            None => !self.backpressure.congested.is_empty() && self.look_at_congested_wires(index),
         }
     }
 
     /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others
     /// have filled it. An instance that reaches a wire through a switch notices with its next batch.
     #[cold]
-    fn look_at_crowded_wires(&mut self, index: usize) -> bool {
+    fn look_at_congested_wires(&mut self, index: usize) -> bool {
         self.forget_free_wires();
         let links = &self.instances[index].links;
         let leads = |wire: &&usize| links.contains(&Some(Target::Port(PortId(**wire as u32))));

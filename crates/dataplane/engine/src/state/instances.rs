@@ -1,6 +1,6 @@
 //! The instances of a worker: each with its guest, its queue, and what is counted for it.
 //!
-//! What holds: an instance has one entity of the scheduler, and `of_entity` names it. It waits in the
+//! What holds: an instance has one entity of the scheduler, which names it (`Accounting::instance_of`). It waits in the
 //! scheduler if and only if it has work, is not running, does not stand still and does not wait for room.
 
 use crate::control::account::InstanceAccount;
@@ -12,11 +12,9 @@ use crate::ids::{PoolId, Target};
 use crate::path::observers::Observer;
 use crate::path::queue::Queue;
 use crate::state::backpressure::Ahead;
-use crate::state::sparse::Sparse;
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use telemetry::clock::{Moment, Nanos};
@@ -247,6 +245,12 @@ impl Instance {
         (self.queue.len() + suspended + kept + self.detached.unwrap_or(0)) as u64
     }
 
+    /// Where an interface leads.
+    #[inline]
+    pub(crate) fn link(&self, interface: u16) -> Option<Target> {
+        self.links.get(usize::from(interface)).copied().flatten()
+    }
+
     /// There is nothing to be done with a batch before the call: no port to be polled now and then, and
     /// neither observers nor taps to be shown it.
     #[inline]
@@ -287,48 +291,5 @@ impl Instance {
     #[inline]
     pub(crate) fn polls_for_itself(&self) -> bool {
         self.stands_still() || self.has_work()
-    }
-}
-
-/// See the module's documentation.
-#[derive(Default)]
-pub(crate) struct Instances {
-    table: Sparse<Instance>,
-    /// Instance of each scheduler entity.
-    of_entity: Vec<u32>,
-}
-
-impl Instances {
-    /// Takes an instance in; returns its number.
-    pub(crate) fn add(&mut self, instance: Box<Instance>) -> usize {
-        let entity = instance.entity.0 as usize;
-        let index = self.table.insert(instance);
-        if self.of_entity.len() <= entity {
-            self.of_entity.resize(entity + 1, 0);
-        }
-        self.of_entity[entity] = index as u32;
-        index
-    }
-
-    /// The number of an entity's instance.
-    #[inline]
-    pub(crate) fn of(&self, entity: EntityId) -> usize {
-        self.of_entity[entity.0 as usize] as usize
-    }
-}
-
-impl Deref for Instances {
-    type Target = Sparse<Instance>;
-
-    #[inline]
-    fn deref(&self) -> &Sparse<Instance> {
-        &self.table
-    }
-}
-
-impl DerefMut for Instances {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Sparse<Instance> {
-        &mut self.table
     }
 }

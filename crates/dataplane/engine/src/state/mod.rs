@@ -8,15 +8,29 @@ pub(crate) mod ports;
 pub(crate) mod sparse;
 pub(crate) mod timers;
 
+use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
 use virtual_device::Way;
 use virtual_switch::{Route, SwitchPort};
 
+/// A batch on its way to an instance that may run at once.
+#[derive(Debug)]
+pub(crate) struct HandOff {
+    pub(crate) to: usize,
+    pub(crate) batch: Vec<Packet>,
+}
+
+/// So many emptied batches are kept.
+const SPARE: usize = 256;
+
 /// Vectors that are used again and again, so that nothing is allocated on the way of a packet.
 #[derive(Default)]
 pub(crate) struct Batches {
-    /// Emptied batches.
+    /// Emptied batches, [`SPARE`] at the most.
     pub(crate) spare: Vec<Vec<Packet>>,
+    /// What the instance gets that runs next, if packets were handed to it and nothing waits before them: they
+    /// need not be queued. There is none but from one hop to the next.
+    pub(crate) in_hand: Option<HandOff>,
     /// Routes of the batch that is being switched.
     pub(crate) routes: Vec<Route>,
     /// Ways of the batch that passes a device.
@@ -29,4 +43,54 @@ pub(crate) struct Batches {
     pub(crate) in_a_row: u8,
     /// An observer is being called that was shown packets at once.
     pub(crate) showing: bool,
+}
+
+impl Batches {
+    /// An empty batch.
+    #[inline]
+    pub(crate) fn spare(&mut self) -> Vec<Packet> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH))
+    }
+
+    /// Takes an emptied batch back.
+    #[inline]
+    pub(crate) fn recycle(&mut self, batch: Vec<Packet>) {
+        debug_assert!(batch.is_empty(), "packets would be lost");
+        if self.spare.len() < SPARE {
+            self.spare.push(batch);
+        }
+    }
+
+    /// Takes the packets out of a batch of which something holds, all of it if it holds of all.
+    pub(crate) fn take_if(
+        &mut self,
+        batch: &mut Vec<Packet>,
+        mut holds: impl FnMut(&Packet) -> bool,
+    ) -> Vec<Packet> {
+        let mut taken = self.spare();
+        if batch.iter().all(&mut holds) {
+            std::mem::swap(batch, &mut taken);
+        } else {
+            taken.extend(batch.extract_if(.., |packet| holds(packet)));
+        }
+        taken
+    }
+
+    /// Takes the packets out of a batch that go the way of the first one; `ways` are theirs, in their order.
+    pub(crate) fn take_together<W: Copy + PartialEq>(
+        &mut self,
+        batch: &mut Vec<Packet>,
+        ways: &mut Vec<W>,
+    ) -> Option<(W, Vec<Packet>)> {
+        let way = *ways.first()?;
+        let mut taken = self.spare();
+        if ways.iter().all(|other| *other == way) {
+            std::mem::swap(batch, &mut taken);
+        } else {
+            let mut left = ways.iter();
+            taken.extend(batch.extract_if(.., |_| left.next() == Some(&way)));
+        }
+        ways.retain(|other| *other != way);
+        Some((way, taken))
+    }
 }

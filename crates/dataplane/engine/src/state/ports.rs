@@ -12,7 +12,6 @@ use crate::ids::{PoolId, Target};
 use crate::path::observers::Observer;
 use crate::state::backpressure::WireWait;
 use crate::state::sparse::Sparse;
-use packet_memory::Packet;
 use port::Port;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -40,8 +39,6 @@ pub(crate) struct PortNode {
     pub(crate) to_signal: bool,
     /// For how long an instance that hands packets to it waits for room.
     pub(crate) wait: WireWait,
-    /// Single packets on their way out, gathered within a hop.
-    pub(crate) outgoing: Vec<Packet>,
     /// What the engine counts on the port's behalf.
     pub(crate) ledger: Ledger,
     /// From packets' reception anywhere to when they are handed to the port.
@@ -70,8 +67,6 @@ pub(crate) struct Ports {
     pub(crate) first: usize,
     /// When ports that have been idle for long are looked at again.
     pub(crate) next_cold: Cycles,
-    /// Ports with packets that were gathered in this hop.
-    pub(crate) touched: Vec<usize>,
     /// Wires to other workers that packets passed in this turn.
     pub(crate) to_signal: Vec<usize>,
     /// Ports that are to be looked after.

@@ -258,9 +258,9 @@ fn an_observer_sees_in_order_what_it_saw_late_and_at_once() {
     bench.worker.pause(eye);
     // One hop, whose packets are kept for it.
     bench.worker.receive();
-    bench.worker.hop(f.index(), None);
+    bench.worker.hop(f.index());
     bench.worker.resume_instance(eye).expect("it is not frozen");
-    bench.worker.hop(f.index(), None);
+    bench.worker.hop(f.index());
     bench.turn(10);
     assert_eq!(saw.bytes(), offers);
     bench.finish();

@@ -64,7 +64,7 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     // No other waits, so that it could be shown the packets at once.
     let entity = bench.worker.instances[second.index()].entity;
     bench.worker.time.scheduler.deactivate(entity);
-    bench.worker.hop(second.index(), None);
+    bench.worker.hop(second.index());
     assert_eq!(bench.worker.instances[first.index()].counters.missed, 64);
     bench.worker.wake_instance(second.index());
     let mut suspended = 0;
