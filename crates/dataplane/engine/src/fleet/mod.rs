@@ -197,11 +197,10 @@ impl Fleet {
 
     /// A change of all workers that takes its time.
     #[cfg(test)]
-    pub(crate) fn dawdle(&self, span: std::time::Duration) {
+    pub(crate) fn dawdle(&self, time: &'static telemetry::clock::SimulatedTime, span: Nanos) {
         let dawdling = move |quiesced: &mut Quiesced<'_>, _: &mut State| {
             quiesced.gather();
-            let began = std::time::Instant::now();
-            while began.elapsed() < span {}
+            time.advance(span);
         };
         self.with(dawdling).unwrap_or_default();
     }
