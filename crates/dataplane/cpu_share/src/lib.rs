@@ -27,7 +27,7 @@
 //!   entities of a tenant and for the tenants of a worker.
 //! - An entity that gets work and owes nothing, or whose tenant had none and owes nothing, waits for no other
 //!   to get further ahead of it than [`SchedulerSettings::wakeup`] and a turn.
-//! - An entity that has work and is not throttled runs before the worker rests.
+//! - An entity that has work and is not throttled runs before the worker sleeps.
 //! - In any span a capped one uses at most its cap of the span and of [`SchedulerSettings::period`] and one
 //!   turn. One that always has work, and whose weight entitles it to as much, uses no less in the long run.
 //!

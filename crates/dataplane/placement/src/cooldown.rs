@@ -1,6 +1,6 @@
 //! The cooldown of whatever has moved.
 
-use crate::settings::{FORGIVE, LONGEST_PATIENCE, PATIENCE};
+use crate::settings::{COOLDOWN, FORGIVE, LONGEST_COOLDOWN};
 
 /// When a component may move again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,23 +11,23 @@ pub(crate) struct Cooldown {
 
 impl Cooldown {
     pub(crate) fn is_over(&self, now: u64) -> bool {
-        self.last.is_none_or(|(moved, patience)| now >= moved.saturating_add(patience))
+        self.last.is_none_or(|(moved, cooldown)| now >= moved.saturating_add(cooldown))
     }
 
     /// It moves to help for a moment, which says nothing about whether it is in the right place.
     pub(crate) fn helped(&mut self, now: u64) {
-        self.last = Some((now, self.patience_at(now).unwrap_or(PATIENCE)));
+        self.last = Some((now, self.cooldown_at(now).unwrap_or(COOLDOWN)));
     }
 
     /// Its cooldown since the last move, if that is not long ago.
-    fn patience_at(&self, now: u64) -> Option<u64> {
-        let (moved, patience) = self.last?;
-        (now < moved.saturating_add(patience * FORGIVE)).then_some(patience)
+    fn cooldown_at(&self, now: u64) -> Option<u64> {
+        let (moved, cooldown) = self.last?;
+        (now < moved.saturating_add(cooldown * FORGIVE)).then_some(cooldown)
     }
 
     /// It moves. When it has moved not long ago that move did not help, and its cooldown is twice as long.
     pub(crate) fn moved(&mut self, now: u64) {
-        let longer = |patience: u64| (patience * 2).min(LONGEST_PATIENCE);
-        self.last = Some((now, self.patience_at(now).map_or(PATIENCE, longer)));
+        let longer = |cooldown: u64| (cooldown * 2).min(LONGEST_COOLDOWN);
+        self.last = Some((now, self.cooldown_at(now).map_or(COOLDOWN, longer)));
     }
 }

@@ -28,10 +28,10 @@ pub(crate) const FRESH: f64 = 1.0 / 3.0;
 pub(crate) const SETTLE: u64 = 6;
 
 /// The cooldown of a component: how long it stays where it was moved to, at least.
-pub(crate) const PATIENCE: u64 = 10;
+pub(crate) const COOLDOWN: u64 = 10;
 
 /// The same for one that has moved again and again.
-pub(crate) const LONGEST_PATIENCE: u64 = 1_280;
+pub(crate) const LONGEST_COOLDOWN: u64 = 1_280;
 
 /// After so many times its cooldown a component that moves again does so for a new reason.
 pub(crate) const FORGIVE: u64 = 8;

@@ -133,11 +133,11 @@ impl Viewer {
         }
     }
 
-    /// Waits until a question was answered: true; or until none has been answered for as long as `patience`.
-    pub(crate) fn wait_while_it_answers(&self, question: u64, patience: Duration) -> bool {
+    /// Waits until a question was answered: true; or until none has been answered for `longest`.
+    pub(crate) fn wait_while_it_answers(&self, question: u64, longest: Duration) -> bool {
         let (mut answered, mut since) = (self.answered.load(Acquire), Instant::now());
         while answered < question {
-            if since.elapsed() >= patience {
+            if since.elapsed() >= longest {
                 return false;
             }
             std::thread::sleep(Duration::from_micros(50));

@@ -40,7 +40,7 @@ pub(crate) struct Quiesced<'a> {
 }
 
 impl<'a> Quiesced<'a> {
-    /// Hands for the workers of these threads, with none of them yet.
+    /// For the workers of these threads, with none of them quiesced yet.
     pub(crate) fn empty(remotes: &'a [Remote]) -> Quiesced<'a> {
         Quiesced { workers: remotes.iter().map(|_| OnceCell::new()).collect(), remotes }
     }

@@ -11,7 +11,7 @@ fn slow_wire() -> Manner {
 }
 
 /// Three functions between two ports each, all on the first of two workers, which has more to do than it can.
-fn crowded(rig: &Rig) -> Vec<FleetInstance> {
+fn loaded(rig: &Rig) -> Vec<FleetInstance> {
     (0..3)
         .map(|n| {
             let ports = [rig.stream(0, 0, 2 * n, u64::MAX, 200), rig.stream(0, 0, 2 * n + 1, u64::MAX, 200)];
@@ -37,7 +37,7 @@ fn first_move(rig: &Rig, balancer: &mut Balancer) -> Balanced {
 #[test]
 fn a_worker_with_time_to_spare_takes_a_function_over_with_its_ports() {
     let rig = Rig::simulated(2);
-    crowded(&rig);
+    loaded(&rig);
     let mut balancer = Balancer::new(2);
     let moved = first_move(&rig, &mut balancer);
     assert_eq!(moved.to, 1, "{moved:?}");
@@ -53,7 +53,7 @@ fn a_worker_with_time_to_spare_takes_a_function_over_with_its_ports() {
 #[test]
 fn a_worker_that_is_busy_with_small_batches_has_time_to_spare() {
     let rig = Rig::simulated(2);
-    crowded(&rig);
+    loaded(&rig);
     // The second one always has something to do, two packets at a time.
     let ports = [rig.stream(1, 0, 6, u64::MAX, 2), rig.stream(1, 0, 7, u64::MAX, 2)];
     let function = rig.wire(1);
@@ -80,7 +80,7 @@ fn calls_that_were_not_needed_do_not_count() {
 #[test]
 fn a_pinned_part_is_brought_there_and_stays() {
     let rig = Rig::simulated(2);
-    let functions = crowded(&rig);
+    let functions = loaded(&rig);
     let mut balancer = Balancer::new(2);
     functions.iter().for_each(|function| balancer.pin(*function, 1));
     for _ in 0..20 {

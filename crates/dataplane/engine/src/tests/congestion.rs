@@ -72,7 +72,7 @@ fn a_throttled_instance_goes_on_when_the_congestion_is_over() {
         worker.turn();
         free |= held(worker) == 0;
     }
-    assert!(free, "{} are held up", held(worker));
+    assert!(free, "{} are throttled", held(worker));
     assert!(packets(worker) > before);
     assert_whole(&bench.worker.stop());
 }
@@ -228,10 +228,10 @@ fn a_slow_instance_stops_no_other_tenant() {
 
 #[test]
 fn patience_lasts_as_long_as_something_moves() {
-    let mut patience = WireWait::default();
+    let mut wait = WireWait::default();
     let limit = Cycles(100);
-    assert!(patience.lasts(60, Cycles(1000), limit) && patience.lasts(60, Cycles(1099), limit));
-    assert!(patience.lasts(59, Cycles(1150), limit) && patience.lasts(59, Cycles(1200), limit));
-    assert!(!patience.lasts(59, Cycles(1250), limit));
-    assert!(!patience.lasts(61, Cycles(1251), limit), "until half of it is free");
+    assert!(wait.lasts(60, Cycles(1000), limit) && wait.lasts(60, Cycles(1099), limit));
+    assert!(wait.lasts(59, Cycles(1150), limit) && wait.lasts(59, Cycles(1200), limit));
+    assert!(!wait.lasts(59, Cycles(1250), limit));
+    assert!(!wait.lasts(61, Cycles(1251), limit), "until half of it is free");
 }

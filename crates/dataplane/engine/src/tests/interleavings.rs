@@ -126,7 +126,7 @@ fn a_thread_that_is_told_to_end_ends_wherever_it_is() {
 #[test]
 fn what_gives_up_waiting_leaves_the_worker_to_its_thread() {
     for parked in [true, false] {
-        let patience = |shared: &Arc<Shared>| {
+        let gives_up = |shared: &Arc<Shared>| {
             shared.ask(Asked::Worker);
             // The time is up at once: the thread may be about to lend it.
             match shared.slot.take_until(Instant::now()) {
@@ -135,7 +135,7 @@ fn what_gives_up_waiting_leaves_the_worker_to_its_thread() {
             }
             shared.change();
         };
-        beside(parked, patience, 1);
+        beside(parked, gives_up, 1);
     }
 }
 

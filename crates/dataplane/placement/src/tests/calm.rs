@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::*;
 use crate::cooldown::Cooldown;
-use crate::settings::PATIENCE;
+use crate::settings::COOLDOWN;
 use proptest::prelude::*;
 
 #[test]
@@ -196,8 +196,8 @@ fn what_helps_again_and_again_does_not_have_to_stay_for_longer() {
     let over_after_twice = |again: fn(&mut Cooldown, u64)| {
         let mut rest = Cooldown::default();
         again(&mut rest, 0);
-        again(&mut rest, PATIENCE);
-        (rest.is_over(2 * PATIENCE - 1), rest.is_over(2 * PATIENCE))
+        again(&mut rest, COOLDOWN);
+        (rest.is_over(2 * COOLDOWN - 1), rest.is_over(2 * COOLDOWN))
     };
     assert_eq!(over_after_twice(Cooldown::helped), (false, true));
     assert_eq!(

@@ -4,7 +4,7 @@ use super::machine::Machine;
 use super::*;
 
 /// One that starts with all of the chains on worker 0.
-fn crowded(costs: &[&[f64]], offered: f64, workers: usize) -> Machine {
+fn loaded(costs: &[&[f64]], offered: f64, workers: usize) -> Machine {
     let mut machine = Machine::new(costs, offered, workers);
     machine.graph.parts.iter_mut().for_each(|facts| facts.at = Some(0));
     machine.placement = place(&machine.graph, workers);
@@ -13,7 +13,7 @@ fn crowded(costs: &[&[f64]], offered: f64, workers: usize) -> Machine {
 
 #[test]
 fn two_equal_chains_that_want_a_core_each_get_one_each() {
-    let mut machine = crowded(&[&[0.5, 0.5], &[0.5, 0.5]], 4.0, 2);
+    let mut machine = loaded(&[&[0.5, 0.5], &[0.5, 0.5]], 4.0, 2);
     let moves = machine.run(200, 0.0, &mut Random(1));
     assert_eq!(reasons(&moves), [Reason::Relief]);
     let homes = machine.homes();

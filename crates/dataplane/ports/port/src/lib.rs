@@ -114,7 +114,7 @@ pub trait Port: Send {
         256
     }
 
-    /// Whether what it will receive waits outside of this process. A worker that rests under partial load lets such
+    /// Whether what it will receive waits outside of this process. A worker whose wake-ups are moderated lets such
     /// packets wait, and no others.
     fn waits_outside(&self) -> bool {
         true

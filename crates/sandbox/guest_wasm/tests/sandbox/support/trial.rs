@@ -89,7 +89,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     for _ in 0..3 {
         let mut outcome = guest.process(packets, now());
         while outcome == Ok(Progress::Suspended) {
-            settle(guest, pool, packets.len());
+            check_whole(guest, pool, packets.len());
             outcome = guest.resume(packets, now());
         }
         let mut left = Vec::new();
@@ -106,11 +106,11 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
         }
         *packets = left;
         faults.push(outcome.err());
-        settle(guest, pool, packets.len());
+        check_whole(guest, pool, packets.len());
         faults.push(guest.observe(packets, now()).err());
-        settle(guest, pool, packets.len());
+        check_whole(guest, pool, packets.len());
         faults.push(guest.timer(now()).err());
-        settle(guest, pool, packets.len());
+        check_whole(guest, pool, packets.len());
     }
     faults.push(guest.report(now()).err());
     let exported = guest.export_state();
@@ -118,7 +118,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     faults.push(exported.err());
     faults.push(guest.import_state(state).err());
     assert!(guest.take_log().len() <= 64);
-    settle(guest, pool, packets.len());
+    check_whole(guest, pool, packets.len());
     let mut expired = Vec::new();
     guest.slots().expire(Nanos::MAX, usize::MAX, &mut expired);
     packets.append(&mut expired);
@@ -142,7 +142,7 @@ fn renew(guest: &mut dyn Guest, program: &Arc<Program>, pool: &Arc<Pool>, settin
 }
 
 /// Takes what was given up, and counts every packet.
-fn settle(guest: &mut dyn Guest, pool: &Pool, shown: usize) {
+fn check_whole(guest: &mut dyn Guest, pool: &Pool, shown: usize) {
     let emitted = std::mem::take(guest.take_emitted());
     assert!(emitted.len() + guest.slots().len() <= 8, "beyond the quota");
     for packet in &emitted {
