@@ -6,9 +6,10 @@ use crate::reference::ContainerFacts;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use telemetry::clock::Nanos;
 use wiring::{
-    BypassSide, Claimant, Container, ContainerInterface, Endpoint, Port, PortIo, container_link,
-    container_port,
+    BypassSide, Claimant, Container, ContainerInterface, ContainerProbe, Endpoint, Port, PortIo, ProbeAsks,
+    container_link, container_port,
 };
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
@@ -16,6 +17,8 @@ use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 const INTERFACES_MAX: usize = 16;
 /// Most files and folders that one is given.
 const MOUNTS_MAX: usize = 64;
+/// Programs of a probe begin no sooner after one another.
+const SLOWEST_EXEC: Nanos = Nanos(1_000_000_000);
 /// Parts of [`schema`]'s fractions in a thousandth.
 const PER_MILLE: i64 = 1_000_000;
 
@@ -26,6 +29,7 @@ impl Reader<'_> {
         let known = ["attach", "interfaces", "mounts"];
         let values = container_schema().check_at(place, Some(node), &known, &mut self.faults);
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
+        let probe = values.as_ref().map_or(Some(None), |values| self.probe(place, node, values));
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
         self.memories.insert(Claimant::Instance(key.text.clone()), at("memory"));
         let image = values.as_ref().and_then(|values| values.get("image")).and_then(Value::as_text);
@@ -60,6 +64,7 @@ impl Reader<'_> {
                 processes: count("processes")?,
                 files: count("files")?,
                 restart: restart?,
+                probe: probe?,
             })
         })();
         let Some(container) = container else { return };
@@ -77,6 +82,38 @@ impl Reader<'_> {
             self.wiring.ports.insert(name, port);
         }
         self.wiring.containers.insert(key.text.clone(), container);
+    }
+
+    /// How it is found out whether it still works: `Some(None)` where nothing is said, `None` after a fault.
+    fn probe(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<Option<ContainerProbe>> {
+        let Some((_, node)) = node.entry("probe") else { return Some(None) };
+        let probe = values.get("probe")?;
+        let place = place.key("probe", node.position);
+        let exec = probe.get("exec").and_then(Value::as_list).unwrap_or_default();
+        let exec: Vec<String> = exec.iter().filter_map(|it| it.as_text().map(str::to_owned)).collect();
+        let tcp = probe.get("tcp").and_then(Value::as_integer).and_then(|port| u16::try_from(port).ok());
+        let duration = |key| probe.get(key)?.as_duration().map(Nanos);
+        let every = duration("every")?;
+        let asks = match (exec.is_empty(), tcp) {
+            (true, Some(port)) => ProbeAsks::Tcp(port),
+            (false, None) => ProbeAsks::Exec(exec),
+            (empty, _) => {
+                let found = if empty { "neither" } else { "both" };
+                place.report(&mut self.faults, || format!("found {found}; allowed: one of `exec` and `tcp`"));
+                return None;
+            }
+        };
+        if matches!(asks, ProbeAsks::Exec(_)) && every < SLOWEST_EXEC {
+            let at = node.get("every").map_or(node.position, |node| node.position);
+            place.key("every", at).report(&mut self.faults, || {
+                format!("found {}; allowed: with `exec` at least 1s", Value::Duration(every.0))
+            });
+            return None;
+        }
+        let failures =
+            probe.get("failures").and_then(Value::as_integer).and_then(|n| u32::try_from(n).ok())?;
+        let (within, start) = (duration("within")?, duration("start")?);
+        Some(Some(ContainerProbe { asks, every, within, failures, start }))
     }
 
     /// Whether packets are to pass by it while it does not run.

@@ -186,7 +186,7 @@ fn with(text: &str) -> String {
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 14);
-    assert_eq!(container_schema().keys().len(), 11);
+    assert_eq!(container_schema().keys().len(), 12);
     assert_eq!(container_interface_schema().keys().len(), 3);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);

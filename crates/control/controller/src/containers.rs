@@ -9,13 +9,13 @@ use deployment::Catalog;
 use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted};
-use launcher::{Interface, Limits, Start};
+use launcher::{Interface, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Container, Wiring, container_port};
+use wiring::{Container, ContainerProbe, ProbeAsks, Wiring, container_port};
 
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
@@ -73,10 +73,27 @@ fn wanted(
                 processes: container.processes,
                 files: container.files,
             },
+            probe: container.probe.as_ref().map(probe),
             mark: None,
         },
         first_delay: Duration::from(container.restart.first),
         longest_delay: Duration::from(container.restart.longest),
+    }
+}
+
+fn probe(probe: &ContainerProbe) -> Probe {
+    let milliseconds = |span: Nanos| u32::try_from(span.0 / 1_000_000).unwrap_or(u32::MAX);
+    let (exec, tcp) = match &probe.asks {
+        ProbeAsks::Exec(program) => (program.clone(), None),
+        ProbeAsks::Tcp(port) => (Vec::new(), Some(*port)),
+    };
+    Probe {
+        exec,
+        tcp,
+        every_ms: milliseconds(probe.every),
+        within_ms: milliseconds(probe.within),
+        failures: probe.failures,
+        start_ms: milliseconds(probe.start),
     }
 }
 

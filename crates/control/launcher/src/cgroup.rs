@@ -68,6 +68,18 @@ impl Cgroups {
         false
     }
 
+    /// Kills one process, if it is in a group of this name.
+    pub(crate) fn kill_one(&self, name: &str, process: i32) {
+        let Some(held) = Pid::from_raw(process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
+            return;
+        };
+        // What is held is the one that is listed now: its number may have become another's.
+        if self.groups(name).iter().any(|group| processes(group).contains(&process)) {
+            let _ = pidfd_send_signal(&held, Signal::KILL);
+        }
+    }
+
     /// Removes a group, which is empty, from all hierarchies. One that is not stays for the next start to find.
     pub(crate) fn remove(&self, name: &str) {
         self.groups(name).iter().for_each(|group| drop(fs::remove_dir(group)));

@@ -3,6 +3,7 @@
 use crate::cgroup::Cgroups;
 use crate::images::{Images, passable};
 use crate::log::Log;
+use crate::probe::{self, Turns};
 use crate::record::{Record, hold, start_time};
 use crate::request::{Ended, Guest, Limit, List, Listed, Start, State, Stop};
 use crate::runtime::Runtime;
@@ -32,6 +33,7 @@ pub(crate) struct Guests {
     cgroups: Cgroups,
     table: Mutex<Table>,
     changed: Condvar,
+    turns: Turns,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +52,8 @@ struct Entry {
     root: Option<PathBuf>,
     /// To send signals to its first process while it runs.
     held: Option<OwnedFd>,
+    /// Its probe failed: it is being killed.
+    condemned: bool,
     log: Log,
 }
 
@@ -80,6 +84,7 @@ impl Guests {
             cgroups: Cgroups { root: settings.cgroups.clone(), parent: settings.group.clone() },
             table: Mutex::default(),
             changed: Condvar::new(),
+            turns: Turns::default(),
         });
         guests.find().map_err(LauncherError::file(&guests.folder))?;
         Ok(guests)
@@ -113,6 +118,7 @@ impl Guests {
                 state: State::Starting,
                 root: record.root.clone(),
                 held: None,
+                condemned: false,
                 log: Log::default(),
             };
             self.table().guests.insert(name.clone(), entry);
@@ -140,7 +146,10 @@ impl Guests {
             entry.state = State::Running { pid };
             self.note(&mut table);
         }
-        watch::begin(self, name, watched, output).ok()
+        watch::begin(self, name, watched, output).ok()?;
+        // One that cannot be asked how it is runs on; nothing else is lost with the thread that there is none for.
+        let _ = probe::begin(self, &record.start, pid);
+        Some(())
     }
 
     /// Starts a guest; it runs when this returns.
@@ -195,6 +204,7 @@ impl Guests {
             state: State::Starting,
             root: None,
             held: None,
+            condemned: false,
             log: Log::default(),
         };
         table.guests.insert(start.name.clone(), entry);
@@ -252,7 +262,8 @@ impl Guests {
             }
             self.note(&mut table);
         }
-        watch::begin(self, &start.name, watched, output).map_err(own)
+        watch::begin(self, &start.name, watched, output).map_err(own)?;
+        probe::begin(self, start, pid).map_err(own)
     }
 
     /// Ends whatever is left of a guest on this host.
@@ -275,10 +286,60 @@ impl Guests {
         self.clear(name, &links.unwrap_or_default());
         let mut table = self.table();
         if let Some(entry) = table.guests.get_mut(name) {
-            entry.state = State::Ended(ended);
+            entry.state = State::Ended(if entry.condemned { Ended::Probe } else { ended });
             entry.held = None;
         }
         self.note(&mut table);
+    }
+
+    /// Whose turn it is to run programs of probes.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Whether the guest with this first process ends within so long, or has ended.
+    pub(crate) fn ends_within(&self, name: &str, pid: u32, most: Duration) -> bool {
+        let runs = |table: &Table| runs_as(table, name, pid);
+        let table = self.wait(self.table(), most, |table| !runs(table));
+        !runs(&table)
+    }
+
+    /// Runs a program in the guest with this first process, as its first process was started.
+    pub(crate) fn run_inside(
+        &self,
+        name: &str,
+        pid: u32,
+        program: &[String],
+        within: Duration,
+    ) -> Result<(), String> {
+        if !runs_as(&self.table(), name, pid) {
+            return Ok(());
+        }
+        let pid_file = self.folder.join(name).join("probe");
+        let late = || {
+            let number = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok());
+            if let Some(number) = number {
+                self.cgroups.kill_one(name, number);
+            }
+        };
+        let done = self.runtime.exec(name, program, &pid_file, within, &late);
+        let _ = fs::remove_file(&pid_file);
+        done.map_err(|refused| refused.to_string())
+    }
+
+    /// Kills the guest with this first process, because its probe failed.
+    pub(crate) fn condemn(&self, name: &str, pid: u32, reason: &str) {
+        let mut table = self.table();
+        if !runs_as(&table, name, pid) {
+            return;
+        }
+        let Some(entry) = table.guests.get_mut(name) else { return };
+        entry.condemned = true;
+        entry.log.take(format!("superfluid: its probe failed: {reason}\n").as_bytes());
+        if let Some(held) = &entry.held {
+            // It may be gone already.
+            let _ = pidfd_send_signal(held, Signal::KILL);
+        }
     }
 
     /// A guest has written to its output.
@@ -396,6 +457,10 @@ impl Guests {
         });
         Listed { version: table.version, guests: guests.collect() }
     }
+}
+
+fn runs_as(table: &Table, name: &str, pid: u32) -> bool {
+    table.guests.get(name).is_some_and(|entry| entry.state == State::Running { pid })
 }
 
 fn none(name: &str) -> Refusal {

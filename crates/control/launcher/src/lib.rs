@@ -16,7 +16,7 @@
 //!    calls by an allow list, limits of memory, processor, processes and open files.
 //! 5. The OCI runtime (runc or crun) creates the container; the launcher holds it by a pidfd, gives it its ends of
 //!    the veth pairs, and has it started.
-//! 6. It ends by itself, by [`Request::Stop`], or with the launcher. Its control group is killed, its interfaces
+//! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, or with the launcher. Its control group is killed, its interfaces
 //!    go, and [`Request::List`] says how it ended.
 //!
 //! A launcher that is started again finds what the one before it started, by the records in its folder, the
@@ -39,6 +39,7 @@ mod interfaces;
 pub mod keeper;
 mod log;
 mod permits;
+mod probe;
 mod record;
 mod request;
 mod runtime;
@@ -54,7 +55,7 @@ pub use error::{LauncherError, Refusal};
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
-    Answer, Ended, Guest, Interface, Limit, Limits, List, Listed, Request, Start, State, Stop,
+    Answer, Ended, Guest, Interface, Limit, Limits, List, Listed, Probe, Request, Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;

@@ -155,6 +155,7 @@ impl Permits {
             )));
         }
         check_interfaces(&start.interfaces)?;
+        start.probe.as_ref().map_or(Ok(()), |probe| probe.check(ARGUMENTS_MAX))?;
         check_mark(start.mark.as_deref())?;
         let digest = start.digest.clone().map(Digest::try_from).transpose();
         let digest = digest.map_err(Refusal::of("digest"))?;

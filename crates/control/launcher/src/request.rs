@@ -45,9 +45,49 @@ pub struct Start {
     pub mounts: BTreeMap<String, String>,
     /// What it may use.
     pub limits: Limits,
+    /// How it is found out whether it still works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
     /// A text of the client's, at most [`MARK_MAX`](crate::MARK_MAX) bytes, that [`Request::List`] says again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
+}
+
+/// How it is found out whether a guest still works: by a program that is run inside and ends with status 0, or by a TCP
+/// port of its own that takes a connection. One that fails is killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// A program of the guest's and its arguments; or `tcp`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exec: Vec<String>,
+    /// A port; or `exec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<u16>,
+    /// How long after one the next begins, in milliseconds.
+    #[serde(default = "second")]
+    pub every_ms: u32,
+    /// How long one may take.
+    #[serde(default = "second")]
+    pub within_ms: u32,
+    /// After so many failures in a row it is killed.
+    #[serde(default = "once")]
+    pub failures: u32,
+    /// Failures do not count for so long after the start, until one has succeeded.
+    #[serde(default = "starting")]
+    pub start_ms: u32,
+}
+
+fn second() -> u32 {
+    1000
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn starting() -> u32 {
+    10_000
 }
 
 /// A veth pair, of which one end is the guest's.
@@ -207,6 +247,8 @@ pub enum Ended {
     Status(i32),
     /// This signal ended it.
     Signal(i32),
+    /// Its probe failed, and it was killed.
+    Probe,
     /// It ended while no launcher ran, or before it was the launcher's.
     Unknown,
 }

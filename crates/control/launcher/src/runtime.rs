@@ -8,9 +8,12 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// The longest that one command may take, in seconds.
-const LIMIT: i64 = 60;
+/// The longest that one command may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How soon what takes too long is ended again.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How much of what the runtime says is told.
 const TOLD: u64 = 512;
 
@@ -48,6 +51,22 @@ impl Runtime {
         self.run(command, "start", None)
     }
 
+    /// Runs a program in a container that runs, as what its `config.json` says; its number is written to `pid_file`.
+    /// What it writes is lost. One that takes too long is for `late` to end: the runtime, which is its parent, waits for it,
+    /// and the container's process namespace for that.
+    pub(crate) fn exec(
+        &self,
+        name: &str,
+        program: &[String],
+        pid_file: &Path,
+        within: Duration,
+        late: &dyn Fn(),
+    ) -> Result<(), Refusal> {
+        let mut command = self.command("exec");
+        command.arg("--pid-file").arg(pid_file).arg(name).args(program);
+        self.run_within(command, "exec", None, (within, Some(late)))
+    }
+
     /// Changes limits, given as `linux.resources`.
     pub(crate) fn update(&self, name: &str, resources: &str) -> Result<(), Refusal> {
         let mut command = self.command("update");
@@ -78,7 +97,17 @@ impl Runtime {
         self.state.with_extension(format!("{what}-{number}.log"))
     }
 
-    fn run(&self, mut command: Command, what: &str, input: Option<&str>) -> Result<(), Refusal> {
+    fn run(&self, command: Command, what: &str, input: Option<&str>) -> Result<(), Refusal> {
+        self.run_within(command, what, input, (LIMIT, None))
+    }
+
+    fn run_within(
+        &self,
+        mut command: Command,
+        what: &str,
+        input: Option<&str>,
+        (within, late): (Duration, Option<&dyn Fn()>),
+    ) -> Result<(), Refusal> {
         let log = self.log(what);
         let _ = std::fs::remove_file(&log);
         let program = self.program.display();
@@ -93,14 +122,26 @@ impl Runtime {
         }
         let held =
             pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        let limit = Timespec { tv_sec: LIMIT, tv_nsec: 0 };
-        // A signal is handled by another thread.
-        let ended = retry_on_intr(|| poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&limit)));
-        if ended.map_err(|error| failed(error.into()))? == 0 {
+        let ends_within = |span: Duration| {
+            let span = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+            // A signal is handled by another thread.
+            retry_on_intr(|| poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&span)))
+        };
+        if ends_within(within).map_err(|error| failed(error.into()))? == 0 {
+            if let Some(late) = late {
+                // The number may not be known yet.
+                for _ in 0..LIMIT.as_millis() / AGAIN.as_millis() {
+                    late();
+                    if ends_within(AGAIN) != Ok(0) {
+                        break;
+                    }
+                }
+            }
             let _ = child.kill();
             let _ = child.wait();
+            let _ = std::fs::remove_file(&log);
             return Err(Refusal::new(format!(
-                "the OCI runtime {program} {what}: no answer within {LIMIT} seconds"
+                "the OCI runtime {program} {what}: no answer within {within:?}"
             )));
         }
         let status = child.wait().map_err(failed)?;

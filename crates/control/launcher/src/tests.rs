@@ -52,6 +52,7 @@ impl Host {
             }],
             mounts: BTreeMap::from([("/etc/a.yaml".to_owned(), self.path("etc/a.yaml"))]),
             limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+            probe: None,
             mark: None,
         }
     }
@@ -143,6 +144,9 @@ fn interfaces_are_the_launchers_own() {
 #[test]
 fn tenants_names_and_limits_are_checked() {
     let host = host();
+    let probe: crate::Probe = serde_json::from_str(r#"{"tcp": 70}"#).expect("a probe");
+    let refused = host.refused(|start| start.probe = Some(crate::Probe { failures: 0, ..probe }));
+    assert!(refused.starts_with("probe.failures: "), "{refused}");
     host.refused(|start| start.tenant = "green".into());
     for name in ["", "..", "a/b", "a b", "-a", "0", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] {
         host.refused(|start| start.name = name.into());

@@ -6,6 +6,7 @@
 
 use crate::RestartDelays;
 use std::collections::BTreeMap;
+use telemetry::clock::Nanos;
 
 /// A function that runs as a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,32 @@ pub struct Container {
     pub files: u32,
     /// When it is started again after its end.
     pub restart: RestartDelays,
+    /// How it is found out whether it still works.
+    pub probe: Option<ContainerProbe>,
+}
+
+/// How it is found out whether a container still works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerProbe {
+    /// What is asked.
+    pub asks: ProbeAsks,
+    /// How long after one the next begins.
+    pub every: Nanos,
+    /// How long one may take.
+    pub within: Nanos,
+    /// After so many failures in a row it is killed.
+    pub failures: u32,
+    /// Failures do not count for so long after the start, until one has succeeded.
+    pub start: Nanos,
+}
+
+/// What a probe asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeAsks {
+    /// A program inside, with its arguments.
+    Exec(Vec<String>),
+    /// A TCP port of the container's own.
+    Tcp(u16),
 }
 
 /// An interface of a container.

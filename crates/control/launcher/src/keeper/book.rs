@@ -321,6 +321,7 @@ fn in_words(ended: Ended) -> String {
     match ended {
         Ended::Status(status) => format!("it ended with status {status}"),
         Ended::Signal(signal) => format!("signal {signal} ended it"),
+        Ended::Probe => "its probe failed".to_owned(),
         Ended::Unknown => "it ended while no launcher ran".to_owned(),
     }
 }

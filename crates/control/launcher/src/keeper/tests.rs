@@ -19,6 +19,7 @@ fn start(name: &str, tenant: &str) -> Start {
         interfaces: Vec::new(),
         mounts: BTreeMap::new(),
         limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+        probe: None,
         mark: None,
     }
 }

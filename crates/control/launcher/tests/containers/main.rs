@@ -2,7 +2,7 @@
 
 mod support;
 
-use launcher::{Answer, Ended, Interface, Limit, Limits, Request, State};
+use launcher::{Answer, Ended, Interface, Limit, Limits, Probe, Request, State};
 use std::time::{Duration, Instant};
 use support::{Host, UIDS};
 use testbed::Namespace;
@@ -118,6 +118,47 @@ fn a_launcher_finds_what_the_one_before_started() {
         assert!(!support::is_alive(two));
         host.end();
         assert!(!support::is_alive(one), "guests end with the launcher");
+    });
+}
+
+#[test]
+fn a_container_whose_probe_fails_is_killed_and_its_log_says_why() {
+    tried("a_container_whose_probe_fails_is_killed_and_its_log_says_why", |host| {
+        let probe = Probe {
+            exec: Vec::new(),
+            tcp: None,
+            every_ms: 1000,
+            within_ms: 2000,
+            failures: 2,
+            start_ms: 10_000,
+        };
+        let ended = |host: &Host, name: &str| {
+            let guest = host.await_guest(name, |guest| matches!(guest.state, State::Ended(_)));
+            assert_eq!(guest.state, State::Ended(Ended::Probe), "{guest:?}");
+            guest.log.join("\n")
+        };
+        // The port is open, until it is not.
+        let mut start = host.guest("one", "nc -ll -p 70 -e cat & sleep 2; echo closing; kill $!; sleep 1000");
+        start.interfaces = vec![interface("eth0", "sfg-0", &["192.0.2.1/24"])];
+        start.probe = Some(Probe { tcp: Some(70), every_ms: 100, start_ms: 1000, ..probe.clone() });
+        host.start(start);
+        let log = ended(host, "one");
+        assert!(log.contains("closing") && log.contains("its probe failed: port 70: "), "{log}");
+        // It answers, until there is a file. A launcher that finds a guest goes on asking it.
+        let mut start = host.guest("one", "sleep 4; echo falling ill; touch /tmp/ill; sleep 1000");
+        let program = ["/bin/sh", "-c", "test ! -e /tmp/ill"].map(str::to_owned);
+        start.probe = Some(Probe { exec: program.into(), ..probe.clone() });
+        host.start(start);
+        host.replace();
+        let log = ended(host, "one");
+        assert!(log.contains("falling ill") && log.contains("its probe failed: the OCI runtime"), "{log}");
+        // One that does not come to an end is one that fails, and is not left behind.
+        let mut start = host.guest("one", "sleep 1000");
+        let program = ["/bin/sleep", "500"].map(str::to_owned);
+        start.probe = Some(Probe { exec: program.into(), within_ms: 100, failures: 3, start_ms: 0, ..probe });
+        host.start(start);
+        let log = ended(host, "one");
+        assert!(log.contains("no answer within 100ms"), "{log}");
     });
 }
 

@@ -97,6 +97,7 @@ impl Host {
             interfaces: Vec::new(),
             mounts: Default::default(),
             limits: Limits { memory: 32 << 20, weight: 100, cap: Some(500), processes: 16, files: 64 },
+            probe: None,
             mark: None,
         }
     }
@@ -201,7 +202,9 @@ fn image(layout: &Path) {
     };
     let busybox = std::fs::read(BUSYBOX).expect("busybox");
     put(tar::EntryType::Regular, "bin/busybox", "", &busybox);
-    for tool in ["sh", "cat", "grep", "id", "ls", "mount", "sleep", "touch", "yes", "nc", "head"] {
+    for tool in
+        ["sh", "cat", "grep", "id", "ls", "mount", "sleep", "touch", "yes", "nc", "head", "kill", "test"]
+    {
         put(tar::EntryType::Symlink, &format!("bin/{tool}"), "busybox", b"");
     }
     for folder in ["etc", "dev", "proc", "sys", "tmp", "run"] {

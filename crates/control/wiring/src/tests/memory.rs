@@ -153,6 +153,7 @@ fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
         processes: 1,
         files: 16,
         restart: instance("t").restart,
+        probe: None,
     };
     let with = |limit, containers: &[u64]| {
         let mut wiring = tenant(Some(limit), 0, &[]);
