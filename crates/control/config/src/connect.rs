@@ -59,7 +59,7 @@ impl Reader<'_> {
         last: bool,
     ) -> Option<(Option<Endpoint>, Option<Endpoint>)> {
         let text = self.reference(place, item)?;
-        let target = self.names.resolve(place, text, true, &mut self.faults)?;
+        let target = self.names.resolve(place, text, &mut self.faults)?;
         let (name, interfaces, interface) = match target {
             Target::Port if first || last => {
                 let port = Endpoint::Port(text.to_owned());

@@ -63,7 +63,9 @@ impl Reader<'_> {
         let homes = self.wiring.homes();
         for (Observation { observer, at, .. }, (number, position)) in &self.observations {
             let home = |name: &str| homes.get(name).copied();
-            let Some(at) = at.beside() else { continue };
+            let Some(at) = at.beside().filter(|_| self.wiring.instances.contains_key(observer)) else {
+                continue;
+            };
             let (Some(here), Some(there)) = (home(observer), home(at)) else { continue };
             if here != there {
                 let section = root.key("observers", *position);

@@ -23,17 +23,33 @@ impl Reader<'_> {
         let section = place.key("observers", node.position);
         for (key, _) in node.as_map().unwrap_or_default() {
             let place = section.key(&key.text, key.position);
+            let observer = self.observer_of(&key.text);
+            let is_port = self.wiring.ports.contains_key(&observer);
+            let wires = match is_port {
+                true => "either, and wires by a container's other interfaces",
+                false => "either, and wires by the interfaces from the third on, by which it sends",
+            };
+            if is_port && let Some(device) = self.device_over(&observer).map(str::to_owned) {
+                place.report(&mut self.faults, || {
+                    format!(
+                        "`{}` is an observer and the device `{device}` is over it; allowed: either",
+                        key.text
+                    )
+                });
+            }
+            if self.wiring.ports.get(&observer).is_some_and(|port| port.bypass.is_some()) {
+                place.report(&mut self.faults, || {
+                    let allowed = "allowed: `fail: closed`, because nothing passes an observer";
+                    format!("`{}` is an observer and has `fail: open`; {allowed}", key.text)
+                });
+            }
             let elsewhere = [
-                (
-                    &self.inline,
-                    "is wired",
-                    "either, and wires by the interfaces from the third on, by which it sends",
-                ),
+                (&self.inline, "is wired", wires),
                 (&self.observed, "is observed", "either"),
                 (&self.serving, "is a service", "either"),
             ];
             for (map, what, allowed) in elsewhere {
-                if let Some(at) = map.get(&key.text) {
+                if let Some(at) = map.get(&observer) {
                     place.report(&mut self.faults, || {
                         format!(
                             "`{}` is an observer and {what}{}; allowed: {allowed}",
@@ -51,6 +67,7 @@ impl Reader<'_> {
             Some(entries) => entries.iter().map(|(key, _)| key.text.as_str()).collect(),
             None => HashSet::new(),
         };
+        let is_observer = |name: &str| observers.contains(name);
         for section in ["ports", "functions"] {
             let Some((_, node)) = root.entry(section) else { continue };
             let place = root_place.key(section, node.position);
@@ -60,6 +77,7 @@ impl Reader<'_> {
                 if section == "ports" {
                     let port = Endpoint::Port(name.to_owned());
                     if self.wiring.ports.contains_key(name)
+                        && !is_observer(name)
                         && !self.wired.contains_key(&port)
                         && self.device_over(name).is_none()
                         && !self.serving.contains_key(name)
@@ -77,14 +95,14 @@ impl Reader<'_> {
                     let is_bare = |port: String| {
                         !self.serving.contains_key(&port) && !self.wired.contains_key(&Endpoint::Port(port))
                     };
-                    if ports.all(is_bare) {
+                    if ports.all(is_bare) && !is_observer(name) {
                         place.report(&mut self.warnings, || {
                             format!("nothing is wired to the container `{name}`; it gets no packets")
                         });
                     }
                     continue;
                 }
-                let Some(function) = self.names.function(name).filter(|_| !observers.contains(name)) else {
+                let Some(function) = self.names.function(name).filter(|_| !is_observer(name)) else {
                     continue;
                 };
                 let wired =

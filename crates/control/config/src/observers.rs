@@ -7,7 +7,7 @@ use capture::Filter;
 use manifest::Access;
 use schema::Value;
 use std::sync::Arc;
-use wiring::{Edge, Endpoint, Observation, Shown, Watched};
+use wiring::{Edge, Endpoint, Observation, Shown, Watched, container_port};
 use yaml_document::{Key, Location, Node, spelling};
 
 /// Samples are one of so many packets at most.
@@ -17,16 +17,25 @@ impl Reader<'_> {
     /// Reads one observer.
     pub(crate) fn observer(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         let at_key = place.at(key.position);
-        let observer = match self.names.get(&key.text).map(|named| &named.what) {
-            Some(What::Function(function)) => Some(function),
-            Some(What::Broken) => None,
-            Some(What::Port | What::Switch | What::Device(_) | What::Container(_)) | None => {
-                let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
-                None
+        let (observer, mut tenant, mut writes) = (self.observer_of(&key.text), None, false);
+        match self.names.get(&key.text).map(|named| &named.what) {
+            Some(What::Function(function)) => {
+                (tenant, writes) = (function.tenant.clone(), function.access == Access::Write);
             }
-        };
-        let tenant = observer.and_then(|function| function.tenant.clone());
-        if observer.is_some_and(|function| function.access == Access::Write) {
+            Some(What::Container(container)) if container.interfaces.is_empty() => {
+                at_key.report(&mut self.faults, || {
+                    format!("`{}` is an observer without interfaces; allowed: one or more", key.text)
+                });
+            }
+            Some(What::Container(_)) => {}
+            Some(What::Broken | What::Port) => {}
+            Some(what @ (What::Switch | What::Device(_))) => at_key.report(&mut self.faults, || {
+                format!("`{}` is a {}; allowed: functions and ports", key.text, what.kind())
+            }),
+            None => drop(self.names.resolve(&at_key, &key.text, &mut self.faults)),
+        }
+        tenant = tenant.or_else(|| Some(self.wiring.ports.get(&observer)?.tenant.clone()));
+        if writes {
             at_key.report(&mut self.faults, || {
                 format!(
                     "`{}` is an observer, but its image declares `access: write`; allowed: an image with `access: read`",
@@ -52,14 +61,14 @@ impl Reader<'_> {
             let place = place.item(n, item.position);
             let Some(text) = item.as_text() else { continue };
             let Some(at) = self.watched(&place, text) else { continue };
-            if at.names().any(|name| name == key.text) {
+            if at.names().any(|name| name == observer) {
                 place.report(&mut self.faults, || {
                     format!("`{}` is to observe itself; allowed: what others send and get", key.text)
                 });
                 continue;
             }
             if let Some(tenant) = &tenant
-                && let Some(foreign) = self.foreign(&key.text, tenant, &at)
+                && let Some(foreign) = self.foreign(&observer, tenant, &at)
             {
                 place.report(&mut self.faults, || {
                     format!(
@@ -72,9 +81,23 @@ impl Reader<'_> {
             if let Some(beside) = at.beside() {
                 self.observed.entry(beside.to_owned()).or_insert(item.position);
             }
-            let observation = Observation { observer: key.text.clone(), at, filter: filter.clone(), one_of };
+            if let Watched::Port(port) = &at {
+                self.observed.entry(port.clone()).or_insert(item.position);
+            }
+            let observation = Observation { observer: observer.clone(), at, filter: filter.clone(), one_of };
             self.observations.entry(observation.clone()).or_insert((n, item.position));
             self.wiring.observations.insert(observation);
+        }
+    }
+
+    /// What an observer of a name is in the wiring: a function or a port, of a container the first one.
+    pub(crate) fn observer_of(&self, name: &str) -> String {
+        match self.names.get(name).map(|named| &named.what) {
+            Some(What::Container(container)) => container
+                .interfaces
+                .first()
+                .map_or_else(|| name.to_owned(), |first| container_port(name, first)),
+            _ => name.to_owned(),
         }
     }
 
@@ -83,7 +106,7 @@ impl Reader<'_> {
         if let Some((one, other)) = text.split_once('~') {
             return self.watched_wire(place, one, other);
         }
-        match self.names.resolve(place, text, true, &mut self.faults)? {
+        match self.names.resolve(place, text, &mut self.faults)? {
             Target::Function { name, interface, .. } => Some(Watched::Instance(name.to_owned(), interface)),
             Target::Port => Some(Watched::Port(text.to_owned())),
             Target::Container { .. } => match self.names.endpoint(place, text, &mut self.faults)? {

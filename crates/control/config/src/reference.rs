@@ -95,12 +95,9 @@ impl Names {
         }
     }
 
-    /// The names of ports, switches, devices and functions, or of functions alone.
-    pub(crate) fn iter(&self, ports: bool) -> impl Iterator<Item = &str> + Clone {
-        let wanted = move |name: &&String| {
-            ports || self.named.get(*name).is_some_and(|named| named.what.kind() == "function")
-        };
-        self.order.iter().filter(wanted).map(String::as_str)
+    /// The names of ports, switches, devices and functions.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        self.order.iter().map(String::as_str)
     }
 
     /// Resolves `NAME`, `FUNCTION:INTERFACE` or `DEVICE:PORT`. `None` when that is a fault, or when the function it names has
@@ -109,7 +106,6 @@ impl Names {
         &'a self,
         place: &Location<'_>,
         text: &'a str,
-        ports: bool,
         faults: &mut Vec<Fault>,
     ) -> Option<Target<'a>> {
         let (name, interface) = match text.split_once(':') {
@@ -118,23 +114,15 @@ impl Names {
         };
         let Some(named) = self.named.get(name) else {
             place.report(faults, || {
-                let what = if ports { "port, switch, device or function" } else { "function" };
                 format!(
-                    "no {what} is named `{}`{}",
+                    "no port, switch, device or function is named `{}`{}",
                     spelling::shown(name),
-                    spelling::choices(name, self.iter(ports))
+                    spelling::choices(name, self.iter())
                 )
             });
             return None;
         };
         match (&named.what, interface) {
-            (what @ (What::Port | What::Switch | What::Device(_) | What::Container(_)), _) if !ports => {
-                place.report(faults, || {
-                    let kind = what.kind();
-                    format!("`{name}` is a {kind}; allowed: {}", spelling::listed(self.iter(false)))
-                });
-                None
-            }
             (What::Port, None) => Some(Target::Port),
             (What::Switch, None) => Some(Target::Switch),
             (What::Device(_), None) => Some(Target::Device(Opening::of(name, None))),
@@ -183,7 +171,7 @@ impl Names {
         text: &str,
         faults: &mut Vec<Fault>,
     ) -> Option<Endpoint> {
-        let target = self.resolve(place, text, true, faults)?;
+        let target = self.resolve(place, text, faults)?;
         let (name, interfaces, interface) = match &target {
             Target::Function { name, function, interface } => (*name, &function.interfaces, *interface),
             Target::Container { name, container, interface } => (*name, &container.interfaces, *interface),

@@ -514,11 +514,11 @@ fn bad_connections() {
         ),
         (
             "observers: {flow: {at: [fw]}}\n",
-            "f.yaml:12:13: observers.flow: no function is named `flow`; allowed: fw, nat, flows, more, tri; did you mean `flows`?\n",
+            "f.yaml:12:13: observers.flow: no port, switch, device or function is named `flow`; allowed: lan, wan, fw, nat, flows, more, tri; did you mean `flows`?\n",
         ),
         (
-            "observers: {lan: {at: [fw]}}\n",
-            "f.yaml:12:13: observers.lan: `lan` is a port; allowed: fw, nat, flows, more, tri\n",
+            "observers: {lan: {at: [lan]}}\n",
+            "f.yaml:12:24: observers.lan.at[0]: `lan` is to observe itself; allowed: what others send and get\n",
         ),
         (
             "observers: {nat: {at: [fw]}}\n",

@@ -4,7 +4,7 @@ use engine::{ThreadPlan, WorkerSettings};
 use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, PortIo, Wiring, Workers};
+use wiring::{Edge, Endpoint, Observation, PortIo, Wiring, Workers};
 
 /// What workers are made with, and their threads. If `io`, one for ports with `io: thread` comes last.
 pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<ThreadPlan>) {
@@ -81,17 +81,17 @@ impl InitialPlacement {
             let known: Vec<Part> = ends.filter_map(|name| parts.get(name).copied()).collect();
             graph.wires.extend(known.windows(2).map(|pair| (pair[0], pair[1])));
         }
+        let beside = |seen: &Observation| {
+            let at = seen.at.beside().filter(|_| wiring.instances.contains_key(&seen.observer))?;
+            Some((*parts.get(&seen.observer)?, *parts.get(at)?))
+        };
         // What an observer need not be beside, it is served best beside.
-        for seen in wiring.observations.iter().filter(|seen| seen.at.beside().is_none()) {
+        for seen in wiring.observations.iter().filter(|seen| beside(seen).is_none()) {
             let Some(observer) = parts.get(&seen.observer).copied() else { continue };
             let near = seen.at.names().filter_map(|name| parts.get(name).copied());
             graph.wires.extend(near.map(|at| (observer, at)));
         }
-        graph.together = wiring
-            .observations
-            .iter()
-            .filter_map(|seen| Some((*parts.get(&seen.observer)?, *parts.get(seen.at.beside()?)?)))
-            .collect();
+        graph.together = wiring.observations.iter().filter_map(beside).collect();
         Ok(InitialPlacement { placement: Placement::new(&graph, workers)?, parts, io: workers })
     }
 

@@ -1,13 +1,13 @@
 //! Observers as they are laid: the places of the engine at which each is shown packets.
 
 use crate::deployed::Deployed;
-use engine::{Change, End, FleetError, FleetInstance, Place, View, WireError};
+use engine::{Change, End, FleetError, FleetObserver, Place, View, WireError};
 use wiring::{Edge, Endpoint, Observation, Watched};
 
 /// An observation, in the engine's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaidObservation {
-    observer: FleetInstance,
+    observer: FleetObserver,
     at: Vec<Place>,
 }
 
@@ -58,7 +58,8 @@ impl Deployed {
     }
 
     fn observation(&self, seen: &Observation) -> Option<LaidObservation> {
-        let observer = *self.instances.get(&seen.observer)?;
+        let instance = self.instances.get(&seen.observer).map(|instance| (*instance).into());
+        let observer = instance.or_else(|| self.ports.get(&seen.observer).map(|port| (*port).into()))?;
         let at = match &seen.at {
             Watched::Instance(name, interface) => {
                 vec![Place::Instance(*self.instances.get(name)?, *interface)]

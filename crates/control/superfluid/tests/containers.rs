@@ -125,9 +125,10 @@ fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background)) {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
     image(&folder.path().join("images/busybox"));
     let yaml = blocks("yaml", folder.path());
-    let [permits, chain] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
+    let [permits, chain, observed] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
     fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
     fs::write(folder.path().join("chain.yaml"), chain).expect("written");
+    fs::write(folder.path().join("observed.yaml"), observed).expect("written");
     let launcher = Launcher { folder: folder.path(), line: &line };
     let running = launcher.start();
     test(&line, folder.path(), &launcher, running);
@@ -263,6 +264,72 @@ fn packets_pass_by_a_container_that_fails_open() {
             // Without a launcher there is no container either.
             running.interrupt(LIMIT).expect("it ends");
             await_that(true);
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
+
+#[test]
+fn a_container_observes_what_passes_and_may_die() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_container_observes_what_passes_and_may_die", || {
+        with_launcher(|line, folder, launcher, running| {
+            line.server.ip("address add 192.0.2.9/24 dev eth0").expect("an address");
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.done("apply -f observed.yaml");
+            let pid = another_pid(launcher, None);
+            // Bytes and packets that have come in by the interface inside.
+            let came = |pid: u64| {
+                let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+                let line = text.lines().find_map(|line| line.trim().strip_prefix("eth0:"));
+                let numbers =
+                    line.unwrap_or_default().split_whitespace().filter_map(|it| it.parse::<u64>().ok());
+                let [bytes, packets] = numbers.take(2).collect::<Vec<_>>().try_into().unwrap_or([0; 2]);
+                (bytes, packets)
+            };
+            let pings = |count| {
+                let ping = format!("ping -c {count} -i 0.02 -W 2 192.0.2.9");
+                let told = line.client.run(&ping, LIMIT).expect("all pass").stdout;
+                assert!(told.contains(" 0% packet loss"), "{told}");
+            };
+            daemon.wait("its interface is there", || {
+                daemon.get("/v1/account")["ports"]["ids:in"]["status"] == "up"
+            });
+            pings(20);
+            daemon.wait("it has seen both directions", || came(pid).1 >= 40);
+            let iperf = Iperf::serve(&line.server).expect("a server");
+            let before = came(pid);
+            line.client.run("iperf3 --client 192.0.2.9 --time 1", LIMIT).expect("TCP passes");
+            drop(iperf);
+            let after = came(pid);
+            let (bytes, packets) = (after.0 - before.0, after.1 - before.1);
+            assert!(
+                bytes > 1_000_000 && bytes / packets > 1514,
+                "{bytes} bytes in {packets} packets, as they were"
+            );
+            kill(pid);
+            pings(50);
+            let next = another_pid(launcher, Some(pid));
+            daemon.wait("the next one sees packets", || {
+                pings(1);
+                came(next).1 > 0
+            });
+            // An observer is one in the graph, and sends nothing into it.
+            let graph = daemon.get("/v1/graph").to_string();
+            assert!(graph.contains("ids:in"), "{graph}");
+            daemon.done("delete observer/ids");
+            let before = came(next);
+            pings(5);
+            assert_eq!(came(next), before);
+            running.interrupt(LIMIT).expect("it ends");
             let ended = daemon.end();
             assert!(ended.contains("the account balances"), "{ended}");
         });

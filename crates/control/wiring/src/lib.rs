@@ -384,7 +384,7 @@ impl Wiring {
         let mut homes: BTreeMap<&str, usize> = own.collect();
         let mut beside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for Observation { observer, at, .. } in &self.observations {
-            let Some(at) = at.beside() else { continue };
+            let Some(at) = at.beside().filter(|_| self.instances.contains_key(observer)) else { continue };
             beside.entry(observer).or_default().push(at);
             beside.entry(at).or_default().push(observer);
         }

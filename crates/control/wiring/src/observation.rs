@@ -1,4 +1,4 @@
-//! Observations: which instance is shown what passes where.
+//! Observations: which instance or port is shown what passes where.
 
 use crate::{Edge, Endpoint};
 use capture::Filter;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// An observer, where it stands, and which of the packets there it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Observation {
-    /// The instance that observes.
+    /// The instance that observes, or the port, which transmits copies.
     pub observer: String,
     /// Where it stands.
     pub at: Watched,
@@ -24,8 +24,8 @@ pub struct Observation {
 /// Where an observer stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Watched {
-    /// An instance, by name: packets before it is called, of one interface or all. The observer runs on its
-    /// worker.
+    /// An instance, by name: packets before it is called, of one interface or all. An instance that observes runs on
+    /// its worker.
     Instance(String, Option<u16>),
     /// A port, by name: what it receives and what it transmits.
     Port(String),
@@ -51,7 +51,7 @@ impl Watched {
         std::iter::once(one).chain(other)
     }
 
-    /// The instance that the observer runs beside, if it has to.
+    /// The instance that an instance runs beside that observes it.
     pub fn beside(&self) -> Option<&str> {
         match self {
             Watched::Instance(name, _) => Some(name),

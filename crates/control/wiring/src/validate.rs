@@ -145,7 +145,8 @@ pub enum WiringFault {
     /// An observation names an instance, interface, port, device or wire that does not exist.
     #[error("the observer `{}` or what it observes, `{}`, does not exist", .0.observer, .0.at)]
     UnknownObservation(Observation),
-    /// An observer that has edges by which packets would pass through it, or services, or is observed.
+    /// An observer that has edges by which packets would pass through it, or services, or is observed, or, as a port, is
+    /// under a device or passed by.
     #[error("`{0}` is an observer and is wired, observed or a service as well")]
     ObserverInline(String),
     /// An observer whose image may write.
@@ -353,15 +354,21 @@ impl Wiring {
         let in_line = self.edges.iter().flat_map(Edge::ends).filter(|end| end.is_in_line());
         let wired = in_line.chain(self.services.values()).map(Endpoint::name);
         let homes = self.homes();
-        let beside = self.observations.iter().filter_map(|seen| seen.at.beside());
-        let inline: BTreeSet<&str> = wired.chain(beside).collect();
+        let watched = self.observations.iter().filter_map(|seen| match &seen.at {
+            Watched::Instance(name, _) | Watched::Port(name) => Some(name.as_str()),
+            Watched::Device(..) | Watched::Wire(_) => None,
+        });
+        let under = self.devices.values().flat_map(|device| device.over.keys()).map(String::as_str);
+        let inline: BTreeSet<&str> = wired.chain(watched).chain(under).collect();
         for observation in &self.observations {
-            let observer = self.instances.get(&observation.observer);
-            let Some(observer) = observer.filter(|_| self.is_there(&observation.at)) else {
+            let instance = self.instances.get(&observation.observer);
+            let port = self.ports.get(&observation.observer);
+            let tenant = instance.map(|it| &it.tenant).or(port.map(|it| &it.tenant));
+            let Some(tenant) = tenant.filter(|_| self.is_there(&observation.at)) else {
                 faults.push(WiringFault::UnknownObservation(observation.clone()));
                 continue;
             };
-            if !self.may_observe(&observation.observer, &observer.tenant, &observation.at) {
+            if !self.may_observe(&observation.observer, tenant, &observation.at) {
                 faults.push(WiringFault::ForeignObserver(observation.clone()));
             }
             let home = |name: &str| homes.get(name).copied();
@@ -372,10 +379,11 @@ impl Wiring {
                 let observation = observation.clone();
                 faults.push(WiringFault::ObserverElsewhere { observation, observer, at });
             }
-            if observer.access == Access::Write {
+            if instance.is_some_and(|observer| observer.access == Access::Write) {
                 faults.push(WiringFault::ObserverWrites(observation.observer.clone()));
             }
-            if inline.contains(observation.observer.as_str()) {
+            let passed_by = port.is_some_and(|port| port.bypass.is_some());
+            if passed_by || inline.contains(observation.observer.as_str()) {
                 faults.push(WiringFault::ObserverInline(observation.observer.clone()));
             }
         }
@@ -394,9 +402,10 @@ impl Wiring {
         }
     }
 
-    /// Whether an instance of a tenant may be shown what passes a place: one where all packets are the
-    /// tenant's, or a device that is open to it.
+    /// Whether an instance or a port of a tenant may be shown what passes a place: one where all packets are the
+    /// tenant's, or a device that is open to it. A container's port is open to what its container is.
     pub fn may_observe(&self, observer: &str, tenant: &str, at: &Watched) -> bool {
+        let observer = observer.split_once(':').map_or(observer, |(container, _)| container);
         let of_instance = |name: &str| self.instances.get(name).is_none_or(|there| there.tenant == tenant);
         let of_port = |name: &str| self.ports.get(name).is_none_or(|port| port.tenant == tenant);
         let of_device =

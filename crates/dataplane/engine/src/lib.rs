@@ -40,8 +40,8 @@ pub use control::starts::{Background, StartWork, Started};
 pub use control::takeover::{GuestSetup, TakeoverError};
 pub use control::tap::{Onward, Passage, Tap};
 pub use fleet::{
-    Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Place,
-    Removed, ThreadPlan,
+    Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetObserver, FleetPort,
+    Moved, Place, Removed, ThreadPlan,
 };
 pub use forwarding::Forwarding;
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};

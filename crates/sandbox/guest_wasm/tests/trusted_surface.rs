@@ -34,7 +34,7 @@ const CEILING: usize = 3_510;
 const DEVICES_CEILING: usize = 1_940;
 
 /// The same of lines by which packets are shown to observers.
-const OBSERVERS_CEILING: usize = 150;
+const OBSERVERS_CEILING: usize = 160;
 
 /// The same of lines by which a striped bond keeps packets in order.
 const STRIPES_CEILING: usize = 220;

@@ -1,7 +1,7 @@
 //! Functions that are containers: what the launcher will be asked for, and their ports.
 
 use super::*;
-use wiring::{Container, ContainerInterface, container_link};
+use wiring::{Container, ContainerInterface, ProbeAsks, container_link};
 
 const ROUTER: &str = "\
 superfluid: 1
@@ -112,7 +112,7 @@ fn every_fault_of_a_container_has_its_place() {
             "`router` has no interface `inn`; allowed: router:out, router:in, router:beside (or router:0 to router:2); did you mean `router:in`?",
         ),
         (("at: ['router:in']", "at: [router]"), "found `router` without an interface; allowed: router:out"),
-        (("flows: {at", "router: {at"), "`router` is a container; allowed: "),
+        (("flows: {at", "router: {at"), "observers.router: `router` is an observer and is wired in line 2"),
         (
             ("wires: [[lan2, 'fw:0']]", "wires: [[lan2, 'router:0']]"),
             "`router:out` has a wire already: to `lan`",
@@ -157,6 +157,72 @@ fn a_port_on_the_outer_end_of_a_container_is_told() {
         found.contains(&format!("would be {outer}, on which the port `wan` is; allowed: another name")),
         "{found}"
     );
+}
+
+#[test]
+fn a_container_is_asked_by_a_program_or_at_a_port() {
+    let with = |probe: &str| text(("memory: 64MiB", &format!("memory: 64MiB\n    probe: {probe}")));
+    let probe = |probe: &str| good(&with(probe)).wiring.containers["router"].probe.clone().expect("a probe");
+    let second = telemetry::clock::Nanos(1_000_000_000);
+    let found = probe("{tcp: 443, every: 200ms, failures: 3}");
+    assert_eq!((found.asks, found.every.0, found.failures), (ProbeAsks::Tcp(443), 200_000_000, 3));
+    let found = probe("{exec: [/bin/ask, me]}");
+    assert_eq!(found.asks, ProbeAsks::Exec(vec!["/bin/ask".into(), "me".into()]));
+    assert_eq!(
+        (found.every, found.within, found.failures, found.start.0),
+        (second, second, 1, 10 * second.0)
+    );
+    for (text, wanted) in [
+        ("{}", "functions.router.probe: found neither; allowed: one of `exec` and `tcp`"),
+        ("{tcp: 1, exec: [a]}", "functions.router.probe: found both; allowed: one of `exec` and `tcp`"),
+        ("{tcp: 0}", "functions.router.probe.tcp: found `0`; allowed:"),
+        (
+            "{exec: [a], every: 999ms}",
+            "functions.router.probe.every: found 999ms; allowed: with `exec` at least 1s",
+        ),
+        ("{tcp: 1, failures: 0}", "functions.router.probe.failures: found `0`; allowed:"),
+        ("{udp: 1}", "functions.router.probe.udp: unknown key `udp`; allowed:"),
+    ] {
+        let found = lines(&check("f.yaml", &with(text), &shelf()).expect_err(text));
+        assert!(found.contains(wanted) && found.lines().count() == 1, "{text}: {found}");
+    }
+}
+
+#[test]
+fn a_container_observes_by_its_first_interface() {
+    let text = "superfluid: 1\nports: {a: {type: 'null'}, b: {type: 'null'}}\nfunctions:\n  \
+                ids: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}, manage: {}}}\nchains: {c: [a, b]}\n\
+                observers: {ids: {at: [a], filter: 'not port 22'}}\n";
+    let Configuration { wiring, warnings } = good(text);
+    assert_eq!(lines(&warnings), "");
+    let seen: Vec<String> = wiring.observations.iter().map(ToString::to_string).collect();
+    assert_eq!(seen, ["ids:in at a"]);
+    // By the others it has ordinary wires, by this one none.
+    good(&text.replace("chains: {c: [a, b]}", "wires: [[a, 'ids:manage']]").replace("b: {type: 'null'}", ""));
+    for (change, wanted) in [
+        (
+            ("chains: {c: [a, b]}", "wires: [[b, 'ids:in']]"),
+            "observers.ids: `ids` is an observer and is wired in line 5; allowed: either",
+        ),
+        (
+            ("chains: {c: [a, b]}", "services: {7: ids:in}"),
+            "observers.ids: `ids` is an observer and is a service in line 5",
+        ),
+        (("at: [a]", "at: ['ids:in']"), "observers.ids.at[0]: `ids` is to observe itself"),
+        (
+            ("memory: 1MiB", "memory: 1MiB, fail: open"),
+            "observers.ids: `ids` is an observer and has `fail: open`; allowed: `fail: closed`",
+        ),
+        (
+            ("{in: {}, manage: {}}", "{}"),
+            "observers.ids: `ids` is an observer without interfaces; allowed: one or more",
+        ),
+    ] {
+        let text = text.replacen(change.0, change.1, 1);
+        let found = lines(&check("f.yaml", &text, &shelf()).expect_err(change.1));
+        assert!(found.contains(wanted), "{change:?}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
 }
 
 #[test]

@@ -42,6 +42,49 @@ fn observers_stand_wherever_packets_pass() {
 }
 
 #[test]
+fn a_port_observes_when_nothing_else_is_at_it() {
+    let ports =
+        |text: &str| office(text).replace("d: {type", "e: {type: 'null'}, f: {type: 'null'}, d: {type");
+    let Configuration { wiring, warnings } =
+        good(&ports("wires: [[hall, d]]\nobservers: {e: {at: [fw, 'edge:b', a]}, f: {at: [fw]}}\n"));
+    assert!(!lines(&warnings).contains("port `e`"), "it is used: {}", lines(&warnings));
+    assert_eq!(wiring.observations.iter().filter(|seen| seen.observer == "e").count(), 3);
+    // Where it is is nothing to the functions that it observes.
+    good(
+        &ports("observers: {e: {at: [fw, flows]}}\n")
+            .replace("firewall}", "firewall, worker: 0}")
+            .replace("monitor}", "monitor, worker: 1}")
+            .replacen("superfluid: 1", "superfluid: 1\nworkers: 2", 1),
+    );
+    for (text, wanted) in [
+        (
+            "observers: {e: {at: [f]}, f: {at: [a]}}",
+            "observers.f: `f` is an observer and is observed in line 11; allowed: either",
+        ),
+        ("observers: {e: {at: [e]}}", "observers.e.at[0]: `e` is to observe itself"),
+        (
+            "observers: {b: {at: [a]}}",
+            "observers.b: `b` is an observer and the device `edge` is over it; allowed: either",
+        ),
+        (
+            "observers: {a: {at: [fw]}}",
+            "observers.a: `a` is an observer and is wired in line 10; allowed: either",
+        ),
+        (
+            "observers: {e: {at: [d]}}",
+            "observers.e.at[0]: `d` is another tenant's and the observer is `default`'s",
+        ),
+        ("observers: {d: {at: [edge]}}", "observers.d.at[0]: the device `edge` is not open to `d`"),
+        ("observers: {hall: {at: [fw]}}", "observers.hall: `hall` is a switch; allowed: functions and ports"),
+        ("observers: {edgy: {at: [fw]}}", "no port, switch, device or function is named `edgy`"),
+    ] {
+        let found = lines(&check("f.yaml", &ports(&format!("{text}\n")), &shelf()).expect_err(text));
+        assert!(found.contains(wanted), "{text}: {found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
 fn bad_observers_are_told_where_and_why() {
     let foreign = "allowed: what is of the same tenant, and devices that are open to the observer\n";
     let cases = [

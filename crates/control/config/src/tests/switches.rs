@@ -88,7 +88,7 @@ fn places_where_no_switch_can_stand() {
         (
             "observers: {flows: {at: [hall]}, yard: {at: [fw]}}\n",
             "f.yaml:11:26: observers.flows.at[0]: `hall` is a switch; allowed: ports, devices, functions, and wires to it\n\
-             f.yaml:11:34: observers.yard: `yard` is a switch; allowed: fw, nat, flows\n",
+             f.yaml:11:34: observers.yard: `yard` is a switch; allowed: functions and ports\n",
         ),
         (
             "services: {7: hal}\n",

@@ -30,7 +30,7 @@ pub struct PortAccount {
     pub counters: PortCounters,
     /// Packets in its rings.
     pub in_flight: u64,
-    /// What only this kind of port counts.
+    /// What only this kind of port counts, and the packets that it should have observed and did not.
     pub details: Vec<(&'static str, u64)>,
     /// How long packets took from their reception anywhere until this port was handed them.
     pub latencies: Latencies,
@@ -379,12 +379,17 @@ impl Worker {
 fn account_of_node(node: &PortNode) -> PortAccount {
     let mut counters = node.port.counters().clone();
     counters.ledger.merge(&node.ledger);
+    let mut details = node.port.details();
+    let missed = node.missed.load(Relaxed);
+    if missed > 0 {
+        details.push(("packets_missed", missed));
+    }
     PortAccount {
         name: node.name.clone(),
         status: node.port.status(),
         counters,
         in_flight: node.port.in_flight(),
-        details: node.port.details(),
+        details,
         latencies: node.latencies.clone(),
     }
 }

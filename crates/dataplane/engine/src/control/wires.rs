@@ -61,6 +61,7 @@ impl Worker {
             board: Arc::default(),
             taps: Vec::new(),
             observers: Vec::new(),
+            missed: Arc::default(),
         }))
     }
 

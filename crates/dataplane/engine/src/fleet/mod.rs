@@ -30,7 +30,7 @@ pub use balance::{Balanced, Balancer};
 pub use beside::Beside;
 pub use calls::Moved;
 pub use error::FleetError;
-pub use observations::Place;
+pub use observations::{FleetObserver, Place};
 pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;

@@ -1,7 +1,7 @@
-//! Observations of a fleet: which instance is shown what passes where, on whatever workers that is.
+//! Observations of a fleet: which instance or port is shown what passes where, on whatever workers that is.
 //!
-//! An observer of an instance is brought to its worker, so that it can be called there at once. One of a port
-//! or a switch stays where it is: workers other than its own send it copies over a relay.
+//! An instance that observes another is brought to its worker, so that it can be called there at once. An observer of a
+//! port or a switch, and a port that observes, stays where it is: workers other than its own send it copies over a relay.
 
 use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State};
@@ -26,10 +26,40 @@ pub enum Place {
     Switch(SwitchId, Option<SwitchPort>),
 }
 
+/// What is shown packets of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FleetObserver {
+    /// An instance, which is called with them.
+    Instance(FleetInstance),
+    /// A port, which transmits copies of them.
+    Port(FleetPort),
+}
+
+impl From<FleetInstance> for FleetObserver {
+    fn from(instance: FleetInstance) -> FleetObserver {
+        FleetObserver::Instance(instance)
+    }
+}
+
+impl From<FleetPort> for FleetObserver {
+    fn from(port: FleetPort) -> FleetObserver {
+        FleetObserver::Port(port)
+    }
+}
+
+impl FleetObserver {
+    fn end(self) -> End {
+        match self {
+            FleetObserver::Instance(instance) => End::Instance(instance, 0),
+            FleetObserver::Port(port) => End::Port(port),
+        }
+    }
+}
+
 /// An observer and what it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
-    pub(super) observer: FleetInstance,
+    pub(super) observer: FleetObserver,
     pub(super) at: Place,
     view: View,
 }
@@ -55,23 +85,23 @@ impl Place {
 impl Observation {
     /// The observer and the instance that have to be on one worker, if that is so.
     pub(super) fn pair(&self) -> Option<(FleetInstance, FleetInstance)> {
-        match self.at {
-            Place::Instance(at, _) => Some((self.observer, at)),
-            Place::Interface(..) | Place::Port(_) | Place::Switch(..) => None,
+        match (self.observer, self.at) {
+            (FleetObserver::Instance(observer), Place::Instance(at, _)) => Some((observer, at)),
+            _ => None,
         }
     }
 }
 
 impl State {
-    /// Shows an instance what passes a place.
+    /// Shows an instance or a port what passes a place.
     pub(super) fn observe(
         &mut self,
         workers: &mut Quiesced<'_>,
-        observer: FleetInstance,
+        observer: FleetObserver,
         at: Place,
         view: View,
     ) -> Result<(), FleetError> {
-        let watching = self.instance(observer).ok_or(WireError::Absent)?;
+        let (watching, _) = self.place(observer.end())?;
         let known = match at {
             Place::Instance(instance, _) | Place::Interface(instance, _) => self.instance(instance).is_some(),
             Place::Port(port) => self.port(port).is_some(),
@@ -80,11 +110,11 @@ impl State {
         if !known {
             return Err(WireError::Absent.into());
         }
-        if let Place::Instance(at, _) = at
+        if let (FleetObserver::Instance(_), Place::Instance(at, _)) = (observer, at)
             && let Some(home) = self.instance(at)
-            && watching.worker != home.worker
+            && watching != Some(home.worker)
         {
-            self.move_to(workers, &[End::Instance(observer, 0)], home.worker)?;
+            self.move_to(workers, &[observer.end()], home.worker)?;
         }
         self.change += 1;
         self.observations.push(Observation { observer, at, view });
@@ -97,7 +127,7 @@ impl State {
     pub(super) fn unobserve(
         &mut self,
         workers: &mut Quiesced<'_>,
-        observer: FleetInstance,
+        observer: FleetObserver,
         at: Place,
     ) -> Result<(), FleetError> {
         let before = self.observations.len();
@@ -117,8 +147,25 @@ impl State {
         workers: &mut Quiesced<'_>,
         instance: FleetInstance,
     ) -> Result<(), FleetError> {
-        let concerns =
-            |seen: &mut Observation| seen.observer == instance || seen.at.host() == Host::Instance(instance);
+        self.end_all(workers, instance.into(), Host::Instance(instance))
+    }
+
+    /// The same of a port.
+    pub(super) fn unobserve_port(
+        &mut self,
+        workers: &mut Quiesced<'_>,
+        port: FleetPort,
+    ) -> Result<(), FleetError> {
+        self.end_all(workers, port.into(), Host::Port(port))
+    }
+
+    fn end_all(
+        &mut self,
+        workers: &mut Quiesced<'_>,
+        observer: FleetObserver,
+        host: Host,
+    ) -> Result<(), FleetError> {
+        let concerns = |seen: &mut Observation| seen.observer == observer || seen.at.host() == host;
         let ended: Vec<Observation> = self.observations.extract_if(.., concerns).collect();
         for seen in &ended {
             self.change += 1;
@@ -128,20 +175,11 @@ impl State {
         Ok(())
     }
 
-    /// Ends observations of a port that is no more.
-    pub(super) fn unobserve_port(&mut self, workers: &mut Quiesced<'_>, port: FleetPort) {
-        self.forget(workers, Host::Port(port));
-    }
-
     /// Ends observations of a switch that is no more.
     pub(super) fn unobserve_switch(&mut self, workers: &mut Quiesced<'_>, switch: SwitchId) {
-        self.forget(workers, Host::Switch(switch));
-    }
-
-    fn forget(&mut self, workers: &mut Quiesced<'_>, host: Host) {
-        let ended: BTreeSet<FleetInstance> = self
+        let ended: BTreeSet<FleetObserver> = self
             .observations
-            .extract_if(.., |seen| seen.at.host() == host)
+            .extract_if(.., |seen| seen.at.host() == Host::Switch(switch))
             .map(|seen| seen.observer)
             .collect();
         for observer in ended {
@@ -150,14 +188,16 @@ impl State {
         }
     }
 
-    fn end_observing(&self, workers: &mut Quiesced<'_>, observer: FleetInstance) {
+    fn end_observing(&self, workers: &mut Quiesced<'_>, observer: FleetObserver) {
         if !self.observations.iter().any(|seen| seen.observer == observer) {
             self.set_observing(workers, observer, false);
         }
     }
 
-    fn set_observing(&self, workers: &mut Quiesced<'_>, observer: FleetInstance, observes: bool) {
-        if let Some(home) = self.instance(observer) {
+    fn set_observing(&self, workers: &mut Quiesced<'_>, observer: FleetObserver, observes: bool) {
+        if let FleetObserver::Instance(observer) = observer
+            && let Some(home) = self.instance(observer)
+        {
             workers[home.worker].set_observer(home.id.index(), observes);
         }
     }
@@ -170,7 +210,11 @@ impl State {
         ports: &BTreeSet<FleetPort>,
     ) -> Result<(), WireError> {
         let moved = |seen: &&Observation| {
-            instances.contains(&seen.observer)
+            let moved = match seen.observer {
+                FleetObserver::Instance(observer) => instances.contains(&observer),
+                FleetObserver::Port(observer) => ports.contains(&observer),
+            };
+            moved
                 || match seen.at.host() {
                     Host::Instance(at) => instances.contains(&at),
                     Host::Port(port) => ports.contains(&port),
@@ -202,9 +246,16 @@ impl State {
         for (worker, seen) in at {
             let mut observers = Vec::new();
             for Observation { observer, at, view } in &here {
-                let Some(home) = self.instance(*observer) else { continue };
-                let missed = workers[home.worker].instances[home.id.index()].missed_elsewhere.clone();
-                let target = self.way(workers, worker, None, End::Instance(*observer, 0))?;
+                let missed = match *observer {
+                    FleetObserver::Instance(observer) => self
+                        .instance(observer)
+                        .map(|home| workers[home.worker].instances[home.id.index()].missed_elsewhere.clone()),
+                    FleetObserver::Port(observer) => self
+                        .port(observer)
+                        .map(|home| workers[home.worker].ports[home.id.index()].missed.clone()),
+                };
+                let Some(missed) = missed else { continue };
+                let target = self.way(workers, worker, None, observer.end())?;
                 let observer = Observer::new(target, view.clone(), missed);
                 observers.push(match *at {
                     Place::Instance(_, interface) => observer.at_interface(interface),

@@ -4,7 +4,7 @@
 //! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same
 //! names are changes of one thing.
 
-use super::observations::Place;
+use super::observations::{FleetObserver, Place};
 use super::state::{End, FleetInstance, FleetPort, Home, State};
 use super::{Fleet, FleetError};
 use crate::control::account::{InstanceAccount, PortAccount};
@@ -505,13 +505,18 @@ impl Change<'_, '_> {
         self.observe_at(observer, Place::Instance(at, interface), View::default())
     }
 
-    /// Shows an instance what passes a place. An observer that cannot be called at once is sent copies, and
-    /// misses what there is no room for; nothing else waits or is lost for that.
+    /// Shows an instance or a port what passes a place. A port, and an instance that cannot be called at once, is sent
+    /// copies, and misses what there is no room for; nothing else waits or is lost for that.
     ///
     /// # Errors
     /// [`FleetError`].
-    pub fn observe_at(&mut self, observer: FleetInstance, at: Place, view: View) -> Result<(), FleetError> {
-        self.state.observe(self.workers, observer, at, view)
+    pub fn observe_at(
+        &mut self,
+        observer: impl Into<FleetObserver>,
+        at: Place,
+        view: View,
+    ) -> Result<(), FleetError> {
+        self.state.observe(self.workers, observer.into(), at, view)
     }
 
     /// Ends an observation.
@@ -531,8 +536,8 @@ impl Change<'_, '_> {
     ///
     /// # Errors
     /// [`WireError::Absent`]: there is none.
-    pub fn unobserve_at(&mut self, observer: FleetInstance, at: Place) -> Result<(), FleetError> {
-        self.state.unobserve(self.workers, observer, at)
+    pub fn unobserve_at(&mut self, observer: impl Into<FleetObserver>, at: Place) -> Result<(), FleetError> {
+        self.state.unobserve(self.workers, observer.into(), at)
     }
 
     /// Lets a tenant's functions reach an end by a service, on every worker.

@@ -158,7 +158,7 @@ impl State {
     ) -> Result<PortAccount, FleetError> {
         let home = self.port(port).ok_or(WireError::Absent)?;
         self.detach(workers, End::Port(port));
-        self.unobserve_port(workers, port);
+        self.unobserve_port(workers, port)?;
         self.forget_port(port);
         let worker = &mut workers[home.worker];
         let account = worker.close_port(home.id).ok_or(WireError::Absent)?;

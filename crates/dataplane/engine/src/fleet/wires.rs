@@ -192,14 +192,18 @@ impl State {
         }
         self.lay_switches(workers, &ends)?;
         self.lay_services(workers)?;
-        let at_far = far.iter().filter_map(|end| match end {
-            End::Instance(instance, _) => Some(*instance),
-            End::Port(_) | End::Switch(..) => None,
-        });
-        let concerned: BTreeSet<FleetInstance> = instances.iter().copied().chain(at_far).collect();
+        let count = instances.len() + ports.len();
+        let mut concerned: BTreeSet<FleetInstance> = instances.into_iter().collect();
+        for end in &far {
+            match end {
+                End::Instance(instance, _) => drop(concerned.insert(*instance)),
+                End::Port(port) => drop(ports.insert(*port)),
+                End::Switch(..) => {}
+            }
+        }
         self.lay_observations(workers, &concerned, &ports)?;
         self.find_all_consumers(workers);
-        Ok(instances.len() + ports.len())
+        Ok(count)
     }
 
     fn ends_of(&self, wire: u64) -> impl Iterator<Item = End> + use<> {

@@ -1,10 +1,12 @@
-//! Observers: instances that are shown packets on their way and decide nothing.
+//! Observers: instances and ports that are shown packets on their way and decide nothing.
 //!
 //! An observer borrows a packet where it is on the same worker, its packets are in the same pool and it may
 //! run at once: it is called in its own account before the packet goes on. Otherwise it is sent a copy, which
-//! ends with its call. What an observer has no time or room for, it misses, and nothing else waits for it.
+//! ends with its call. A port that observes transmits copies, in the account of the packets' present owner. What an
+//! observer has no time or room for, it misses, and nothing else waits for it.
 
 use crate::control::fault::Life;
+use crate::control::tap::Passage;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, PortId, SwitchId, Target};
 use crate::path::switching::{Source, SwitchNode};
@@ -35,7 +37,7 @@ pub struct View {
 /// An observer of what passes an instance, a port or a switch of a worker.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    /// The instance, or a relay to its worker.
+    /// The instance or the port, or a relay to its worker.
     pub(crate) target: Target,
     /// Only packets that come in by this interface of an instance.
     pub(crate) interface: Option<u16>,
@@ -46,7 +48,7 @@ pub(crate) struct Observer {
     skip: u32,
     /// The state of the random sequence that spaces samples; never 0.
     random: u32,
-    /// What it missed for want of room on the way to its worker.
+    /// What it missed for want of room on the way to its worker, or, being a port, of buffers.
     missed: Arc<AtomicU64>,
 }
 
@@ -230,8 +232,8 @@ impl Worker {
     fn show_to(&mut self, at: Seen, n: usize, packets: &[Packet], owner: PoolId) {
         match self.observers_at(at)[n].target {
             Target::Instance(observer, _) => self.show(observer.index(), packets, owner),
-            Target::Port(relay) => {
-                let missed = self.send_to_observer(relay, packets, owner);
+            Target::Port(port) => {
+                let missed = self.send_to_observer(port, packets, owner);
                 self.observers_at(at)[n].missed.fetch_add(missed, Relaxed);
             }
             Target::Switch(..) => {}
@@ -289,10 +291,10 @@ impl Worker {
         }
     }
 
-    /// Sends copies to an observer on another worker, as many as the way there has room for; returns how many
-    /// it misses. No sender is throttled for that.
-    fn send_to_observer(&mut self, relay: PortId, packets: &[Packet], owner: PoolId) -> u64 {
-        let Some(node) = self.ports.get_mut(relay.index()) else { return packets.len() as u64 };
+    /// Sends copies to a port that observes, or to an observer on another worker, as many as the port or the way has room
+    /// for; returns how many it misses. No sender is throttled for that.
+    fn send_to_observer(&mut self, port: PortId, packets: &[Packet], owner: PoolId) -> u64 {
+        let Some(node) = self.ports.get_mut(port.index()) else { return packets.len() as u64 };
         let (here, there) = (&self.pools[usize::from(owner.0)], &self.pools[usize::from(node.pool.0)]);
         let mut copies = self.batches.spare();
         let room = packets.iter().take(node.port.room());
@@ -300,8 +302,18 @@ impl Worker {
         let sent = copies.len() as u64;
         node.ledger.copied += sent;
         if sent > 0 {
+            // Its taps see what it is given. Its observers, which no configuration gives it, do not: two ports that
+            // observe each other would have no end.
+            for tap in &mut node.taps {
+                tap.see(there, &copies, Passage::Transmitted);
+            }
+            if !node.relay {
+                self.time.note_departure(port.index(), &copies);
+            }
             node.port.transmit(there, self.time.now.nanos, &mut copies);
-            self.ports.note_passage(relay.index());
+            if node.relay {
+                self.ports.note_passage(port.index());
+            }
         }
         self.batches.recycle(copies);
         packets.len() as u64 - sent

@@ -15,6 +15,7 @@ use crate::state::sparse::Sparse;
 use port::Port;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use telemetry::clock::Cycles;
 use telemetry::{Latencies, Ledger};
 
@@ -47,8 +48,10 @@ pub(crate) struct PortNode {
     pub(crate) board: Arc<Board<PortAccount>>,
     /// What is shown the packets that come and go.
     pub(crate) taps: Vec<Box<dyn Tap>>,
-    /// The same, of instances.
+    /// The same, of instances and other ports.
     pub(crate) observers: Vec<Observer>,
+    /// Packets that it should have been shown as an observer and was not, on all workers.
+    pub(crate) missed: Arc<AtomicU64>,
 }
 
 impl PortNode {

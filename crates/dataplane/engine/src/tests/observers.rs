@@ -13,7 +13,8 @@ fn eye(rig: &Rig, worker: usize, pool: usize) -> (FleetInstance, Seen) {
     rig.add(worker, pool, Manner::deciding(|_, _| Action::Fault))
 }
 
-fn observe(rig: &Rig, observer: FleetInstance, at: Place, view: View) {
+fn observe(rig: &Rig, observer: impl Into<FleetObserver>, at: Place, view: View) {
+    let observer = observer.into();
     let done = rig.fleet.change(|change| change.observe_at(observer, at, view));
     done.expect("not stopped").expect("both are there");
 }
@@ -87,6 +88,65 @@ fn an_observer_sees_a_device_or_one_side_of_it() {
         let account = rig.stop();
         assert_eq!(account.ledger.dropped.total(), 0);
         assert!(account.instances.iter().all(|instance| instance.missed == 0));
+    }
+}
+
+#[test]
+fn a_port_observes_as_an_instance_does_wherever_it_is() {
+    for (workers, pool) in [(1, 0), (1, 1), (2, 0), (3, 1)] {
+        let rig = Rig::new(workers, 2);
+        let (left, right) = (Far::of(&rig, 0, 0, (0..100).collect()), Far::of(&rig, 0, 0, vec![200; 3]));
+        let f = rig.wire(0);
+        rig.link(left.end(), End::Instance(f, 0));
+        rig.link(right.end(), End::Instance(f, 1));
+        // What an observer sends goes nowhere: nothing takes it off the port.
+        let all = Far::of(&rig, workers - 1, pool, vec![99; 5]);
+        let some = Far::of(&rig, workers / 2, 0, vec![]);
+        observe(&rig, all.port, Place::Port(left.port), View::default());
+        observe(&rig, some.port, Place::Instance(f, Some(0)), filter("udp src portrange 7-9"));
+        rig.turn(8);
+        assert_eq!((left.take(), right.take()), (vec![200; 3], (0..100).collect()));
+        assert_eq!(
+            all.take(),
+            [(0..100).collect(), vec![200; 3]].concat(),
+            "of {workers} workers, pool {pool}"
+        );
+        assert_eq!(some.take(), [7, 8, 9]);
+        // It goes along with what moves, and ends where it is told to.
+        rig.fleet.move_to(&[all.end(), left.end()], workers / 2).expect("they move");
+        rig.fleet.move_to(&[End::Instance(f, 0)], workers - 1).expect("it moves");
+        let gone = some.port;
+        rig.fleet.change(|change| change.remove_port(gone).map(drop)).expect("runs").expect("it was there");
+        let again = rig.fleet.change(|change| change.unobserve_at(gone, Place::Instance(f, Some(0))));
+        assert!(again.expect("runs").is_err(), "it ended with the port");
+        rig.turn(2);
+        let account = rig.stop();
+        assert_eq!((account.ledger.dropped.total(), account.ledger.copied), (0, 106));
+    }
+}
+
+#[test]
+fn a_port_that_observes_misses_what_there_is_no_buffer_for() {
+    for workers in 1..=2 {
+        let rig = Rig::new(workers, 2);
+        let (left, right) = (Far::of(&rig, 0, 0, vec![7; 60]), Far::of(&rig, 0, 0, vec![]));
+        let f = rig.wire(0);
+        rig.link(left.end(), End::Instance(f, 0));
+        rig.link(right.end(), End::Instance(f, 1));
+        let eye = Far::of(&rig, workers - 1, 1, vec![]);
+        observe(&rig, eye.port, Place::Port(right.port), View::default());
+        let mut taken = Vec::new();
+        while let Some(packet) = rig.pools[1].0.allocate() {
+            taken.push(packet);
+        }
+        rig.turn(8);
+        assert_eq!((right.take().len(), eye.take().len()), (60, 0), "nothing else waits or is lost");
+        rig.pools[1].0.free_batch(taken);
+        let account = rig.stop();
+        let missed =
+            account.ports.iter().flat_map(|port| &port.details).find(|(name, _)| *name == "packets_missed");
+        assert_eq!(missed, Some(&("packets_missed", 60)));
+        assert_eq!((account.ledger.dropped.total(), account.ledger.copied), (0, 0));
     }
 }
 

@@ -212,6 +212,16 @@ proptest! {
                         let _ = rig.fleet.observe(instance(one), instance(other), None);
                     }
                 }
+                // What ports observe is elsewhere than at ports: two could observe each other.
+                Step::Watch(one, at, seed) if seed & 16 != 0 && !matches!(end(at), End::Port(_)) => {
+                    let (one, (at, view)) = (ports[one % ports.len()], watched(end(at), seed));
+                    let begun = rig.fleet.change(move |change| change.observe_at(one, at, view));
+                    begun.expect("it has not stopped").expect("both are there");
+                }
+                Step::Unwatch(one, at, seed) if seed & 16 != 0 => {
+                    let (one, (at, _)) = (ports[one % ports.len()], watched(end(at), seed));
+                    let _ = rig.fleet.change(move |change| change.unobserve_at(one, at));
+                }
                 Step::Watch(one, at, seed) => {
                     let (one, (at, view)) = (instance(one), watched(end(at), seed));
                     if !matches!(at, Place::Interface(at, _) if at == one) {
