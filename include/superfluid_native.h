@@ -81,7 +81,8 @@ _Static_assert(offsetof(struct sfn_packet, csum_offset) == 30, "sfn_packet.csum_
 typedef struct sfn_attachment sfn_attachment;
 
 /* Attaches to the port at the socket `path`. `version` is SFN_VERSION. Answers 0 and sets `*out`, or an error; then
- * `reason`, which may be null, has why, in at most `capacity` bytes with a zero at the end. */
+ * `reason`, which may be null, has why, in at most `capacity` bytes with a zero at the end. The calling thread has to live
+ * as long as the attachment: where another process stands by, its end counts as the process's. */
 int sfn_attach(uint32_t version, const char *path, sfn_attachment **out, char *reason, size_t capacity);
 
 /* Ends an attachment. Its buffers stay the process's, for its other attachments to the pool, until the process ends. */

@@ -93,3 +93,35 @@ fn a_program_in_c_stands_in_a_chain_may_be_killed_and_loses_nothing_of_others() 
     assert_eq!(daemon.get("/v1/account")["balanced"], true);
     assert!(daemon.end().contains("the account balances"));
 }
+
+#[test]
+fn a_program_that_stands_by_takes_over_as_the_guide_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
+    let file = guide
+        .split("```yaml\n")
+        .nth(2)
+        .and_then(|rest| rest.split("```").next())
+        .expect("its second example");
+    let file = file.replace("/run/superfluid/", &format!("{}/", folder.path().to_str().expect("text")));
+    let program = forwarder(folder.path());
+    let daemon = Options::new(folder.path()).shared_cache().start();
+    daemon.write("file.yaml", &file);
+    daemon.done("apply -f file.yaml");
+    let mut first = Running::start(&program, folder.path());
+    daemon.wait("packets pass the process", || delivered(&daemon) > 1_000);
+    for life in 1..=3 {
+        let second = Running::start(&program, folder.path());
+        let counted = |name: &str, count: u64| {
+            let account = daemon.get("/v1/account");
+            ["in", "out"].iter().all(|port| account["ports"][port]["details"][name] == count)
+        };
+        daemon.wait("it stands by", || counted("processes_standby", 1));
+        drop(std::mem::replace(&mut first, second));
+        daemon.wait("it has taken over", || counted("takeovers", life));
+        let before = delivered(&daemon);
+        daemon.wait("packets pass it", || delivered(&daemon) > before + 1_000);
+        assert_eq!(daemon.get("/v1/account")["balanced"], true);
+    }
+    assert!(daemon.end().contains("the account balances"));
+}

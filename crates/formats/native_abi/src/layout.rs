@@ -7,6 +7,16 @@ pub const SIZE_MIN: u32 = 64;
 /// Most entries of a ring.
 pub const SIZE_MAX: u32 = 32_768;
 
+/// Bits of [`words::OWNER`] beside the thread's number (`linux/futex.h`).
+pub mod owner {
+    /// The thread has ended.
+    pub const DIED: u32 = 0x4000_0000;
+    /// The kernel is to wake what waits at the word.
+    pub const WAITED_FOR: u32 = 0x8000_0000;
+    /// The thread's number.
+    pub const THREAD: u32 = 0x3fff_ffff;
+}
+
 /// Offsets of words of 32 bits, each in a cache line of its own so that no two sides write to one.
 pub mod words {
     /// The engine writes: packets put into the ring to the process, counted.
@@ -29,6 +39,10 @@ pub mod words {
     pub const HEARTBEAT: usize = 0x200;
     /// The process writes: empty buffers asked for, counted.
     pub const WANTED: usize = 0x240;
+    /// Whose the attachment is: the number of a thread of the process while it lives, as robust futexes have it (Linux,
+    /// `Documentation/locking/robust-futex-ABI.rst`). The 64 bytes from here on are a robust `pthread_mutex_t` of the
+    /// process's, which begins with this word. Zero: the process gives no such hint of its end.
+    pub const OWNER: usize = 0x280;
     /// Where the first ring begins.
     pub const END: usize = 0x1000;
 }

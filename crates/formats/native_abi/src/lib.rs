@@ -17,7 +17,7 @@ mod layout;
 mod messages;
 
 pub use descriptor::{Descriptor, WORDS, flags};
-pub use layout::{Layout, Ring, SIZE_MAX, SIZE_MIN, words};
+pub use layout::{Layout, Ring, SIZE_MAX, SIZE_MIN, owner, words};
 pub use messages::{Answer, Attached, CONFIG_MAX, Hello, MESSAGE_MAX, MessageError, REASON_MAX};
 
 /// Version of the contract: of layouts, messages and the library's interface.

@@ -1,5 +1,6 @@
 //! An attachment to a port.
 
+use crate::owner::Owner;
 use native_abi::{Answer, Attached, Descriptor, Hello, MESSAGE_MAX, MessageError, VERSION, flags, words};
 use native_ring::{Consuming, OutOfStep, Place, Producing, SharedMemory, sleep};
 use rustix::fs::fstat;
@@ -37,6 +38,8 @@ pub struct Attachment {
     pub(crate) socket: OwnedFd,
     pub(crate) told: Attached,
     pub(crate) rings: Arc<SharedMemory>,
+    /// Shows the engine that this thread lives, for as long as it does.
+    _owner: Option<Owner>,
     pool: SharedMemory,
     /// What tells the pool from others: device and number of its file.
     pool_file: (u64, u64),
@@ -81,6 +84,7 @@ impl Attachment {
             returned: Producing::new(place(told.layout.returned())),
             socket,
             told,
+            _owner: Owner::take(&rings),
             rings,
             pool,
             pool_file: (file.st_dev, file.st_ino),

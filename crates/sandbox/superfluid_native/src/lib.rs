@@ -9,12 +9,16 @@
 //!    touches no free list.
 //! 5. [`wait`] sleeps until there is something to receive, and shows the engine that the process lives.
 //!
+//! The thread that attaches holds a robust mutex in the memory of the rings until the attachment is dropped: its end, which
+//! is mostly the process's, is what the engine learns first of that. It has to live as long as the attachment.
+//!
 //! Limits: Linux, x86-64 and others with little-endian order; an attachment is used by one thread at a time. What the
 //! engine does not have noted as this process's it does not take back: a packet that is sent or released twice counts as a
 //! fault there, and is nothing else.
 
 mod attachment;
 mod c_api;
+mod owner;
 mod waiting;
 
 pub use attachment::{AttachError, Attachment};

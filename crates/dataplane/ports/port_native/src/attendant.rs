@@ -3,8 +3,11 @@
 //! 1. It accepts connections, one at a time, looks at their user, and reads their first message.
 //! 2. It makes the memory of the rings, hands it and the pool over, and leaves the engine's side for the worker.
 //! 3. It notices when a heartbeat is missed, the socket is closed, and the process is gone, and tells the worker.
+//! 4. Processes that are attached beside the first wait here. When that one is done for, the worker finds the next one's
+//!    side in its place; what the one before had comes back when it is gone.
 
 use crate::Settings;
+use crate::hint;
 use crate::processes::{Process, Processes};
 use crate::session::{Line, Session};
 use local_socket::{Listener, Peer};
@@ -29,8 +32,12 @@ const GREETING: Duration = Duration::from_secs(1);
 const REFUSAL: Duration = Duration::from_millis(50);
 /// How often making the socket is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often processes are looked at whose sockets are closed and that live; the last one is waited for.
+/// How often processes are looked at whose sockets are closed and that live; the last few are waited for.
 const LINGERING: Duration = Duration::from_secs(1);
+/// So many.
+const PARTED: usize = 8;
+/// How often heartbeats are looked at where another process can take over.
+const BEAT: Duration = Duration::from_millis(4);
 
 /// What the attendant leaves for the worker.
 #[derive(Debug)]
@@ -44,6 +51,12 @@ pub(crate) struct Desk {
     pub refused: AtomicU64,
     /// Buffers that came back because a process ended.
     pub given_back: AtomicU64,
+    /// Processes that wait to take over.
+    pub standby: AtomicU64,
+    /// How often one did.
+    pub takeovers: AtomicU64,
+    /// Wakes the attendant: a process is dying.
+    dying: OwnedFd,
     /// Wakes the worker: ours alone, unlike what a process has too.
     bell: OwnedFd,
     /// Readable when the bell was rung, or the process sent something.
@@ -70,8 +83,10 @@ struct Work {
     /// A connection that has not said anything yet.
     greeting: Option<Greeting>,
     attached: Option<Visit>,
-    /// The last process that closed its socket, or had it closed, and lives.
-    parted: Option<Arc<Process>>,
+    /// Those that wait to take over from it, the first in front.
+    standby: Vec<Visit>,
+    /// The last processes that closed their sockets, or had them closed, and live.
+    parted: Vec<Arc<Process>>,
     /// Whether there are such processes, of this port or another.
     lingering: bool,
 }
@@ -93,14 +108,27 @@ impl Greeting {
 /// A process that is attached.
 struct Visit {
     line: Arc<Line>,
+    /// The worker's side, until the worker has it.
+    session: Option<Session>,
     /// The last sign of life, and when it was seen.
     beat: (u32, Instant),
+}
+
+impl Visit {
+    /// Looks for a sign of life; whether there was none for so long.
+    fn is_hung(&mut self, heartbeat: Duration) -> bool {
+        let beat = self.line.heartbeat();
+        if beat != self.beat.0 {
+            self.beat = (beat, Instant::now());
+        }
+        self.beat.1.elapsed() >= heartbeat
+    }
 }
 
 impl Desk {
     fn new() -> io::Result<Desk> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let (bell, stop) = (eventfd(0, flags)?, eventfd(0, flags)?);
+        let (bell, stop, dying) = (eventfd(0, flags)?, eventfd(0, flags)?, eventfd(0, flags)?);
         let readable = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&readable, &bell)?;
         Ok(Desk {
@@ -109,6 +137,9 @@ impl Desk {
             reason: Mutex::new(String::new()),
             refused: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
+            standby: AtomicU64::new(0),
+            takeovers: AtomicU64::new(0),
+            dying,
             bell,
             readable,
             stop,
@@ -179,7 +210,8 @@ impl Attendant {
             listener: None,
             greeting: None,
             attached: None,
-            parted: None,
+            standby: Vec::new(),
+            parted: Vec::new(),
             lingering: false,
         };
         work.listen();
@@ -203,8 +235,8 @@ struct Seen {
     stop: bool,
     connection: bool,
     greeting: bool,
-    closed: bool,
-    gone: bool,
+    /// Something may have become of a process.
+    processes: bool,
 }
 
 impl Work {
@@ -214,10 +246,10 @@ impl Work {
             if seen.stop {
                 break;
             }
-            if seen.gone || seen.closed {
-                self.part();
+            if seen.processes {
+                self.see_who_is_left();
             }
-            self.look_at_heartbeat();
+            self.look_at_heartbeats();
             if seen.greeting {
                 self.greet();
             }
@@ -231,14 +263,12 @@ impl Work {
             if self.listener.is_none() {
                 self.listen();
             }
-            if self.lingering {
+            if self.lingering || !self.parted.is_empty() {
                 self.sweep();
             }
         }
-        if let Some(visit) = self.attached.take() {
-            visit.line.hang_up();
-            visit.line.end();
-            self.leave(&visit.line);
+        for visit in self.attached.take().into_iter().chain(std::mem::take(&mut self.standby)) {
+            self.end(&visit.line);
         }
     }
 
@@ -252,12 +282,14 @@ impl Work {
         let listener = self.listener.as_ref().filter(|_| self.greeting.is_none());
         let listener = listener.map(|listener| add(listener.readable(), PollFlags::IN));
         let greeting = self.greeting.as_ref().map(|greeting| add(greeting.connection.as_fd(), PollFlags::IN));
-        let attached = self.attached.as_ref().map(|visit| {
+        let first = add(self.desk.dying.as_fd(), PollFlags::IN);
+        let mut last = first;
+        for visit in self.attached.iter().chain(&self.standby) {
             // A closed socket is told without being asked for; what is sent is the worker's to read.
-            let closed = add(visit.line.socket.as_fd(), PollFlags::empty());
-            (closed, add(visit.line.process.pidfd(), PollFlags::IN))
-        });
-        if let Some(process) = &self.parted {
+            add(visit.line.socket.as_fd(), PollFlags::empty());
+            last = add(visit.line.process.pidfd(), PollFlags::IN);
+        }
+        for process in &self.parted {
             add(process.pidfd(), PollFlags::IN);
         }
         let timeout = self
@@ -271,8 +303,7 @@ impl Work {
             stop: happened(0),
             connection: listener.is_some_and(happened),
             greeting: greeting.is_some_and(happened),
-            closed: attached.is_some_and(|(closed, _)| happened(closed)),
-            gone: attached.is_some_and(|(_, gone)| happened(gone)),
+            processes: (first..=last).any(happened),
         }
     }
 
@@ -283,6 +314,7 @@ impl Work {
             self.listener.is_none().then_some(AGAIN),
             self.greeting.as_ref().map(Greeting::patience),
             self.attached.is_some().then_some(heartbeat / 4),
+            (!self.standby.is_empty()).then_some(BEAT),
             self.lingering.then_some(LINGERING),
         ];
         spans.into_iter().flatten().min()
@@ -348,12 +380,18 @@ impl Work {
         if version != VERSION {
             return Err(format!("found: version {version}; allowed: {VERSION}"));
         }
-        match &self.attached {
-            Some(visit) => {
-                Err(format!("found: process {} is attached; allowed: one process", visit.line.process.pid))
-            }
-            None => Ok(peer),
+        let Some(visit) = &self.attached else { return Ok(peer) };
+        let others = self.standby.len() as u32;
+        if others < self.settings.standby {
+            return Ok(peer);
         }
+        let pid = visit.line.process.pid;
+        Err(match self.settings.standby {
+            0 => format!("found: process {pid} is attached; allowed: one process"),
+            most => {
+                format!("found: process {pid} is attached, and {others} beside it; allowed: {most} beside it")
+            }
+        })
     }
 
     fn attach(&mut self, connection: OwnedFd, peer: Peer) -> io::Result<()> {
@@ -378,6 +416,7 @@ impl Work {
             ended: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             hung: AtomicBool::new(false),
+            dying: AtomicBool::new(false),
         });
         let message = Answer::Attached(attached).to_bytes();
         let done = watch(&self.desk.readable, &line.socket)
@@ -386,58 +425,127 @@ impl Work {
             self.leave(&line);
             return Err(error);
         }
-        let session = Session::new(line.clone(), self.layout);
-        *self.desk.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
-        self.attached = Some(Visit { line, beat: (0, Instant::now()) });
-        self.desk.tell(None);
+        if self.settings.standby > 0 {
+            let desk = self.desk.clone();
+            let knock = move || {
+                let _ = rustix::io::write(&desk.dying, &1u64.to_ne_bytes());
+            };
+            if let Err(error) = hint::begin(line.clone(), knock) {
+                self.end(&line);
+                return Err(error);
+            }
+        }
+        let session = Some(Session::new(line.clone(), self.layout));
+        self.standby.push(Visit { line, session, beat: (0, Instant::now()) });
+        // Ports of one function come to the same order.
+        self.standby.sort_by_key(|visit| visit.line.process.number);
+        match self.attached {
+            None => self.promote(),
+            Some(_) => self.count_standby(),
+        }
         Ok(())
     }
 
-    /// The process is gone, or its socket closed.
-    fn part(&mut self) {
-        let Some(visit) = self.attached.take() else { return };
-        let process = &visit.line.process;
-        let what = if visit.line.cut_off.load(Acquire) {
-            "was cut off: a count in the shared memory was impossible"
-        } else if process.is_gone() {
-            "ended"
+    /// The first process that waits and lives gets the packets, if there is one.
+    fn promote(&mut self) {
+        let alive = |visit: &Visit| !visit.line.hung.load(Acquire) && !visit.line.dying.load(Acquire);
+        let first = self.standby.iter().position(alive).or((!self.standby.is_empty()).then_some(0));
+        if let Some(first) = first {
+            let mut visit = self.standby.remove(first);
+            *self.desk.session.lock().unwrap_or_else(PoisonError::into_inner) = visit.session.take();
+            self.attached = Some(visit);
+        }
+        self.count_standby();
+        self.desk.tell(None);
+    }
+
+    fn count_standby(&self) {
+        self.desk.standby.store(self.standby.len() as u64, Relaxed);
+    }
+
+    /// What has become of the process behind a line, if it is not to have packets any more.
+    fn fate(line: &Line) -> Option<&'static str> {
+        let mut closed = [PollFd::new(&line.socket, PollFlags::empty())];
+        let closed = poll(&mut closed, Some(&NO_TIME)).is_ok_and(|ready| ready > 0);
+        if line.cut_off.load(Acquire) {
+            Some("was cut off: a count in the shared memory was impossible")
+        } else if line.process.is_gone() {
+            Some("ended")
+        } else if line.dying.load(Acquire) {
+            Some("is ending")
         } else {
-            "closed its socket"
-        };
-        visit.line.hang_up();
+            closed.then_some("closed its socket")
+        }
+    }
+
+    /// Processes may be gone or dying, or their sockets closed.
+    fn see_who_is_left(&mut self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.desk.dying, &mut count);
+        if let Some(what) = self.attached.as_ref().and_then(|visit| Work::fate(&visit.line)) {
+            self.part(what);
+        }
+        let gone: Vec<Visit> =
+            self.standby.extract_if(.., |visit| Work::fate(&visit.line).is_some()).collect();
+        gone.iter().for_each(|visit| self.end(&visit.line));
+        self.count_standby();
+    }
+
+    /// The process that has the packets is not to have them any more.
+    fn part(&mut self, what: &str) {
+        let Some(visit) = self.attached.take() else { return };
         visit.line.end();
-        self.desk.tell(Some(format!("process {} {what}; {}", process.pid, self.waiting())));
-        self.leave(&visit.line);
+        let pid = visit.line.process.pid;
+        if self.standby.is_empty() {
+            self.desk.tell(Some(format!("process {pid} {what}; {}", self.waiting())));
+        } else {
+            self.desk.takeovers.fetch_add(1, Relaxed);
+            self.promote();
+        }
+        // Not before another one has the packets.
+        self.end(&visit.line);
+    }
+
+    fn end(&mut self, line: &Line) {
+        line.hang_up();
+        line.end();
+        self.leave(line);
     }
 
     fn leave(&mut self, line: &Line) {
         let given_back = self.processes.leave(&line.process, self.settings.held);
         self.desk.given_back.fetch_add(given_back, Relaxed);
-        self.parted = Some(line.process.clone());
-        self.lingering = true;
+        if !line.process.is_gone() && !self.parted.iter().any(|known| Arc::ptr_eq(known, &line.process)) {
+            self.parted.truncate(PARTED - 1);
+            self.parted.insert(0, line.process.clone());
+        }
+        self.lingering = self.processes.any_without_ports();
     }
 
     /// What lived on may have ended.
     fn sweep(&mut self) {
+        // What is gone now is swept now.
+        self.parted.retain(|process| !process.is_gone());
         self.desk.given_back.fetch_add(self.processes.sweep(), Relaxed);
-        self.parted.take_if(|process| process.custody().has_ended());
         self.lingering = self.processes.any_without_ports();
     }
 
-    fn look_at_heartbeat(&mut self) {
+    fn look_at_heartbeats(&mut self) {
+        let heartbeat = Duration::from_nanos(self.settings.heartbeat.0);
+        for visit in &mut self.standby {
+            let hung = visit.is_hung(heartbeat);
+            visit.line.hung.store(hung, Release);
+        }
         let Some(visit) = &mut self.attached else { return };
-        let beat = visit.line.heartbeat();
-        if beat != visit.beat.0 {
-            visit.beat = (beat, Instant::now());
+        let hung = visit.is_hung(heartbeat);
+        if hung == visit.line.hung.swap(hung, AcqRel) {
+            return;
         }
-        let hung = visit.beat.1.elapsed() >= Duration::from_nanos(self.settings.heartbeat.0);
-        if hung != visit.line.hung.swap(hung, AcqRel) {
-            let pid = visit.line.process.pid;
-            let reason = format!(
-                "process {pid} showed no sign of life for {} ms",
-                self.settings.heartbeat.0 / 1_000_000
-            );
-            self.desk.tell(Some(reason));
+        let silent = format!("showed no sign of life for {} ms", heartbeat.as_millis());
+        // One that hangs as well is no better.
+        if hung && self.standby.iter().any(|visit| !visit.line.hung.load(Acquire)) {
+            return self.part(&silent);
         }
+        self.desk.tell(Some(format!("process {} {silent}", visit.line.process.pid)));
     }
 }

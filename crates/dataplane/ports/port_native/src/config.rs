@@ -23,6 +23,8 @@ pub struct Settings {
     pub heartbeat: Nanos,
     /// Handed to the process.
     pub config: String,
+    /// Processes that may be attached beside the one that has the packets, to take over from it.
+    pub standby: u32,
 }
 
 impl Settings {
@@ -36,6 +38,7 @@ impl Settings {
             held: 1024,
             heartbeat: Nanos(1_000_000_000),
             config: String::new(),
+            standby: 0,
         }
     }
 
@@ -52,6 +55,7 @@ impl Settings {
             ring: number("ring").unwrap_or(default.ring),
             held: number("held").unwrap_or(default.held),
             heartbeat: value.get("heartbeat").and_then(Value::as_duration).map_or(default.heartbeat, Nanos),
+            standby: number("standby").unwrap_or(default.standby),
             config: text("config").unwrap_or_default().to_owned(),
             socket: default.socket,
         }

@@ -1,6 +1,6 @@
 //! The port itself: giving packets to the process, and taking back what it sends and returns.
 
-use crate::attendant::Attendant;
+use crate::attendant::{Attendant, Desk};
 use crate::belief::believe;
 use crate::custody::Custody;
 use crate::session::Session;
@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -109,21 +110,27 @@ impl NativePort {
     #[cold]
     fn take_news(&mut self) {
         let Some(attendant) = &self.attendant else { return };
+        let was_up = self.condition.is_up();
         // The end of one before the beginning of the next, however close together.
         if self.session.as_ref().is_some_and(|session| session.line.has_ended()) {
             self.session = None;
         }
-        if let Some(session) = attendant.desk.take_session() {
+        let has_come = attendant.desk.take_session().is_some_and(|session| {
             self.session = Some(session);
             self.attached += 1;
-        }
+            true
+        });
         match &self.session {
             Some(session) if session.line.has_ended() => self.session = None,
             _ => {}
         }
         match &self.session {
             Some(session) if !session.line.hung.load(Acquire) => {
-                self.condition.up(&format!("process {} is attached", session.line.process.pid));
+                let pid = session.line.process.pid;
+                if was_up && has_come {
+                    self.condition.notice(format!("process {pid} has taken over"));
+                }
+                self.condition.up(&format!("process {pid} is attached"));
             }
             _ => self.condition.down(attendant.desk.reason()),
         }
@@ -354,15 +361,17 @@ impl Port for NativePort {
     }
 
     fn details(&self) -> Vec<(&'static str, u64)> {
-        let (refused, given_back) = self.attendant.as_ref().map_or((0, 0), |attendant| {
-            (attendant.desk.refused.load(Relaxed), attendant.desk.given_back.load(Relaxed))
-        });
+        let of_desk = |count: fn(&Desk) -> &AtomicU64| {
+            self.attendant.as_ref().map_or(0, |attendant| count(&attendant.desk).load(Relaxed))
+        };
         let held = self.session.as_ref().map_or(0, |session| session.line.process.custody().len());
         vec![
             ("processes", self.attached),
-            ("processes_refused", refused),
+            ("processes_refused", of_desk(|desk| &desk.refused)),
+            ("processes_standby", of_desk(|desk| &desk.standby)),
+            ("takeovers", of_desk(|desk| &desk.takeovers)),
             ("buffers_held", held as u64),
-            ("buffers_given_back", given_back),
+            ("buffers_given_back", of_desk(|desk| &desk.given_back)),
             ("descriptor_faults", self.faults),
         ]
     }

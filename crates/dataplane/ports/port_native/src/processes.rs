@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Process {
     pub pid: u32,
+    /// Grows with each process that is new to a port: ports of one function have the same one take over.
+    pub number: u64,
     pidfd: OwnedFd,
     pool: Arc<Pool>,
     custody: Mutex<Custody>,
@@ -24,7 +26,14 @@ pub(crate) struct Process {
 
 /// The processes of a host. Ports of one host are opened with clones of one.
 #[derive(Clone, Debug, Default)]
-pub struct Processes(Arc<Mutex<Vec<Arc<Process>>>>);
+pub struct Processes(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    processes: Vec<Arc<Process>>,
+    /// How many there were.
+    count: u64,
+}
 
 impl Process {
     /// What it has.
@@ -53,17 +62,20 @@ impl Processes {
     pub(crate) fn join(&self, pid: u32, pidfd: OwnedFd, pool: &Arc<Pool>, held: u32) -> Arc<Process> {
         let mut all = self.all();
         let known = all
+            .processes
             .iter()
             .find(|process| process.pid == pid && Arc::ptr_eq(&process.pool, pool) && !process.is_gone());
         let process = known.cloned().unwrap_or_else(|| {
+            all.count += 1;
             let process = Arc::new(Process {
                 pid,
+                number: all.count,
                 pidfd,
                 pool: pool.clone(),
                 custody: Mutex::new(Custody::new(pool.config().buffers)),
                 ports: Mutex::new(0),
             });
-            all.push(process.clone());
+            all.processes.push(process.clone());
             process
         });
         *process.ports() += 1;
@@ -81,7 +93,7 @@ impl Processes {
     /// Takes back what processes had that are gone; returns how many buffers that were.
     pub(crate) fn sweep(&self) -> u64 {
         let mut given_back = 0;
-        self.all().retain(|process| {
+        self.all().processes.retain(|process| {
             if *process.ports() > 0 || !process.is_gone() {
                 return true;
             }
@@ -95,10 +107,10 @@ impl Processes {
 
     /// Whether there are processes that no port has any more, and that live.
     pub(crate) fn any_without_ports(&self) -> bool {
-        self.all().iter().any(|process| *process.ports() == 0)
+        self.all().processes.iter().any(|process| *process.ports() == 0)
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
+    fn all(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Line {
     pub cut_off: AtomicBool,
     /// The heartbeat was missed.
     pub hung: AtomicBool,
+    /// The thread that attached has ended, as the kernel says before the process is gone.
+    pub dying: AtomicBool,
 }
 
 /// What the worker alone has.

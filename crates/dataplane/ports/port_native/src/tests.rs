@@ -105,7 +105,8 @@ fn settings_have_the_defaults_of_their_schema() {
         value.map(|value| Settings::from_value(&value)).ok_or(faults.len())
     };
     assert_eq!(read("socket: /run/a.sock"), Ok(Settings::new("/run/a.sock")));
-    let all = "{socket: /a, uid: 7, write: true, ring: 64, held: 128, heartbeat: 100ms, config: x}";
+    let all =
+        "{socket: /a, uid: 7, write: true, ring: 64, held: 128, heartbeat: 100ms, config: x, standby: 2}";
     let expected = Settings {
         socket: "/a".into(),
         uid: Some(7),
@@ -114,6 +115,7 @@ fn settings_have_the_defaults_of_their_schema() {
         held: 128,
         heartbeat: Nanos(100_000_000),
         config: "x".into(),
+        standby: 2,
     };
     assert_eq!(read(all), Ok(expected));
     assert_eq!(read("{socket: /a, heartbeat: 1ms}"), Err(1));

@@ -208,10 +208,72 @@ fn buffers_of_a_process_that_closed_its_socket_come_back_when_it_is_gone_and_not
     pair.until("all buffers are back", |pair| pair.pool.available() == BUFFERS as usize);
 }
 
+/// What the ports have counted by a name.
+fn counted(pair: &Pair, name: &str) -> [u64; 2] {
+    pair.ports
+        .each_ref()
+        .map(|port| port.details().iter().find(|(other, _)| *other == name).expect("it is counted").1)
+}
+
+#[test]
+fn a_process_that_stands_by_takes_over_from_one_that_dies_hangs_or_leaves() {
+    let program = forwarder();
+    let mut pair = Pair::new(|settings| (settings.standby, settings.heartbeat) = (1, Nanos(2_000_000_000)));
+    let mut first = Running::start(&program, &pair.paths());
+    pair.until_up();
+    for life in 1..=6u64 {
+        let mut second = Running::start(&program, &pair.paths());
+        pair.until("it stands by", |pair| counted(pair, "processes_standby") == [1, 1]);
+        // There is room for no third one.
+        let third = Running::start(&program, &pair.paths()).0.wait().expect("it ends");
+        assert!(!third.success());
+        let from = pair.sent;
+        pair.until("packets pass by the first one", |pair| {
+            pair.offer(8);
+            pair.collect().into_iter().any(|number| number > from)
+        });
+        let how = [libc::SIGKILL, libc::SIGSTOP, libc::SIGTERM][life as usize % 3];
+        stop(&first, how);
+        let from = pair.sent;
+        pair.until("packets pass by the second one", |pair| {
+            pair.offer(8);
+            let came = pair.collect().into_iter().any(|number| number > from);
+            came && counted(pair, "takeovers") == [life; 2]
+        });
+        assert_eq!(counted(&pair, "processes_standby"), [0, 0]);
+        assert!(pair.ports.iter().all(|port| port.status() == PortStatus::Up), "it was not down");
+        first.kill_and_wait();
+        std::mem::swap(&mut first, &mut second);
+    }
+    first.kill_and_wait();
+    pair.until_all_is_back();
+    assert_eq!(counted(&pair, "descriptor_faults"), [0, 0]);
+}
+
+#[test]
+fn a_process_that_gives_no_hint_of_its_end_is_followed_when_it_is_gone() {
+    let program = hostile();
+    // It takes no mutex, as a process with an older library.
+    let mut pair = Pair::new(|settings| (settings.standby, settings.heartbeat) = (1, Nanos(60_000_000_000)));
+    let mut first = Running::start(&program, &["lie", &pair.sockets[0], "1"]);
+    pair.until("it is up", |pair| pair.ports[0].status() == PortStatus::Up);
+    let mut second = Running::start(&program, &["lie", &pair.sockets[0], "2"]);
+    pair.until("it stands by", |pair| counted(pair, "processes_standby") == [1, 0]);
+    first.kill_and_wait();
+    pair.until("the second one has taken over", |pair| {
+        pair.offer(1);
+        pair.collect();
+        counted(pair, "takeovers") == [1, 0] && pair.ports[0].status() == PortStatus::Up
+    });
+    second.kill_and_wait();
+    pair.until_all_is_back();
+}
+
 #[test]
 fn garbage_in_every_shared_word_harms_the_hostile_process_alone() {
     let program = hostile();
-    let mut pair = Pair::new(|settings| settings.heartbeat = Nanos(60_000_000_000));
+    // What waits for hints of its end reads one of the words, too.
+    let mut pair = Pair::new(|settings| (settings.standby, settings.heartbeat) = (1, Nanos(60_000_000_000)));
     let faults = |pair: &Pair| {
         pair.ports[0].details().iter().find(|(name, _)| *name == "descriptor_faults").map(|(_, n)| *n)
     };
