@@ -227,7 +227,7 @@ fn a_slow_instance_stops_no_other_tenant() {
 }
 
 #[test]
-fn patience_lasts_as_long_as_something_moves() {
+fn a_wait_lasts_as_long_as_something_moves() {
     let mut wait = WireWait::default();
     let limit = Cycles(100);
     assert!(wait.lasts(60, Cycles(1000), limit) && wait.lasts(60, Cycles(1099), limit));
