@@ -2,7 +2,8 @@
 //!
 //! 1. When all openers are known, each device with groups that something opens gets a guard: a function of the stock
 //!    image `security-groups` and of the tenant `default`, in whose pool packets are checked; so are the device's ports,
-//!    so that they stay there. What opened the device is wired to the guard, and the guard opens the device.
+//!    so that they stay there. What opened the device is wired to the guard, and the guard opens the device. It works in
+//!    the claim and the account of the opener's tenant, whose packets and rules it works on.
 //! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list, those of the
 //!    tenant's the other.
 //! 3. A group that a rule names becomes the addresses of its devices in the same zone.
@@ -191,10 +192,13 @@ impl Reader<'_> {
         let function = guard_of(device);
         self.function(place, &Key { position: node.position, text: function.clone() }, node);
         // Without a guard after a fault, the wire stays, and the wiring is not carried out.
-        let (true, Some((opener, _))) = (self.wiring.instances.contains_key(&function), wire.opening())
-        else {
-            return;
+        let Some((opener, _)) = wire.opening() else { return };
+        let for_whom = match opener {
+            Endpoint::Interface(opener, _) => self.wiring.instances.get(opener).map(|it| it.tenant.clone()),
+            _ => None,
         };
+        let Some(guard) = self.wiring.instances.get_mut(&function) else { return };
+        guard.payer = for_whom.filter(|tenant| *tenant != guard.tenant);
         self.wiring.edges.remove(wire);
         let interface = |number| Endpoint::Interface(function.clone(), number);
         self.wiring.edges.insert(Edge::new(opener.clone(), interface(INSIDE)));

@@ -413,6 +413,7 @@ impl<'a> Reader<'a> {
             let duration = |key| values.get(key).and_then(Value::as_duration).map(Nanos);
             Some(Instance {
                 tenant: tenant?,
+                payer: None,
                 image: values.get("image").and_then(Value::as_text)?.to_owned(),
                 config: config?,
                 interfaces: u16::try_from(manifest.interfaces.len()).ok()?,

@@ -247,7 +247,7 @@ impl Work<'_, '_, '_> {
                 InstancePool::Own(_) => self.deployed.pools.get(&own_pool(&name)),
             };
             let pool = pool.map(|(_, id)| *id);
-            let tenant = self.deployed.tenants.get(&instance.tenant).copied();
+            let tenant = self.deployed.tenants.get(instance.payer()).copied();
             if let (Some(started), Some(pool), Some(tenant)) = (functions.remove(&name), pool, tenant) {
                 let (setup, guest) = started.setup(&name, &instance, tenant, pool);
                 match self.change.add_instance(homes[&name], setup, guest) {

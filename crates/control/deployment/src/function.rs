@@ -205,7 +205,7 @@ impl StartedFunction {
             name: name.to_owned(),
             pool,
             tenant,
-            owner: instance.tenant.clone(),
+            owner: instance.payer().to_owned(),
             claim: instance.cpu.claim(),
             interfaces: instance.interfaces,
             flow_hash: manifest.flow_hash,

@@ -187,8 +187,8 @@ impl Prepared {
         for mut successor in std::mem::take(&mut self.successors) {
             let name = successor.name.clone();
             if !successor.alike && successor.hands_over {
-                let tenant = successor.instance.tenant.clone();
-                let asked = self.handed.offload.run(&tenant, move || {
+                let payer = successor.instance.payer().to_owned();
+                let asked = self.handed.offload.run(&payer, move || {
                     let offers = successor.started.offers_state(HAND_OVER);
                     (successor, offers)
                 });
@@ -248,7 +248,7 @@ impl Successor {
         let mut slot = None;
         if !self.alike {
             // Before anything stands still: the tenant may have to wait for it.
-            let got = offload.slot(&self.instance.tenant)?;
+            let got = offload.slot(self.instance.payer())?;
             self.make_ready(fleet, &got);
             slot = Some(got);
         }
@@ -270,7 +270,7 @@ impl Successor {
                 First::Unpopulated(bare) => {
                     let GuestSetup { guest, factory, .. } = bare;
                     drop(guest);
-                    let got = offload.slot(&instance.tenant)?;
+                    let got = offload.slot(instance.payer())?;
                     let started = got.run(factory.work())?;
                     let guest = Some(started.map_err(|reason| failed(&reason))?);
                     slot = Some(got);

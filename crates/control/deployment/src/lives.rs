@@ -187,7 +187,7 @@ impl Host {
         let (Around { pool, observes }, slice) = (around, Slice(self.workers.slice));
         let theirs = instance.clone();
         let start = move || StartedFunction::start(&theirs, program, pool, slice, observes, None);
-        self.run_start(&instance.tenant, start)?.map_err(|reason| failed("function", name)(&reason))
+        self.run_start(instance.payer(), start)?.map_err(|reason| failed("function", name)(&reason))
     }
 }
 

@@ -174,9 +174,9 @@ impl Host {
             };
             // Where nothing runs yet, there is no other function to disturb.
             let (started, saved) = if nothing_runs {
-                self.offload.run_here(&instance.tenant, start)
+                self.offload.run_here(instance.payer(), start)
             } else {
-                self.run_start(&instance.tenant, start)?
+                self.run_start(instance.payer(), start)?
             };
             if let Some(beginning) = beginnings.get_mut(name) {
                 beginning.saved = saved;

@@ -165,6 +165,8 @@ impl Default for Switch {
 pub struct Instance {
     /// Whose it is.
     pub tenant: String,
+    /// In whose claim and account it works, if not in its tenant's: a guard works for what opens its device.
+    pub payer: Option<String>,
     /// The image as the operator named it: a stock image's name, or a path.
     pub image: String,
     /// Its configuration, checked against the image's schema: a [`Value::Map`].
@@ -202,6 +204,13 @@ pub struct Instance {
     pub pauses: Vec<Pause>,
     /// Interfaces that have addresses of their own on the links of the devices that they open.
     pub stations: BTreeMap<u16, Settings>,
+}
+
+impl Instance {
+    /// The tenant in whose claim and account it works.
+    pub fn payer(&self) -> &str {
+        self.payer.as_deref().unwrap_or(&self.tenant)
+    }
 }
 
 /// A span in which an instance is paused.

@@ -134,7 +134,10 @@ impl Adjustment {
 
 /// Whether another guest can take the place of an instance's while everything around it stays.
 fn may_hand_over(before: &Instance, after: &Instance) -> bool {
-    before.tenant == after.tenant && before.pool == after.pool && before.interfaces == after.interfaces
+    before.tenant == after.tenant
+        && before.payer == after.payer
+        && before.pool == after.pool
+        && before.interfaces == after.interfaces
 }
 
 /// The plan was made for another wiring.
@@ -166,8 +169,9 @@ impl Plan {
         let (remove_ports, add_ports) =
             replaced(&old.ports, &new.ports, Port::eq, |port| moved(&port.tenant));
         let stays = |a: &Instance, b: &Instance| may_hand_over(a, b) || same_instance(a, b);
-        let (remove_instances, add_instances) =
-            replaced(&old.instances, &new.instances, stays, |instance| moved(&instance.tenant));
+        let (remove_instances, add_instances) = replaced(&old.instances, &new.instances, stays, |instance| {
+            moved(&instance.tenant) || moved(instance.payer())
+        });
         let change_instances = new.instances.iter().filter(|(name, instance)| {
             let before = old.instances.get(*name).filter(|_| !add_instances.contains_key(*name));
             before.is_some_and(|before| !same_instance(before, instance))

@@ -12,6 +12,7 @@ mod switches;
 fn instance(tenant: &str) -> Instance {
     Instance {
         tenant: tenant.to_owned(),
+        payer: None,
         image: "firewall".to_owned(),
         config: Value::empty(),
         interfaces: 2,
@@ -302,7 +303,9 @@ fn wiring() -> impl Strategy<Value = Wiring> {
         },
     });
     let placed = (cpu(), proptest::option::of(0usize..3));
-    let instance = (tenant_name(), 0u64..2, placed).prop_map(|(tenant, n, (cpu, worker))| Instance {
+    let tenants = (tenant_name(), proptest::option::of(tenant_name().prop_map(str::to_owned)));
+    let instance = (tenants, 0u64..2, placed).prop_map(|((tenant, payer), n, (cpu, worker))| Instance {
+        payer,
         max_call: Nanos(n),
         cpu,
         worker,

@@ -189,7 +189,8 @@ impl Wiring {
         let instances = self.instances.iter().map(|(name, instance)| (name, &instance.tenant));
         let devices = self.devices.iter().map(|(name, device)| (name, &device.tenant));
         let containers = self.containers.iter().map(|(name, container)| (name, &container.tenant));
-        for (owner, tenant) in ports.chain(instances).chain(devices).chain(containers) {
+        let payers = self.instances.iter().filter_map(|(name, it)| Some((name, it.payer.as_ref()?)));
+        for (owner, tenant) in ports.chain(instances).chain(payers).chain(devices).chain(containers) {
             if !self.tenants.contains_key(tenant) {
                 faults.push(WiringFault::UnknownTenant { owner: owner.clone(), tenant: tenant.clone() });
             }

@@ -62,6 +62,8 @@ fn a_function_stands_around_the_opener_of_a_device_with_groups() {
     let guard = &wiring.instances["groups@red"];
     assert_eq!((guard.tenant.as_str(), guard.fail), ("default", FailMode::Closed));
     assert_eq!(guard.pool, InstancePool::Tenant, "the platform's");
+    let payers = ["red", "blue", "other"].map(|device| wiring.instances[&wiring::guard_of(device)].payer());
+    assert_eq!(payers, ["red", "blue", "red"], "it works for what opens its device");
     assert_eq!(guard.config.get("mac").map(ToString::to_string).as_deref(), Some("02:00:00:00:00:09"));
     let own =
         |function: &str| wiring.instances[function].config.get("addresses").unwrap().as_list().unwrap().len();

@@ -57,3 +57,43 @@ fn a_tenant_that_has_used_its_share_waits_and_others_do_not() {
         waits.join().expect("no panic").expect("it starts");
     });
 }
+
+#[test]
+fn a_function_that_works_for_another_tenant_is_in_its_claim_and_account() {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    let blue = json!({"pool": {"buffers": 256, "pages": "ordinary"}, "cpu": {"weight": 300}});
+    rig.apply(&[put(Kind::Tenant, "blue", blue)]);
+    rig.host.start().expect("threads");
+    let others = jobs(&rig, "default");
+    // As guards of devices that a function of `blue` opens.
+    let of_platform = |action: &str| {
+        function("g", json!({"image": "firewall", "max_call": "10s", "config": {"default_action": action}}))
+    };
+    let carry_out = |plan| {
+        let mut prepared = rig.host.prepare(plan, HashMap::new(), &rig.catalog).expect("it starts");
+        prepared.hand_over(false).expect("it hands over");
+        assert_eq!(rig.host.carry_out(prepared).expect("it has not stopped").troubles, [""; 0]);
+    };
+    let mut plan = rig.check(&[of_platform("accept")]).expect("right");
+    let guard = plan.add_instances.get_mut("g").expect("it is new");
+    guard.payer = Some("blue".to_owned());
+    let guard = guard.clone();
+    carry_out(plan);
+    wait("its start is charged", || jobs(&rig, "blue") == 1);
+    let promised = |account: Account| {
+        let of = |name: &str| account.instances.iter().find(|it| it.name == name).map(|it| it.promised);
+        [of("f"), of("g")].map(|share| share.map(|share| (share * 100.0).round()))
+    };
+    assert_eq!(promised(rig.account()), [Some(25.0), Some(75.0)]);
+
+    let config = rig.check(&[of_platform("drop")]).expect("right").add_instances["g"].config.clone();
+    let plan = Plan {
+        change_instances: [("g".to_owned(), wiring::Instance { config, ..guard })].into(),
+        ..Plan::default()
+    };
+    carry_out(plan);
+    wait("the start and the hand-over are charged", || jobs(&rig, "blue") == 3);
+    assert!(rig.host.offload().usage("blue").used > Nanos(0));
+    assert_eq!(jobs(&rig, "default"), others);
+}
