@@ -15,6 +15,8 @@ use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
 /// Most interfaces of one, whose number is one digit of the outer end's name.
 const INTERFACES_MAX: usize = 16;
+/// The receive ring of an interface's port.
+const RING: &str = "1MiB";
 /// Most files and folders that one is given.
 const MOUNTS_MAX: usize = 64;
 /// Programs of a probe begin no sooner after one another.
@@ -263,7 +265,7 @@ impl Reader<'_> {
                 });
                 return None;
             }
-            let settings = node_of(&interface.outer, place.position());
+            let settings = settings_of(&interface.outer, place.position());
             let settings = driver.check_at(place, Some(&settings), &[], &mut self.faults)?;
             ports.push((container_port(&key.text, &interface.name), settings));
         }
@@ -271,11 +273,15 @@ impl Reader<'_> {
     }
 }
 
-/// A port's description that names its interface alone.
-fn node_of(interface: &str, position: Position) -> Node {
-    let key = Key { text: "interface".to_owned(), position };
-    let value = NodeValue::Scalar { text: interface.to_owned(), quoted: true };
-    Node { position, value: NodeValue::Map(vec![(key, Node { position, value })]) }
+/// A port's description: its interface, and a receive ring that the kernel makes in a tenth of the time that the ring of
+/// other ports takes it, which a container's start would wait for.
+fn settings_of(interface: &str, position: Position) -> Node {
+    let entry = |key: &str, text: &str, quoted| {
+        let value = NodeValue::Scalar { text: text.to_owned(), quoted };
+        (Key { text: key.to_owned(), position }, Node { position, value })
+    };
+    let settings = vec![entry("interface", interface, true), entry("ring", RING, false)];
+    Node { position, value: NodeValue::Map(settings) }
 }
 
 fn is_link_name(name: &str) -> bool {

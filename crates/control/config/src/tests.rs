@@ -23,7 +23,8 @@ struct Shelf {
 
 fn shelf() -> Shelf {
     let af_packet = "interface: {type: string, min_length: 1, max_length: 15, required: true, help: Its name.}\n\
-                     frames: {type: integer, min: 64, max: 65536, default: 2048}\n";
+                     frames: {type: integer, min: 64, max: 65536, default: 2048}\n\
+                     ring: {type: size, min: 512KiB, max: 1GiB, default: 8MiB}\n";
     Shelf {
         af_packet: Schema::from_text("af_packet", af_packet).unwrap(),
         null: Schema::default(),
@@ -207,7 +208,7 @@ fn a_good_file_becomes_a_wiring() {
     let pool = wiring.tenants["default"].pool;
     assert_eq!((pool.buffers, pool.buffer_size.bytes(), pool.headroom, pool.pages), (1024, 65536, 128, None));
     assert_eq!(wiring.ports.keys().collect::<Vec<_>>(), ["lan", "wan"]);
-    assert_eq!(wiring.ports["wan"].settings.to_string(), "{interface: sf-wan, frames: 2048}");
+    assert_eq!(wiring.ports["wan"].settings.to_string(), "{interface: sf-wan, frames: 2048, ring: 8MiB}");
     let firewall = &wiring.instances["edge_firewall"];
     assert_eq!(firewall.config.to_string(), "{default_action: accept, max_flows: 65536}");
     assert_eq!((firewall.max_call.0, firewall.fail), (10_000_000, FailMode::Closed));
@@ -342,7 +343,7 @@ services:
 f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, groups, devices, functions, chains, wires, observers, services; did you mean `tenants`?
 f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
 f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
-f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, io, fault, interface, frames; did you mean `interface`?
+f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, io, fault, interface, frames, ring; did you mean `interface`?
 f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, security-groups, or a file's path such as `./x.wasm`; did you mean `firewall`?
 f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)

@@ -38,6 +38,7 @@ mod images;
 mod interfaces;
 pub mod keeper;
 mod log;
+mod netlink;
 mod permits;
 mod probe;
 mod record;

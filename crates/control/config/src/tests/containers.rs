@@ -65,6 +65,8 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
     assert_eq!((port.driver.as_str(), port.tenant.as_str()), ("af_packet", "default"));
     let settings = port.settings.get("interface").and_then(schema::Value::as_text);
     assert_eq!(settings, Some(container_link("router", 1).as_str()));
+    let ring = |port: &str| wiring.ports[port].settings.get("ring").and_then(schema::Value::as_size);
+    assert_eq!((ring("router:in"), ring("lan")), (Some(1 << 20), Some(8 << 20)), "a start waits for it");
     // In a chain it is entered by its first interface and left by its second, as any function.
     let port = |name: &str| Endpoint::Port(name.to_owned());
     for (one, other) in [

@@ -10,8 +10,8 @@ pub const SCHEMA: &str = include_str!("settings.yaml");
 pub struct Settings {
     /// Name of the interface, in the network namespace of the process.
     pub interface: String,
-    /// Bytes of the receive ring, rounded down to whole blocks of 256 KiB, at least two. As much may wait in
-    /// the queue of frames that are longer than a slot.
+    /// Bytes of the receive ring, rounded down to whole blocks of 256 KiB, at least two. As much, and at
+    /// least 4 MiB, may wait in the queue of frames that are longer than a slot.
     pub ring: u64,
     /// Bytes that may wait for transmission inside the kernel; `None`: 4 MiB, or what the kernel allows.
     pub transmit_buffer: Option<u64>,

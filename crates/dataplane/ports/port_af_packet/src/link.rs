@@ -21,6 +21,8 @@ use virtio_net::finish_checksum;
 
 /// What is asked for when the settings say nothing of the transmit buffer.
 const TRANSMIT_BUFFER: u64 = 4 << 20;
+/// Least bytes that may wait of frames that are longer than a slot: 60 of 64 KiB.
+const LONG_FRAMES: u64 = 4 << 20;
 
 /// After so many packets in a row that the kernel had no room for, the rest is left untried.
 const FULL_LIMIT: u32 = 3;
@@ -72,10 +74,12 @@ impl Link {
         };
         // Kernels before 4.20 do not know it; then the frames' own packet type tells.
         let _ = set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
-        // Frames that are longer than a slot are put into the socket's queue as well, which may hold as much
-        // as the ring.
+        // Frames that are longer than a slot are put into the socket's queue as well, which takes memory only
+        // for those that wait there.
         set(&fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1_i32)
-            .and_then(|()| set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, settings.ring))
+            .and_then(|()| {
+                set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, settings.ring.max(LONG_FRAMES))
+            })
             .map_err(system(name, "setting the receive buffer"))?;
         let blocks = (settings.ring / BLOCK as u64).clamp(2, (1 << 30) / BLOCK as u64) as usize;
         let slots = set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &slots::request(blocks))
