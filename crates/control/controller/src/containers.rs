@@ -13,6 +13,8 @@ use launcher::{Interface, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use wiring::{Container, ContainerProbe, ProbeAsks, Wiring, container_port};
@@ -129,10 +131,39 @@ pub fn concerns_ports(happened: &Happened) -> bool {
     matches!(happened, Happened::Attached | Happened::Ended { .. })
 }
 
-/// Lets ports find the interfaces of a container that has come, or that they are gone.
-pub fn look_at_ports(fleet: &Fleet) {
-    // Workers that have stopped have no ports any more.
-    let _ = fleet.change(|change| change.look_at_ports());
+/// From one look at ports because of containers to the next: for each all workers stop, and look after all of their
+/// ports.
+const LOOKS_APART: Duration = Duration::from_millis(100);
+
+/// What is called when interfaces of a container have come or gone. Ports are looked at soon: at once, unless that was
+/// done a moment ago. It does not wait.
+///
+/// # Errors
+/// The system has no thread for it.
+pub fn port_looks(fleet: Arc<Fleet>) -> std::io::Result<impl Fn() + Send + Sync> {
+    let look = move || {
+        // Workers that have stopped have no ports any more.
+        let _ = fleet.change(|change| change.look_at_ports());
+    };
+    coalesced(look, || std::thread::sleep(LOOKS_APART))
+}
+
+/// A call that has `work` done by a thread of its own, which pauses after each time: calls meanwhile are one.
+fn coalesced(
+    work: impl Fn() + Send + 'static,
+    pause: impl Fn() + Send + 'static,
+) -> std::io::Result<impl Fn() + Send + Sync> {
+    let (ask, asked) = sync_channel(1);
+    std::thread::Builder::new().name("container-ports".into()).spawn(move || {
+        while asked.recv().is_ok() {
+            work();
+            pause();
+        }
+    })?;
+    Ok(move || {
+        // One that waits already is for this as well.
+        let _ = ask.try_send(());
+    })
 }
 
 impl Controller {
@@ -142,10 +173,10 @@ impl Controller {
     /// The system has no threads for it.
     pub(super) fn keep_containers(&self) -> std::io::Result<()> {
         let told = self.told.clone();
-        let fleet = self.host.fleet().clone();
+        let look_at_ports = port_looks(self.host.fleet().clone())?;
         let tell = move |name: &str, happened| {
             if concerns_ports(&happened) {
-                look_at_ports(&fleet);
+                look_at_ports();
             }
             container_events(name, happened).into_iter().for_each(|event| told.take(event));
         };
@@ -224,5 +255,36 @@ impl Controller {
             return Refusal::Conflict(vec![Fault::of_request("guest", message)]);
         }
         Refusal::NotFound(format!("there is no function `{name}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn any_number_of_calls_during_a_pause_are_one() {
+        let (done, times) = channel();
+        let (go, pause) = channel::<()>();
+        let work = move || {
+            let _ = done.send(());
+        };
+        let wait = move || {
+            let _ = pause.recv();
+        };
+        let call = coalesced(work, wait).expect("a thread");
+        let patience = Duration::from_secs(20);
+        call();
+        assert_eq!(times.recv_timeout(patience), Ok(()), "the first one at once");
+        (0..1_000).for_each(|_| call());
+        assert!(times.try_recv().is_err());
+        go.send(()).expect("it pauses");
+        assert_eq!(times.recv_timeout(patience), Ok(()), "none is forgotten");
+        go.send(()).expect("it pauses");
+        call();
+        assert_eq!(times.recv_timeout(patience), Ok(()));
+        drop(go);
+        assert!(times.try_recv().is_err());
     }
 }

@@ -48,7 +48,7 @@ mod upkeep;
 mod watch;
 
 use api_server::Server;
-pub use containers::{concerns_ports, container_events, keeper_name, look_at_ports, wanted_containers};
+pub use containers::{concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
 use control::Handle;
 use controller::Controller;
 use engine::Account;

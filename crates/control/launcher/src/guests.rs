@@ -54,7 +54,8 @@ struct Entry {
     held: Option<OwnedFd>,
     /// Its probe failed: it is being killed.
     condemned: bool,
-    log: Log,
+    /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no other.
+    log: Arc<Mutex<Log>>,
 }
 
 impl Entry {
@@ -119,7 +120,7 @@ impl Guests {
                 root: record.root.clone(),
                 held: None,
                 condemned: false,
-                log: Log::default(),
+                log: Arc::default(),
             };
             self.table().guests.insert(name.clone(), entry);
             if self.adopt(&folder, &record).is_none() {
@@ -139,14 +140,16 @@ impl Guests {
         let (held, watched) = (record.hold()?, record.hold()?);
         let output = reader(folder).ok()?;
         let name = &record.start.name;
-        {
+        let log = {
             let mut table = self.table();
             let entry = table.guests.get_mut(name)?;
             entry.held = Some(held);
             entry.state = State::Running { pid };
+            let log = entry.log.clone();
             self.note(&mut table);
-        }
-        watch::begin(self, name, watched, output).ok()?;
+            log
+        };
+        watch::begin(self, name, watched, output, log).ok()?;
         // One that cannot be asked how it is runs on; nothing else is lost with the thread that there is none for.
         let _ = probe::begin(self, &record.start, pid);
         Some(())
@@ -205,7 +208,7 @@ impl Guests {
             root: None,
             held: None,
             condemned: false,
-            log: Log::default(),
+            log: Arc::default(),
         };
         table.guests.insert(start.name.clone(), entry);
         self.note(&mut table);
@@ -217,16 +220,15 @@ impl Guests {
         let image = permitted.image.try_clone().map_err(own)?;
         let pinned = permitted.digest.as_ref();
         let size = self.permits.image_size;
-        let image = {
-            let one = self.images.one_at_a_time();
+        let image = self.images.for_tenant(&start.tenant, |images| {
             let used: Vec<PathBuf> = self.table().guests.values().filter_map(Entry::used).collect();
-            self.images.make_room(&one, &start.tenant, &used).map_err(own)?;
-            let image = self.images.unpack(&one, &start.tenant, image, pinned, permitted.uids, size)?;
+            images.make_room(&used).map_err(own)?;
+            let image = images.unpack(image, pinned, permitted.uids, size)?;
             if let Some(entry) = self.table().guests.get_mut(&start.name) {
                 entry.root = Some(image.root.clone());
             }
-            image
-        };
+            Ok(image)
+        })?;
         let folder = self.folder.join(&start.name);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(own)?;
@@ -254,15 +256,17 @@ impl Guests {
             self.note(&mut table);
         }
         self.runtime.start(&start.name)?;
+        let mut log = Arc::default();
         {
             let mut table = self.table();
             if let Some(entry) = table.guests.get_mut(&start.name) {
                 entry.held = Some(held);
                 entry.state = State::Running { pid };
+                log = entry.log.clone();
             }
             self.note(&mut table);
         }
-        watch::begin(self, &start.name, watched, output).map_err(own)?;
+        watch::begin(self, &start.name, watched, output, log).map_err(own)?;
         probe::begin(self, start, pid).map_err(own)
     }
 
@@ -335,17 +339,12 @@ impl Guests {
         }
         let Some(entry) = table.guests.get_mut(name) else { return };
         entry.condemned = true;
-        entry.log.take(format!("superfluid: its probe failed: {reason}\n").as_bytes());
+        let mut log = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.take(format!("superfluid: its probe failed: {reason}\n").as_bytes());
+        drop(log);
         if let Some(held) = &entry.held {
             // It may be gone already.
             let _ = pidfd_send_signal(held, Signal::KILL);
-        }
-    }
-
-    /// A guest has written to its output.
-    pub(crate) fn has_written(&self, name: &str, bytes: &[u8]) {
-        if let Some(entry) = self.table().guests.get_mut(name) {
-            entry.log.take(bytes);
         }
     }
 
@@ -443,7 +442,8 @@ impl Guests {
             self.wait(self.table(), most, |table| list.after.is_none_or(|after| table.version > after));
         let guests = table.guests.iter().map(|(name, entry)| {
             let (memory, cpu_us) = self.cgroups.usage(name);
-            let log = if list.log_of.as_ref() == Some(name) { entry.log.lines() } else { Vec::new() };
+            let written = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let log = if list.log_of.as_ref() == Some(name) { written.lines() } else { Vec::new() };
             Guest {
                 name: name.clone(),
                 tenant: entry.start.tenant.clone(),
@@ -452,7 +452,7 @@ impl Guests {
                 memory,
                 cpu_us,
                 log,
-                log_lost: entry.log.lost,
+                log_lost: written.lost,
             }
         });
         Listed { version: table.version, guests: guests.collect() }

@@ -39,6 +39,7 @@ mod interfaces;
 pub mod keeper;
 mod log;
 mod netlink;
+mod output;
 mod permits;
 mod probe;
 mod record;
@@ -71,7 +72,7 @@ pub const ANSWER_MAX: usize = 4 << 20;
 pub const MARK_MAX: usize = 512;
 
 /// Most clients at a time.
-pub const CONNECTIONS_MAX: usize = 16;
+pub const CONNECTIONS_MAX: usize = 64;
 
 /// Lines of a guest's output that are kept, the newest.
 pub const LOG_LINES: usize = 256;

@@ -9,7 +9,7 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
-use controller::{concerns_ports, container_events, keeper_name, look_at_ports, wanted_containers};
+use controller::{concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
@@ -147,10 +147,11 @@ fn keep_containers(
     if wiring.containers.is_empty() {
         return Ok(None);
     }
-    let (sender, queue, fleet) = (sender.clone(), queue.clone(), host.fleet().clone());
+    let (sender, queue) = (sender.clone(), queue.clone());
+    let look_at_ports = port_looks(host.fleet().clone())?;
     let tell = move |name: &str, happened| {
         if concerns_ports(&happened) {
-            look_at_ports(&fleet);
+            look_at_ports();
         }
         for event in container_events(name, happened).into_iter().filter(|event| queue.admit(event)) {
             // The receiver is gone only when the program ends.

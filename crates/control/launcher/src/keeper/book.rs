@@ -1,5 +1,6 @@
 //! What is wanted, what the launcher says there is, and what has to be done about the difference.
 
+use super::pace::Paces;
 use super::{Condition, GRACE, Happened, Wanted};
 use crate::request::{Ended, Guest, Limit, Limits, Listed, Request, Start, State, Stop};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub(super) struct Book {
     listed: Option<(u64, BTreeMap<String, Guest>)>,
     /// Why it is not known.
     trouble: Option<String>,
+    paces: Paces,
 }
 
 /// One that is wanted.
@@ -86,7 +88,13 @@ impl Entry {
 
 impl Book {
     pub(super) fn new(keeper: &str) -> Book {
-        Book { keeper: keeper.to_owned(), wanted: BTreeMap::new(), listed: None, trouble: None }
+        Book {
+            keeper: keeper.to_owned(),
+            wanted: BTreeMap::new(),
+            listed: None,
+            trouble: None,
+            paces: Paces::default(),
+        }
     }
 
     pub(super) fn want(&mut self, wanted: BTreeMap<String, Wanted>, now: Instant) {
@@ -199,10 +207,14 @@ impl Book {
         }
         for (name, entry) in &mut self.wanted {
             let Wanted { start, .. } = &entry.wanted;
-            if !free(&start.tenant) {
+            if !free(&start.tenant) || self.paces.waits_until(&start.tenant, now).is_some() {
                 continue;
             }
-            let act = |request| Some(Action { name: name.clone(), tenant: start.tenant.clone(), request });
+            let paces = &mut self.paces;
+            let mut act = |request| {
+                paces.spend(&start.tenant, now);
+                Some(Action { name: name.clone(), tenant: start.tenant.clone(), request })
+            };
             match guests.get(name) {
                 Some(guest) if guest.mark.as_ref() == Some(&entry.mark) => match guest.state {
                     State::Running { .. } if entry.limits != Some(start.limits) => {
@@ -232,8 +244,11 @@ impl Book {
     /// How long nothing is to be done, if nothing changes; `None`: for ever.
     pub(super) fn next(&self, now: Instant) -> Option<Duration> {
         self.listed.as_ref()?;
-        let waiting = self.wanted.values().filter(|entry| entry.since.is_none() && entry.due > now);
-        waiting.map(|entry| entry.due - now).min()
+        let due = |entry: &Entry| {
+            let own = Some(entry.due).filter(|due| entry.since.is_none() && *due > now);
+            own.max(self.paces.waits_until(&entry.wanted.start.tenant, now))
+        };
+        self.wanted.values().filter_map(due).map(|due| due - now).min()
     }
 
     /// A request was carried out.

@@ -4,13 +4,15 @@
 //! 2. One thread follows the launcher's list; what it says and what is wanted is compared in a [`Book`], which knows no
 //!    thread and no clock.
 //! 3. What has to be done is asked of the launcher, by a thread for each request: one for a tenant at a time, so that an
-//!    image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all.
+//!    image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all. A tenant has so many starts
+//!    and changes of limits at once and in a second ([`mod@pace`]), whatever ends its containers or asks for them.
 //! 4. A container that has ended is started again after a delay, and whoever wants to know is told why it ended.
 //!
 //! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those that are as
 //! they are wanted, and ends the others. What has another's mark is left alone.
 
 mod book;
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +26,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Requests at a time.
-const REQUESTS: usize = 4;
+/// Requests at a time, half of the connections that a launcher takes.
+const REQUESTS: usize = 32;
 /// How long one list waits for a change.
 const FOLLOW: Duration = Duration::from_secs(5);
 /// How long it is waited before a launcher that is not there is looked for again.

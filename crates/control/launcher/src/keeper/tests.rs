@@ -320,3 +320,23 @@ fn whatever_happens_what_is_wanted_runs_in_the_end() {
         assert!(wanted.iter().all(|name| play.down(name).is_none()), "seed {seed}");
     }
 }
+
+#[test]
+fn a_tenant_has_so_many_starts_whatever_asks_for_them_and_another_one_does_not_wait() {
+    let mut play = Play::new(&[start("a", "red"), start("b", "blue")]);
+    play.list();
+    play.turn();
+    let mut starts = 0;
+    // It is asked for anew all the time, for a little less than ten seconds.
+    for _ in 0..9_900 {
+        assert!(play.book.restart("a", play.now));
+        starts += play.pass(Duration::from_millis(1)).iter().filter(|asked| *asked == "start a").count();
+    }
+    assert!((45..=53).contains(&starts), "{starts}");
+    let next = play.book.next(play.now).expect("it waits");
+    assert!(next <= Duration::from_millis(500), "{next:?}");
+    assert!(play.down("a").is_some());
+    play.end("b", Ended::Status(0));
+    assert_eq!(play.pass(FIRST), ["start b"]);
+    assert_eq!(play.pass(next.saturating_sub(FIRST)), ["start a"], "and when its time has come, it");
+}
