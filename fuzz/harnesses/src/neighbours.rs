@@ -133,7 +133,7 @@ pub fn run(data: &[u8]) {
         };
         match kind % 8 {
             0 => {
-                let asker = Asker(u64::from(kind >> 4 & 3));
+                let asker = Asker(u64::from((kind >> 4) & 3));
                 if let Resolution::Known(mac) = device.resolve_for(asker, address, now) {
                     assert!(mac != [0; 6]);
                 }
