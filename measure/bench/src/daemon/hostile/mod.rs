@@ -55,8 +55,9 @@ pub(crate) fn run(
     )];
     let (mut percents, mut ratios, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let mut each = Vec::new();
+    let ways = Way::ALL.len() as f64;
     for (n, way) in Way::ALL.into_iter().enumerate() {
-        progress(n as f64 / (Way::ALL.len() + 2) as f64, way.name());
+        progress(n as f64 / (ways + 2.0), way.name());
         let before = neighbour.watch(WINDOWS.1)?;
         let hostile = Hostile::begin(&daemon, &images, way)?;
         let beside = neighbour.watch(WINDOWS.0)?;
@@ -74,9 +75,9 @@ pub(crate) fn run(
         ratios.push(ratio);
         alone.push(before.percent);
     }
-    progress(10.0 / 12.0, "health while all of it goes on");
+    progress(ways / (ways + 2.0), "health while all of it goes on");
     let health = health(&daemon, &certificates, &images)?;
-    progress(11.0 / 12.0, "a cap under a storm of timers");
+    progress((ways + 1.0) / (ways + 2.0), "a cap under a storm of timers");
     let shares = capped_shares(&daemon, &images)?;
     let error = shares.iter().map(|share| (share - CAP).abs() * 100.0).fold(0.0, f64::max);
     let (least_of_cap, most_of_cap) =

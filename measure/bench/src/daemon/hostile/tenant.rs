@@ -17,6 +17,9 @@ const FUNCTIONS: usize = 4;
 /// Threads that ask the daemon for something again and again.
 const CLIENTS: usize = 2;
 
+/// Rules of the groups that change.
+const CHANGING_RULES: u16 = 1000;
+
 /// A way to misbehave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -40,10 +43,12 @@ pub(super) enum Way {
     HoldingAll,
     /// Checks, dry runs and lists, with bodies as large as may be.
     Requests,
+    /// Security groups that change without a pause, and more packets than their guards can pass on.
+    Groups,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 10] = [
+    pub(super) const ALL: [Way; 11] = [
         Way::Looping,
         Way::Restarting,
         Way::TimerStorm,
@@ -54,6 +59,7 @@ impl Way {
         Way::Compiling,
         Way::HoldingAll,
         Way::Requests,
+        Way::Groups,
     ];
 
     /// Its name in results.
@@ -69,6 +75,7 @@ impl Way {
             Way::Compiling => "compiling",
             Way::HoldingAll => "holding-all",
             Way::Requests => "requests",
+            Way::Groups => "groups",
         }
     }
 
@@ -82,13 +89,13 @@ impl Way {
             Way::SlowExport => Some("slow_export"),
             Way::TouchingPages => Some("touch"),
             Way::HoldingAll => Some("hold"),
-            Way::Flooding | Way::Compiling | Way::Requests => None,
+            Way::Flooding | Way::Compiling | Way::Requests | Way::Groups => None,
         }
     }
 
     /// Packets a second for each of its functions; `None`: as many as they take.
     fn rate(self) -> Option<&'static str> {
-        (self != Way::Flooding).then_some("20kpps")
+        (!matches!(self, Way::Flooding | Way::Groups)).then_some("20kpps")
     }
 }
 
@@ -147,6 +154,10 @@ impl<'a> Hostile<'a> {
             hostile.clients = requests::clients(daemon, &hostile.ends, &hostile.asked)?;
             return Ok(hostile);
         }
+        if way == Way::Groups {
+            hostile.change_groups()?;
+            return Ok(hostile);
+        }
         let wasm = way.module().map(|name| module(name).map(|image| image.wasm().to_vec())).transpose()?;
         let path = wasm.as_deref().map(|wasm| images.unlike_others(wasm)).transpose()?;
         let image = path.as_deref().map_or("forwarder".to_owned(), |path| path.display().to_string());
@@ -187,6 +198,50 @@ impl<'a> Hostile<'a> {
             let image = paths[turn % paths.len()].display().to_string();
             // It is refused, or not: what counts is what it costs others.
             let _ = client.upgrade(&function, &Upgrade { image, config: None }, &Change::default());
+        })
+    }
+
+    /// Floods devices with groups, and changes the rules of these.
+    fn change_groups(&mut self) -> Result<(), BenchError> {
+        const GROUP: &str = "changing";
+        let rules = |first: u16| {
+            let rule = |n| json!({"direction": "in", "protocol": "tcp", "ports": (first + n).to_string()});
+            let rules: Vec<Value> = (0..CHANGING_RULES).map(rule).collect();
+            json!({"tenant": "blue", "rules": rules})
+        };
+        let mut document = json!({
+            "superfluid": 1, "groups": {GROUP: rules(1)}, "ports": {}, "devices": {}, "functions": {},
+        });
+        for n in 0..FUNCTIONS {
+            let [source, function, link, device] =
+                ["from", "f", "to", "d"].map(|part| format!("groups_{part}{n}"));
+            document["ports"][&source] = json!({"type": "generator", "tenant": "blue", "flows": 1024});
+            document["ports"][&link] = json!({"type": "tap", "interface": format!("sf-groups{n}")});
+            document["devices"][&device] = json!({
+                "mode": "direct", "over": [link], "tenant": "blue", "zone": 7, "groups": [GROUP],
+                "addresses": [format!("192.0.2.{}/24", n + 1)],
+            });
+            document["functions"][&function] =
+                json!({"image": "forwarder", "tenant": "blue", "attach": {"left": source, "right": device}});
+            self.objects.extend([
+                (Kind::Function, function),
+                (Kind::Device, device),
+                (Kind::Port, source),
+                (Kind::Port, link),
+            ]);
+        }
+        self.objects.push((Kind::Group, GROUP.to_owned()));
+        self.daemon.apply(&document)?;
+        let mut turn = 0;
+        self.ask_again_and_again(move |client| {
+            turn = 1 - turn;
+            let spec = rules(1 + turn * CHANGING_RULES);
+            // It is refused, or not: what counts is what it costs others.
+            if let Ok(client::Answer::Later(operation)) =
+                client.put(Kind::Group, GROUP, &spec, &Change::default())
+            {
+                let _ = client.wait_for(*operation, std::time::Duration::from_secs(30), |_| {});
+            }
         })
     }
 
@@ -251,9 +306,11 @@ impl<'a> Hostile<'a> {
 
     /// What was seen of it, if that could not have disturbed others.
     fn harmless(&self) -> Result<Option<String>, BenchError> {
-        if matches!(self.way, Way::Compiling | Way::SlowExport | Way::Requests) {
+        if matches!(self.way, Way::Compiling | Way::SlowExport | Way::Requests | Way::Groups) {
             let asked = self.asked.load(Relaxed);
-            return Ok((asked == 0).then(|| "no request was answered".to_owned()));
+            if asked == 0 || self.way != Way::Groups {
+                return Ok((asked == 0).then(|| "no request was answered".to_owned()));
+            }
         }
         for (_, name) in self.objects.iter().filter(|(kind, _)| *kind == Kind::Function) {
             let status = self.daemon.status(name)?;
