@@ -20,6 +20,7 @@ mod call;
 mod chain;
 mod compare_sides;
 mod daemon;
+mod death;
 mod devices;
 mod dpi_load;
 mod dpi_rules;
@@ -94,6 +95,7 @@ pub const NAMES: &[&str] = &[
     "balancer",
     "groups",
     "memif",
+    "death",
     "chain",
     "instructions",
     "instantiate",
@@ -158,6 +160,8 @@ pub enum Bench {
     Groups,
     /// Between two memif ports, beside Open vSwitch.
     Memif,
+    /// Native functions that are killed, and what follows them.
+    Death,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -246,6 +250,7 @@ impl Bench {
             "balancer" => Bench::Balancer,
             "groups" => Bench::Groups,
             "memif" => Bench::Memif,
+            "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -296,6 +301,7 @@ impl Bench {
             Bench::Balancer => "balancer",
             Bench::Groups => "groups",
             Bench::Memif => "memif",
+            Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -376,6 +382,7 @@ impl Bench {
             Bench::Balancer => balancer::run(progress),
             Bench::Groups => groups::run(progress).map(told),
             Bench::Memif => peers::memif::run(progress).map(told),
+            Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),
@@ -448,7 +455,8 @@ pub(crate) const CHILD: &str = "--measured";
 
 /// What a process does that a bench measures. Of `rss`: sets the chain up, sends packets through it, and
 /// gives its own memory in KiB. Of `instructions`: sends `arguments[2]` batches of `arguments[1]`
-/// packets through `arguments[0]` functions, and gives how many packets have passed.
+/// packets through `arguments[0]` functions, and gives how many packets have passed. Of `death`: is a
+/// native function with `arguments[0]` MiB of memory.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -456,6 +464,7 @@ pub fn child(bench: &str, arguments: &[usize]) -> Result<u64, BenchError> {
     match bench {
         "rss" => rss::child(),
         "instructions" => instructions::child(arguments),
+        "death" => death::child(arguments),
         _ => Err(BenchError::Setup(format!("`{bench}` measures no process of its own"))),
     }
 }
