@@ -144,7 +144,7 @@ export class Host {
       }
     }
     for (const observer of this.objects.get("observer").values()) {
-      for (const place of observer.spec.at) if (has("function", observer.name) && has("function", place)) this.edges.push({ kind: "observes", from: observer.name, to: place });
+      for (const place of observer.spec.at) if (has("function", observer.name) && has("function", place)) this.edges.push({ kind: "observes", from: place, to: observer.name });
     }
   }
 

@@ -145,7 +145,7 @@ async function api(mock, request, answer, url) {
       return json(answer, host.at(at, Number(query.get("layout") ?? 0)));
     }
     case "openapi.json":
-      return json(answer, JSON.parse(readFileSync(description())));
+      return json(answer, JSON.parse(readFileSync(join(here, "../../docs/openapi.json"))));
     case "events":
       return stream(mock, request, answer, eventLines(mock, query));
     case "check":
@@ -157,7 +157,7 @@ async function api(mock, request, answer, url) {
     case "snapshots":
       return snapshots(mock, request, answer, name, action);
     case "traces":
-      return stream(mock, request, answer, traceLines(JSON.parse(await bodyOf(request))));
+      return traces(mock, request, answer);
     case "captures":
       return capture(request, answer, JSON.parse(await bodyOf(request)));
   }
@@ -168,11 +168,6 @@ async function api(mock, request, answer, url) {
     return json(answer, { items, revision: host.revision });
   }
   return object(mock, request, answer, kind, name, action, query);
-}
-
-/** The daemon's description of its interface, as the tree has it. */
-function description() {
-  return [join(here, "../../docs/openapi.json"), join(here, "../openapi.json")].find(existsSync);
 }
 
 async function object(mock, request, answer, kind, name, action, query) {
@@ -242,7 +237,7 @@ function faultsOf(kind, spec) {
     const keys = ["image", "config", "tenant", "cpu", "max_call", "attach", "memory", "quota", "fail", "restart"];
     for (const key of Object.keys(spec)) if (!keys.includes(key)) faults.push({ at: key, message: `unknown key \`${key}\`; allowed: ${keys.join(", ")}` });
     const action = spec.config?.default_action;
-    if (action !== undefined && !["accept", "drop"].includes(action)) faults.push({ at: "config.default_action", message: `found \`${action}\`; allowed: one of accept, drop` });
+    if (action !== undefined && !["accept", "drop"].includes(action)) faults.push({ at: "config.default_action", message: `found the text "${action}"; allowed: one of accept, drop` });
   }
   return faults;
 }
@@ -346,6 +341,12 @@ async function* foundLines(mock, name) {
     await pause(300);
     yield null;
   }
+}
+
+async function traces(mock, request, answer) {
+  const asked = JSON.parse(await bodyOf(request));
+  if (asked.inject && (asked.filter || asked.count)) return problem(answer, 422, "invalid", "inject: one packet is followed then; allowed: without `filter` and `count`");
+  return stream(mock, request, answer, traceLines(asked));
 }
 
 async function* traceLines(asked) {

@@ -2,6 +2,7 @@
 //
 //   node tests/run.mjs unit
 //   node tests/run.mjs views [NAME]        needs Chromium and dist/
+//   node tests/run.mjs real                needs Chromium, and SUPERFLUID, the program with its page
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,8 +11,8 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [what, name = ""] = process.argv.slice(2);
-if (!["unit", "views"].includes(what)) {
-  console.error(`tests: found \`${what ?? ""}\`; allowed: unit, views`);
+if (!["unit", "views", "real"].includes(what)) {
+  console.error(`tests: found \`${what ?? ""}\`; allowed: unit, views, real`);
   process.exit(2);
 }
 let files;
@@ -36,7 +37,7 @@ if (what === "unit") {
   });
   files = readdirSync(out).map((file) => join(out, file));
 } else {
-  files = readdirSync(join(here, "views")).filter((file) => file.endsWith(".test.mjs") && file.includes(name)).map((file) => join(here, "views", file));
+  files = readdirSync(join(here, what)).filter((file) => file.endsWith(".test.mjs") && file.includes(name)).map((file) => join(here, what, file));
 }
 const run = spawnSync(process.execPath, ["--test", "--enable-source-maps", ...files], { stdio: "inherit", timeout: 540_000 });
 process.exit(run.status ?? 1);

@@ -36,37 +36,8 @@ export interface AnyObject {
 }
 
 /** All objects at one step of the history: columns beside names. */
-export interface HistoryColumns {
-  names?: string[];
-  tenants?: string[];
-  values: Record<string, number[]>;
-}
-
-export interface HistoryStep {
-  started: string;
-  start_ms: number;
-  first: number;
-  last: number;
-  at: number;
-  seconds: number;
-  layout: number;
-  objects: Record<string, HistoryColumns>;
-}
-
-export interface HistoryPart {
-  from: number;
-  seconds: number;
-  values: Record<string, number[]>;
-}
-
+export type HistoryStep = Schemas["HistoryMoment"];
+export type HistoryColumns = Schemas["HistoryObjects"];
 /** One object over time. */
-export interface HistoryOf {
-  started: string;
-  start_ms: number;
-  of: string;
-  first: number;
-  last: number;
-  fine: HistoryPart;
-  coarse: HistoryPart;
-  minute?: { drops?: Record<string, number>; latency?: { bounds_ns: number[]; counts: number[] } };
-}
+export type HistoryOf = Schemas["HistoryLine"];
+export type HistoryPart = Schemas["HistorySpan"];

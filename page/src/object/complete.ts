@@ -17,7 +17,7 @@ export function probed(place: Place): string {
 
 /** What a fault about the word allows, as single words; nothing where it allows what is no list. */
 export function allowedBy(message: string): string[] {
-  if (!message.includes(`\`${PROBE}\``)) return [];
+  if (!message.includes(PROBE)) return [];
   const list = /; allowed: (?:one of )?([^;]+)/.exec(message)?.[1];
   if (!list) return [];
   const words = list.split(/, | or /).map((word) => word.trim().replace(/^`(.*)`$/, "$1"));

@@ -152,7 +152,12 @@ function NewObject({ kind, readOnly }: { kind: string; readOnly: boolean }) {
 function FunctionFigures({ object }: { object: AnyObject }) {
   const status = object.status as Partial<FunctionStatus> | undefined;
   if (!status) return null;
-  const drops = Object.entries(status.drops ?? {}).sort((a, b) => b[1] - a[1]);
+  const own = Object.keys(status.drops ?? {}).some((reason) => reason.startsWith("function:"));
+  // What it drops by its own verdict is told by its own names for reasons.
+  const drops = Object.entries(status.drops ?? {})
+    .filter(([reason]) => !(own && reason === "function"))
+    .map(([reason, packets]): [string, number] => [reason.replace(/^function:/, ""), packets])
+    .sort((a, b) => b[1] - a[1]);
   return (
     <section class="card stack" aria-label="How it is">
       {status.reason && (

@@ -54,7 +54,9 @@ export function Trace({ at }: { at: string | null }) {
         return;
       }
       body.inject = toHex(made.frame);
+      // One packet is followed then.
       delete body.filter;
+      delete body.count;
     }
     const leaving = new AbortController();
     stop.current = leaving;

@@ -103,10 +103,12 @@ export function History({ of, small, seconds = 600 }: { of: string; small?: bool
       {drawn.map(({ label, lines, value }) => {
         const columns = lines.map(([, name, , each]) => column(history, name, each));
         const made: Line[] = lines.map(([name, , colour], number) => ({ name, colour, values: columns[number]!.values, fill: number === 0 }));
+        const { x } = columns[0]!;
+        const short = (x.at(-1) ?? 0) - (x[0] ?? 0) < 240;
         return (
           <div class={small ? undefined : "card stack"}>
             {!small && <h2>{label}</h2>}
-            <Chart label={`${label} of ${of}`} x={columns[0]!.x} lines={made} time xValue={(at) => clock(at * 1000).slice(0, 5)} value={value} height={small ? 130 : 150} mark={mark} />
+            <Chart label={`${label} of ${of}`} x={columns[0]!.x} lines={made} time xValue={(at) => clock(at * 1000).slice(0, short ? 8 : 5)} value={value} height={small ? 130 : 150} mark={mark} />
           </div>
         );
       })}

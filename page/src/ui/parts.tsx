@@ -39,7 +39,7 @@ export function Trouble({ error }: { error: unknown }) {
       <p>
         <Outside text={text} />
       </p>
-      {faults.length > 0 && (
+      {faults.length > 0 && !(faults.length === 1 && text.includes(faults[0]!.message)) && (
         <ul>
           {faults.map((fault) => (
             <li>

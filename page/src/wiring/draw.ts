@@ -108,15 +108,17 @@ function wire(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void 
   let [there, back, thereBits, backBits] = [0, 0, 0, 0];
   let counted = false;
   let observes = true;
-  for (const at of link.edges) {
+  for (let place = 0; place < link.edges.length; place += 1) {
+    const at = link.edges[place]!;
     const edge = scene.of.edges[at]!;
     if (edge.kind !== "observes") observes = false;
     if (!frame) continue;
     if (frame.therePps[at]! === frame.therePps[at]!) counted = true;
-    there += pair(frame.therePps[at]!, 0);
-    back += pair(frame.backPps[at]!, 0);
-    thereBits += pair(frame.thereBps[at]!, 0);
-    backBits += pair(frame.backBps[at]!, 0);
+    const turned = link.turned[place];
+    there += pair((turned ? frame.backPps : frame.therePps)[at]!, 0);
+    back += pair((turned ? frame.therePps : frame.backPps)[at]!, 0);
+    thereBits += pair((turned ? frame.backBps : frame.thereBps)[at]!, 0);
+    backBits += pair((turned ? frame.thereBps : frame.backBps)[at]!, 0);
   }
   const flow = there + back;
   canvas.strokeStyle = flow > 0 ? colours.accent : colours.wire;
@@ -136,7 +138,9 @@ function losses(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): voi
   const edge = scene.of.edges[link.edges[0]!]!;
   if (link.edges.length !== 1) return;
   const { points } = link;
-  const forward = scene.frame!.therePps[link.edges[0]!]! >= pair(scene.frame!.backPps[link.edges[0]!]!, 0);
+  const [there, back] = [pair(scene.frame!.therePps[link.edges[0]!]!, 0), pair(scene.frame!.backPps[link.edges[0]!]!, 0)];
+  if (there + back === 0) return;
+  const forward = there >= back;
   const into = forward ? edge.to : edge.from;
   if (!(scene.frame!.dps[into]! > 0)) return;
   // The end of the way that is at that node.

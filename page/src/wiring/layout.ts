@@ -28,6 +28,8 @@ export interface Item extends Box {
 export interface Link {
   /** Edges of the structure that it stands for. */
   edges: number[];
+  /** Which of them are written the other way. */
+  turned: boolean[];
   from: number;
   to: number;
   /** Corners of its way, from the one item to the other: x and y in turns. */
@@ -115,12 +117,13 @@ export async function place(of: Structure, groups: Group[], open: ReadonlySet<st
     const link = byEnds.get(ends);
     if (link) link.edges.push(at);
     else {
-      const made: Link = { edges: [at], from, to, points: [] };
+      const made: Link = { edges: [at], turned: [], from, to, points: [] };
       byEnds.set(ends, made);
       links.push(made);
     }
   });
   directed(of, links, itemOf);
+  for (const link of links) link.turned = link.edges.map((edge) => itemOf[of.edges[edge]!.from] !== link.from);
 
   const parts = partsOf(items, links);
   const placed = await Promise.all(parts.map((part) => shaped(part, items, links, engine)));
@@ -131,7 +134,7 @@ export async function place(of: Structure, groups: Group[], open: ReadonlySet<st
   const innerLinks = innerEdges.map((edge): Link => {
     const from = innerAt.get(of.edges[edge]!.from)!;
     const to = innerAt.get(of.edges[edge]!.to)!;
-    return { edges: [edge], from, to, points: between(inner[from]!, inner[to]!) };
+    return { edges: [edge], turned: [false], from, to, points: between(inner[from]!, inner[to]!) };
   });
   // What leads to a member of an open group is drawn to it.
   for (const link of links) intoGroups(of, link, items, inner, innerAt);
@@ -163,7 +166,6 @@ const INWARD = /^(left|inside|in|ingress|lan|client|clients|a|0|suspicious)$/;
 function leadsBack(edge: Structure["edges"][0], of: Structure): boolean {
   if (edge.kind === "over") return of.nodes[edge.from]!.kind === "device";
   if (edge.kind === "opens") return edge.fromPart !== undefined && INWARD.test(edge.fromPart);
-  if (edge.kind === "observes") return of.nodes[edge.from]!.kind === "function";
   return false;
 }
 

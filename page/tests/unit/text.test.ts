@@ -101,7 +101,7 @@ test("what the daemon allows is suggested, what begins so first, and not what is
   const place = placeAt('{"image": "x", "ma', 18)!;
   assert.deepEqual(allowedBy(`unknown key \`${PROBE}\`; allowed: pool, image, quota, max_call, format; did you mean \`x\`?`), ["pool", "image", "quota", "max_call", "format"]);
   assert.deepEqual(ranked(["pool", "image", "format", "max_call"], place), ["max_call", "format"]);
-  assert.deepEqual(allowedBy(`found \`${PROBE}\`; allowed: one of accept, drop`), ["accept", "drop"]);
+  assert.deepEqual(allowedBy(`found the text "${PROBE}"; allowed: one of accept, drop; did you mean \`drop\`?`), ["accept", "drop"]);
   assert.deepEqual(allowedBy(`found \`${PROBE}\`; allowed: a size such as 64KiB`), []);
   assert.deepEqual(allowedBy("found `other`; allowed: accept"), []);
 });

@@ -87,7 +87,7 @@ test("a dropping firewall is found, its reason seen, its rule changed, and packe
     await page.waitForSelector("textarea");
     const spec = await page.inputValue("textarea");
     await page.fill("textarea", spec.replace('"default_action": "drop"', '"default_action": "acept"'));
-    await page.waitForSelector(".faults >> text=found `acept`");
+    await page.waitForSelector('.faults >> text=found the text "acept"');
     assert.match(await text(page, ".faults"), /^4:\d+ config\.default_action/);
     assert.ok(await page.isDisabled("section[aria-label=Spec] button.first"));
     await page.fill("textarea", spec.replace('"default_action": "drop"', '"default_action": "accept"'));
