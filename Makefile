@@ -19,10 +19,10 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@scripts/page
 	@scripts/build quick
 	@testbed/edge.sh $(QUICK)
-	@echo; echo "A host in a browser: in one shell"
-	@echo "  $(QUICK) daemon --socket /tmp/superfluid.sock --state /tmp/superfluid --page 127.0.0.1:8800"
-	@echo "and in another, which prints the address to open"
-	@echo "  export SUPERFLUID_SOCKET=/tmp/superfluid.sock; $(QUICK) apply -f examples/nat.yaml; $(QUICK) page"
+	@[[ -n "$${EDGE_JSON:-}" ]] || printf '%s\n' "" "A host in a browser: in one shell" \
+	    "  $(QUICK) daemon --socket /tmp/superfluid.sock --state /tmp/superfluid --page 127.0.0.1:8800" \
+	    "and in another, which prints the address to open" \
+	    "  export SUPERFLUID_SOCKET=/tmp/superfluid.sock; $(QUICK) apply -f examples/nat.yaml; $(QUICK) page"
 
 build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build

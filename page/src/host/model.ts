@@ -16,6 +16,8 @@ export interface Node {
   chain?: string;
   /** The place in that chain. */
   place: number;
+  /** Whether it counts packets: a device that is laid as wires does not. */
+  counts: boolean;
 }
 
 export interface Edge {
@@ -26,6 +28,8 @@ export interface Edge {
   to: number;
   fromPart?: string;
   toPart?: string;
+  /** Whether packets are counted there, and back: between functions they mostly are not. */
+  counted: [there: boolean, back: boolean];
 }
 
 export interface Chain {
@@ -56,6 +60,7 @@ export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
     name: node.name,
     tenant: node.tenant ?? "",
     place: 0,
+    counts: node.packets !== undefined && node.packets !== null,
   }));
   const byId = new Map(nodes.map((node, at) => [node.id, at]));
   // Ports, devices, functions and switches share one space of names; services are numbers.
@@ -88,6 +93,7 @@ export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
       to,
       fromPart: edge.from_part ?? undefined,
       toPart: edge.to_part ?? undefined,
+      counted: [edge.there !== undefined && edge.there !== null, edge.back !== undefined && edge.back !== null],
     });
   }
   return { nodes, edges, byId, chains, edgesOf };
@@ -131,6 +137,19 @@ export interface WorkerLoad {
   overhead: number;
   asleep: number;
   withheld: number;
+}
+
+/**
+ * About how many packets pass a wire between two functions, both ways together, where nothing counts them: what the one was shown and
+ * did not lose, at most what the other was shown. Of functions with more than two wires nothing is known.
+ */
+export function about(of: Structure, frame: Frame, edge: number): number {
+  const { from, to, kind } = of.edges[edge]!;
+  if (kind !== "wire" || of.nodes[from]!.kind !== "function" || of.nodes[to]!.kind !== "function") return NaN;
+  const wires = (node: number): number => of.edgesOf[node]!.filter((at) => of.edges[at]!.kind !== "observes").length;
+  if (wires(from) > 2 || wires(to) > 2) return NaN;
+  const left = (node: number): number => frame.pps[node]! - frame.dps[node]!;
+  return Math.max(0, Math.min(Math.max(left(from), left(to)), frame.pps[from]!, frame.pps[to]!));
 }
 
 /** Which columns of the history belong to which node and edge, kept while neither changes. */
@@ -232,6 +251,13 @@ export function frame(step: HistoryStep, by: Mapping): Frame {
     fill(made.backPps, by.edges, edges.values.back, each);
     fill(made.backBps, by.edges, edges.values.back_bytes, 8 * each);
   }
+  by.of.nodes.forEach((node, at) => {
+    if (node.kind === "device" && !node.counts) made.pps[at] = made.bps[at] = NaN;
+  });
+  by.of.edges.forEach(({ counted: [there, back] }, at) => {
+    if (!there) made.therePps[at] = made.thereBps[at] = NaN;
+    if (!back) made.backPps[at] = made.backBps[at] = NaN;
+  });
   const all = 1e-9 * each;
   const workers = step.objects.worker?.values;
   by.names.worker?.forEach((name, at) => {

@@ -43,6 +43,7 @@ export function group(value: number): string {
 export function share(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const percent = value * 100;
+  if (percent > 0 && percent < 0.05) return "<0.1\u202f%";
   const digits = percent !== 0 && Math.abs(percent) < 9.95 ? 1 : 0;
   return `${percent.toFixed(digits)}\u202f%`;
 }

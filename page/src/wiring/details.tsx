@@ -1,6 +1,6 @@
 /** What is selected in the wiring: its values now, how they were, and what can be done with it. */
 import { shown } from "../host/follow";
-import type { Frame, Structure } from "../host/model";
+import { type Frame, type Structure, about } from "../host/model";
 import { History } from "../time/history";
 import { useCell } from "../ui/cell";
 import { bitRate, count, packetRate, share } from "../ui/format";
@@ -212,6 +212,7 @@ function EdgeDetails({ structure, edge, frame, reveal }: { structure: Structure;
   const { from, to: end, fromPart, toPart, kind, id } = structure.edges[edge]!;
   const [a, b] = [structure.nodes[from]!, structure.nodes[end]!];
   const name = (node: { name: string }, part?: string): string => (part ? `${node.name}:${part}` : node.name);
+  const guess = frame && !(frame.therePps[edge]! >= 0) ? about(structure, frame, edge) : NaN;
   const place = kind === "wire" ? id.slice(id.indexOf("/") + 1) : kind === "over" || kind === "opens" ? (kind === "opens" ? name(a, fromPart) : b.name) : a.name;
   return (
     <>
@@ -240,7 +241,7 @@ function EdgeDetails({ structure, edge, frame, reveal }: { structure: Structure;
           </tr>
         </tbody>
       </table>
-      <History of={`edge/${id}`} small />
+      {guess >= 0 ? <p class="dim">Between these functions nothing is counted. Both ways together it is about {packetRate(guess)}: what the one was shown and did not lose.</p> : <History of={`edge/${id}`} small />}
       <div class="row">
         <a class="button" href={`#/packets?tab=capture&at=${encodeURIComponent(place)}`}>
           Capture here

@@ -1,5 +1,5 @@
 /** Draws the wiring on a canvas: what is out of sight or too small to read is not drawn. */
-import type { Frame, Structure } from "../host/model";
+import { type Frame, type Structure, about } from "../host/model";
 import { bitRate, packetRate, share } from "../ui/format";
 import type { Item, Link, Placed } from "./layout";
 import type { Palette } from "./palette";
@@ -113,14 +113,15 @@ function wire(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void 
     const edge = scene.of.edges[at]!;
     if (edge.kind !== "observes") observes = false;
     if (!frame) continue;
-    if (frame.therePps[at]! === frame.therePps[at]!) counted = true;
+    if (frame.therePps[at]! >= 0 || (frame.backPps[at]! >= 0 && frame.backPps[at] !== 0)) counted = true;
     const turned = link.turned[place];
     there += pair((turned ? frame.backPps : frame.therePps)[at]!, 0);
     back += pair((turned ? frame.therePps : frame.backPps)[at]!, 0);
     thereBits += pair((turned ? frame.backBps : frame.thereBps)[at]!, 0);
     backBits += pair((turned ? frame.thereBps : frame.backBps)[at]!, 0);
   }
-  const flow = there + back;
+  const guess = !counted && frame && link.edges.length === 1 ? about(scene.of, frame, link.edges[0]!) : NaN;
+  const flow = counted ? there + back : pair(guess, 0);
   canvas.strokeStyle = flow > 0 ? colours.accent : colours.wire;
   canvas.lineWidth = camera.scale < 0.3 ? Math.max(1, thickness(flow)) : thickness(flow);
   canvas.setLineDash(observes ? [5, 4] : []);
@@ -129,8 +130,9 @@ function wire(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void 
   canvas.stroke();
   canvas.setLineDash([]);
   if (frame && !observes) losses(canvas, scene, link);
-  if (camera.scale < DETAILS_FROM || !counted) return;
-  label(canvas, scene, link, there, back, thereBits, backBits);
+  if (camera.scale < DETAILS_FROM) return;
+  if (counted) label(canvas, scene, link, there, back, thereBits, backBits, "");
+  else if (guess >= 0) label(canvas, scene, link, guess, 0, 0, 0, "≈ ");
 }
 
 /** Where packets of an edge are lost at its end: a red end. */
@@ -162,7 +164,7 @@ function path(canvas: CanvasRenderingContext2D, points: number[]): void {
   canvas.lineTo(points.at(-2)!, points.at(-1)!);
 }
 
-function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there: number, back: number, thereBits: number, backBits: number): void {
+function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there: number, back: number, thereBits: number, backBits: number, about: string): void {
   // On the longest level stretch, which has room for it.
   let [best, length] = [-1, 0];
   for (let at = 0; at + 3 < link.points.length; at += 2) {
@@ -181,7 +183,7 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
   const short = (pps: number): string => packetRate(pps).replace(/\s?pps$/, "");
   if (inGroup) {
     canvas.font = `500 9.5px ${colours.font}`;
-    if (there > 0) canvas.fillText(short(there), x, y - 5);
+    if (there > 0) canvas.fillText(about.trim() + short(there), x, y - 5);
     if (back > 0) canvas.fillText(short(back), x, y + 13);
     return;
   }
@@ -189,7 +191,7 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
   if (!free(scene, x, y, length)) return;
   const [forward, backward] = right ? ["▸", "◂"] : ["◂", "▸"];
   const lines: string[] = [];
-  if (there > 0 || back === 0) lines.push(`${packetRate(there)} ${forward}`);
+  if (there > 0 || back === 0) lines.push(about ? about + packetRate(there) : `${packetRate(there)} ${forward}`);
   if (back > 0) lines.push(`${backward} ${packetRate(back)}`);
   if (there > 0) canvas.fillText(lines[0]!, x, y - 6);
   else if (back === 0) return;
@@ -254,17 +256,18 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
     canvas.globalAlpha = alpha;
     return;
   }
-  canvas.fillStyle = stateColour(state, colours);
-  canvas.beginPath();
-  canvas.arc(item.x + inset + 3, item.y + 15, 4, 0, 7);
-  if (state === "unknown") {
-    canvas.fillStyle = colours.line;
+  const stated = state !== "unknown";
+  if (stated) {
+    canvas.fillStyle = stateColour(state, colours);
+    canvas.beginPath();
+    canvas.arc(item.x + inset + 3, item.y + 15, 4, 0, 7);
+    canvas.fill();
   }
-  canvas.fill();
   canvas.textAlign = "left";
   canvas.fillStyle = colours.text;
   canvas.font = `600 14px ${colours.font}`;
-  canvas.fillText(fitted(canvas, of.name, item.width - inset - 30), item.x + inset + 13, item.y + 19.5);
+  const indent = stated ? 13 : 0;
+  canvas.fillText(fitted(canvas, of.name, item.width - inset - 17 - indent), item.x + inset + indent, item.y + 19.5);
   if (scene.failed.has(item.id)) {
     canvas.fillStyle = colours.bad;
     canvas.font = `700 13px ${colours.font}`;

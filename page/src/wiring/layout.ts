@@ -161,10 +161,13 @@ function directed(of: Structure, links: Link[], itemOf: Int32Array): void {
 
 /** Interfaces that packets mostly come in by, where no chain says so. */
 const INWARD = /^(left|inside|in|ingress|lan|client|clients|a|0|suspicious)$/;
+/** And those that they mostly leave by. */
+const OUTWARD = /^(right|outside|out|egress|wan|server|servers)$/;
 
 /** Whether packets mostly go the other way along an edge than it is written: from a port to a device, from that to what opens it. */
 function leadsBack(edge: Structure["edges"][0], of: Structure): boolean {
   if (edge.kind === "over") return of.nodes[edge.from]!.kind === "device";
+  if (edge.kind === "wire") return (!!edge.fromPart && INWARD.test(edge.fromPart) && !INWARD.test(edge.toPart ?? "")) || (!!edge.toPart && OUTWARD.test(edge.toPart) && !OUTWARD.test(edge.fromPart ?? ""));
   if (edge.kind === "opens") return edge.fromPart !== undefined && INWARD.test(edge.fromPart);
   return false;
 }

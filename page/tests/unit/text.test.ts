@@ -20,6 +20,8 @@ test("numbers have three digits and a prefix", () => {
   assert.equal(packetRate(undefined), "–");
   assert.equal(share(0.374), "37\u202f%");
   assert.equal(share(0.0042), "0.4\u202f%");
+  assert.equal(share(0.0001), "<0.1\u202f%");
+  assert.equal(share(0), "0\u202f%");
   assert.equal(bytes(1536), "1.5 KiB");
   assert.equal(nanoseconds(1500), "1.50 µs");
   assert.equal(nanoseconds(2_500_000_000), "2.5 s");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Host } from "../../mock/host.mjs";
-import { frame, mapping, structure } from "../../src/host/model";
+import { about, frame, mapping, structure } from "../../src/host/model";
 import { itemAt, thickness } from "../../src/wiring/draw";
 import { firstGrouping, groups } from "../../src/wiring/groups";
 import { type Engine, type Placed, alongALine, between, place } from "../../src/wiring/layout";
@@ -147,6 +147,20 @@ test("a line is placed from its beginning to its end, whichever way its edges ar
   assert.deepEqual(alongALine({ sizes: [[1, 1]], edges: [] })!.at, [[0, 0]]);
 });
 
+test("without a chain, names of interfaces say which way packets go", async () => {
+  const nodes = ["nic", "dev", "ids", "end"].map((name, at) => ({ kind: (["port", "device", "function", "port"] as const)[at]!, name, drops: 0 }));
+  const edges = [
+    { kind: "over" as const, from: "dev", to: "nic" },
+    { kind: "opens" as const, from: "ids", from_part: "left", to: "dev" },
+    { kind: "wire" as const, from: "end", to: "ids", to_part: "right" },
+  ];
+  const placed = await place(structure({ time_ns: 0, nodes, edges }, []), [], NONE, ASPECT, columns);
+  const at = (name: string): number => placed.items.find((item) => item.id.endsWith(`/${name}`))!.x;
+  assert.ok(at("nic") < at("dev") && at("dev") < at("ids") && at("ids") < at("end"));
+  // Each is written against the way that it leads.
+  assert.deepEqual(placed.links.map((link) => link.turned), [[true], [true], [true]]);
+});
+
 test("ways lead from side to side", () => {
   const [a, b] = [{ x: 0, y: 0, width: 10, height: 10 }, { x: 50, y: 0, width: 10, height: 10 }];
   assert.deepEqual(between(a, b), [10, 5, 50, 5]);
@@ -196,6 +210,20 @@ test("a frame has rates by node and edge, whatever order the columns come in", (
   assert.equal(made.workers.length, 2);
   assert.ok(made.host!.dps > 0);
   assert.equal(mapping(mock.at(100, mock.layout), of), null, "without names there is no mapping");
+});
+
+test("between functions that nothing counts, what passes is about what both saw", () => {
+  const { of, mock } = host(100);
+  const step = mock.at(100, 0);
+  const made = frame(step, mapping(step, of)!);
+  const edge = of.edges.findIndex((edge) => edge.id === "wire/c03-f01:outside~c03-f02:inside");
+  assert.ok(Number.isNaN(made.therePps[edge]!) && Number.isNaN(made.backPps[edge]!));
+  const guess = about(of, made, edge);
+  const [a, b] = ["function/c03-f01", "function/c03-f02"].map((id) => made.pps[of.byId.get(id)!]!);
+  assert.ok(guess > 0 && guess <= Math.min(a!, b!));
+  const port = of.edges.findIndex((edge) => edge.id === "wire/c03-in~c03-f00:inside");
+  assert.ok(made.therePps[port]! > 0);
+  assert.ok(Number.isNaN(about(of, made, port)), "what is counted needs no guess");
 });
 
 test("objects of a time when there were others are left out, and break nothing", () => {

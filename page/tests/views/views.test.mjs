@@ -311,7 +311,7 @@ test("the slider moves the whole page back, events stand on the line, and Now co
       element.dispatchEvent(new Event("input", { bubbles: true }));
     });
     await page.waitForSelector(".time.past");
-    assert.match(await text(page, ".time .when"), /25 min 0 s ago/);
+    assert.match(await text(page, ".time .when"), /25 min [0-9] s ago/);
     const step = Number(await slider.inputValue());
     const packets = served.mock.host.work("detection", step).packets;
     const shown = `${(packets / 1000).toPrecision(3)} kpps`;
