@@ -224,6 +224,8 @@ export class Host {
       const from = this.objects.get("function").has(edge.from) ? this.work(edge.from, step) : null;
       const to = this.objects.get("function").has(edge.to) ? this.work(edge.to, step) : null;
       const there = edge.kind === "observes" || edge.kind === "over" ? null : from ? Math.max(0, from.packets - from.drops) : (to?.packets ?? 0);
+      // What opens a device by its left gets packets from there.
+      if (edge.kind === "opens" && edge.from_part === "left") return { there: 0, back: from?.packets ?? 0 };
       return { there, back: /^(lan|edge_firewall|detection|fair)$/.test(edge.from) ? Math.round((there ?? 0) * 0.4) : 0 };
     });
     const workers = this.objects.get("workers").get("workers").spec;

@@ -33,6 +33,8 @@ export interface Scene {
   labels: [left: number, top: number, right: number, bottom: number][];
 }
 
+/** How much of a picture of old values is drawn. */
+const OLD = 0.75;
 /** Below these scales text is too small to read. */
 const NAMES_FROM = 0.42;
 const DETAILS_FROM = 0.55;
@@ -63,7 +65,7 @@ export function draw(canvas: CanvasRenderingContext2D, scene: Scene): void {
   canvas.scale(camera.scale, camera.scale);
   canvas.lineJoin = "round";
   canvas.textBaseline = "alphabetic";
-  if (scene.old) canvas.globalAlpha = 0.5;
+  if (scene.old) canvas.globalAlpha = OLD;
   const view = { left: camera.x, top: camera.y, right: camera.x + width / camera.scale, bottom: camera.y + height / camera.scale };
   const seen = (x: number, y: number, w: number, h: number): boolean => x <= view.right && x + w >= view.left && y <= view.bottom && y + h >= view.top;
   const visible = (item: Item): boolean => seen(item.x - 8, item.y - 8, item.width + 16, item.height + 32);
@@ -425,7 +427,7 @@ function cells(canvas: CanvasRenderingContext2D, scene: Scene, members: number[]
     canvas.fillStyle = lost || state === "down" ? colours.bad : stateColour(state, colours);
     if (state === "running" && !lost) canvas.globalAlpha = 0.45;
     canvas.fillRect(x + place * each, y, each - gap, height);
-    if (state === "running" && !lost) canvas.globalAlpha = scene.old ? 0.5 : 1;
+    if (state === "running" && !lost) canvas.globalAlpha = scene.old ? OLD : 1;
   }
 }
 
