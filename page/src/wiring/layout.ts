@@ -53,6 +53,9 @@ const HEAD = 34;
 const MARGIN = 14;
 const GAP = { x: 28, y: 28 };
 const PARTS = { x: 56, y: 44 };
+/** Items of a line that stand in one row, and the room between rows of a longer one. */
+const LONG = 14;
+const BETWEEN = 44;
 /** Wires between two items on a line. */
 const ALONG = 72;
 
@@ -247,6 +250,27 @@ export function alongALine(shape: Shape): Outcome | null {
   const height = Math.max(...shape.sizes.map(([, height]) => height));
   const places: [number, number][] = new Array<[number, number]>(count);
   const ways: number[][] = new Array<number[]>(shape.edges.length);
+  // A long line runs to and fro, in rows that fit a screen.
+  if (count > LONG && height <= FOLDED.height) {
+    const width = Math.max(...shape.sizes.map(([width]) => width));
+    const columns = Math.ceil(Math.sqrt(count * 1.4));
+    let before = -1;
+    for (let placed = 0; placed < count; placed += 1) {
+      const row = Math.floor(placed / columns);
+      const column = row % 2 === 0 ? placed % columns : columns - 1 - (placed % columns);
+      const [own, tall] = shape.sizes[at]!;
+      places[at] = [column * (width + ALONG) + (width - own) / 2, row * (height + BETWEEN) + (height - tall) / 2];
+      const onward: Onward | undefined = next.get(at)?.find((edge) => edge.edge !== before);
+      if (!onward) break;
+      before = onward.edge;
+      at = onward.to;
+    }
+    shape.edges.forEach(([from, to], edge) => {
+      const box = (item: number): Box => ({ x: places[item]![0], y: places[item]![1], width: shape.sizes[item]![0], height: shape.sizes[item]![1] });
+      if (places[from] && places[to]) ways[edge] = between(box(from), box(to));
+    });
+    return places.includes(undefined as never) ? null : { at: places, ways };
+  }
   let x = 0;
   let came = -1;
   for (let placed = 0; placed < count; placed += 1) {

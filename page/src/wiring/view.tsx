@@ -63,6 +63,8 @@ function Picture({ structure }: { structure: Structure }) {
   const regroup = (next: Grouping): void => {
     kept.grouping = next;
     setGrouping(next);
+    // Another picture is looked at from its beginning.
+    canvas.current?.forget();
   };
   /** Selects a node and brings it into sight, in an open group if need be. */
   const reveal = (id: string): void => {
@@ -109,6 +111,7 @@ function Picture({ structure }: { structure: Structure }) {
 
 interface CanvasHandle {
   show(id: string): void;
+  forget(): void;
 }
 
 interface CanvasProps {
@@ -187,6 +190,9 @@ function Canvas(props: CanvasProps) {
   };
   const itemOf = (id: string): Item | undefined => live.current.placed?.items.find((item) => item.id === id) ?? live.current.placed?.inner.find((item) => item.id === id);
   handle.current = {
+    forget: () => {
+      live.current.camera = kept.camera = null;
+    },
     show: (id) => {
       const item = itemOf(id);
       if (!item) live.current.wanted = id;

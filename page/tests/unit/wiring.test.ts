@@ -145,6 +145,13 @@ test("a line is placed from its beginning to its end, whichever way its edges ar
   assert.equal(alongALine({ sizes: [[1, 1], [1, 1], [1, 1], [1, 1]], edges: [[0, 1], [0, 2], [0, 3]] }), null);
   assert.equal(alongALine({ sizes: [[1, 1], [1, 1]], edges: [[0, 1], [1, 0]] }), null);
   assert.deepEqual(alongALine({ sizes: [[1, 1]], edges: [] })!.at, [[0, 0]]);
+  // A long one runs to and fro: each stands beside or below the one before.
+  const long = alongALine({ sizes: Array.from({ length: 52 }, () => [152, 58]), edges: Array.from({ length: 51 }, (_, at) => [at, at + 1]) })!;
+  for (let item = 1; item < 52; item += 1) {
+    const [dx, dy] = [Math.abs(long.at[item]![0] - long.at[item - 1]![0]), long.at[item]![1] - long.at[item - 1]![1]];
+    assert.ok((dx > 152 && dy === 0) || (dx === 0 && dy > 58), `${item}`);
+  }
+  assert.ok(long.at.some(([, y]) => y > 200));
 });
 
 test("without a chain, names of interfaces say which way packets go", async () => {
