@@ -1,7 +1,7 @@
 //! What stands in a body: JSON or YAML, to one tree, and a whole document to its objects.
 
 use crate::spec;
-use api::{Fault, Kind, ObjectName, check_name};
+use api::{Fault, FaultKind, Kind, ObjectName, check_name};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeSet;

@@ -49,6 +49,9 @@ use telemetry::clock::Nanos;
 use tenants::Tenants;
 use wiring::{Edge, Endpoint, Wiring};
 
+/// An instance, and the entries that it is told.
+type Told = (FleetInstance, Arc<[u8]>);
+
 /// Asks that are worked off before others have their turn at the stations.
 const ASKS_AT_ONCE: usize = 1024;
 
@@ -333,7 +336,7 @@ impl State {
 
     /// What functions are to be told now, because it is not what they were told before; and when to look again for those
     /// of tenants that were told as much as they may be.
-    fn changed(&mut self, now: Nanos) -> (Vec<(FleetInstance, Arc<[u8]>)>, Option<Nanos>) {
+    fn changed(&mut self, now: Nanos) -> (Vec<Told>, Option<Nanos>) {
         let (mut told, mut later): (Vec<_>, Option<Nanos>) = (Vec::new(), None);
         let mut spent: BTreeMap<&str, u64> = BTreeMap::new();
         for feed in self.feeds.values_mut() {

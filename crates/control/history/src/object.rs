@@ -193,7 +193,7 @@ impl Series {
         empty: u64,
     ) {
         self.ring.set(step, false, code(value));
-        let begins = step % COARSE_STEP == 0;
+        let begins = step.is_multiple_of(COARSE_STEP);
         self.coarse = join(if begins { empty } else { self.coarse }, value);
         if step % COARSE_STEP == COARSE_STEP - 1 {
             self.ring.set(step / COARSE_STEP, true, code(self.coarse));

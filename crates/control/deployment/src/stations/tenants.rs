@@ -33,7 +33,7 @@ pub(super) struct Tenants {
 
 impl Tenants {
     /// There is no other than these any more.
-    pub(super) fn follow<'a>(&mut self, names: &BTreeSet<&'a str>) -> BTreeSet<Asker> {
+    pub(super) fn follow(&mut self, names: &BTreeSet<&str>) -> BTreeSet<Asker> {
         self.by_name.retain(|name, _| names.contains(name.as_str()));
         for name in names {
             if !self.by_name.contains_key(*name) {
