@@ -49,7 +49,7 @@ pub(crate) fn child(arguments: &[usize]) -> Result<u64, BenchError> {
     loop {
         let count = input.receive(&mut packets);
         output.beat();
-        packets[..count].iter_mut().for_each(|packet| packet.mark = own);
+        packets[..count].iter_mut().for_each(|packet| packet.mark = own.into());
         let sent = output.send(&packets[..count]);
         input.release(&packets[sent..count]);
         if count == 0
@@ -182,7 +182,7 @@ impl Port for Last {
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
         for packet in packets.iter() {
-            let process = packet.record().mark;
+            let process = packet.record().mark as u32;
             if process != self.process {
                 self.process = process;
                 let mut passed = self.arrived.passed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -357,9 +357,9 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     // What is on its way arrives; what a process has comes back with its end.
     std::thread::sleep(Duration::from_millis(100));
     let account = fleet.account(false).map_err(BenchError::setup)?;
-    let sent =
+    let mut sent =
         account.ports.iter().filter(|port| port.name == "source").map(|port| port.counters.ledger.received);
-    let sent = sent.last().unwrap_or(0);
+    let sent = sent.next_back().unwrap_or(0);
     let arrived = others.arrived.packets.load(Relaxed);
     let lost = sent.abs_diff(arrived).max(others.arrived.gaps.load(Relaxed));
     drop((function, beside));
