@@ -1,9 +1,10 @@
 //! What is wired to what, with what has passed: nodes and edges of the wiring, and counters of an account.
 //!
-//! A port counts what passes its wire, a device what passes its plugs. Between functions nothing is counted: where
-//! all other ways into a function are, what is left of its packets came by the last one; else there is no number.
+//! A port counts what passes its wire, a device what passes its plugs. Between functions nothing is counted:
+//! `edge_flows` finds what has to have passed, where that can be known; else there is no number.
 
 use super::controller::Controller;
+use super::edge_flows::{Through, infer};
 use api::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};
 use deployment::{DeviceReading, OpenerReading, passed};
 use engine::{Account, InstanceAccount, PortAccount};
@@ -218,36 +219,40 @@ impl<'a> Drawn<'a> {
         }
     }
 
-    /// What is left of a function's packets came by the one way of which nothing is known.
+    /// What has to have passed where nothing is counted.
     fn remainders(&mut self) {
-        let served: BTreeSet<&str> = self.wiring.services.values().map(Endpoint::name).collect();
+        let wiring = self.wiring;
+        let served: BTreeSet<&str> = wiring.services.values().map(Endpoint::name).collect();
+        let with_services: BTreeSet<&str> =
+            wiring.services.keys().map(|service| service.tenant.as_str()).collect();
         let observing: BTreeSet<&str> =
-            self.wiring.observations.iter().map(|seen| seen.observer.as_str()).collect();
-        let mut into: HashMap<String, Vec<(usize, bool)>> = HashMap::new();
-        for (index, edge) in self.graph.edges.iter().enumerate() {
-            if matches!(edge.kind, EdgeKind::Wire | EdgeKind::Opens) {
-                into.entry(edge.to.clone()).or_default().push((index, true));
-                into.entry(edge.from.clone()).or_default().push((index, false));
+            wiring.observations.iter().map(|seen| seen.observer.as_str()).collect();
+        // Copies for observers, in switches and between tenants are in the accounts of their senders.
+        let mut copied: BTreeSet<&str> = BTreeSet::new();
+        let tenants: HashMap<&str, Option<&str>> =
+            self.graph.nodes.iter().map(|node| (node.name.as_str(), node.tenant.as_deref())).collect();
+        for edge in &self.graph.edges {
+            let of = |name: &String| tenants.get(name.as_str()).copied().flatten();
+            if edge.kind == EdgeKind::Observes || of(&edge.from) != of(&edge.to) {
+                copied.extend([edge.from.as_str(), edge.to.as_str()]);
             }
         }
-        for (name, account) in &self.functions {
-            let dropped = &account.ledger.dropped;
-            let all = account.packets + dropped[DropReason::QueueFull] + dropped[DropReason::HopBudget];
-            let ways = into.get(*name).map(Vec::as_slice).unwrap_or_default();
-            if served.contains(name) || observing.contains(name) {
-                continue;
-            }
-            let of = |(index, there): (usize, bool)| {
-                let edge = &self.graph.edges[index];
-                if there { edge.there } else { edge.back }
-            };
-            let mut unknown = ways.iter().filter(|way| of(**way).is_none());
-            let (Some((index, there)), None) = (unknown.next().copied(), unknown.next()) else { continue };
-            let known: u64 = ways.iter().filter_map(|way| of(*way)).map(|traffic| traffic.packets).sum();
-            let left = EdgeTraffic { packets: all.saturating_sub(known), bytes: None };
-            let edge = &mut self.graph.edges[index];
-            *(if there { &mut edge.there } else { &mut edge.back }) = Some(left);
-        }
+        let through = self.functions.iter().map(|(name, account)| {
+            let ledger = &account.ledger;
+            let unseen = [DropReason::QueueFull, DropReason::HopBudget, DropReason::FunctionDown];
+            let unseen: u64 = unseen.iter().map(|reason| ledger.dropped[*reason]).sum();
+            let came = account.packets + unseen;
+            let made = ledger.generated + ledger.copied + ledger.split;
+            let ended = ledger.consumed + ledger.merged + lost(&ledger.dropped).saturating_sub(unseen);
+            let left = (account.packets + made).saturating_sub(ended);
+            let tenant = tenants.get(name).copied().flatten();
+            let by_edges =
+                !copied.contains(name) && !tenant.is_some_and(|tenant| with_services.contains(tenant));
+            let known = !served.contains(name) && !observing.contains(name);
+            (*name, Through { came: known.then_some(came), left: (known && by_edges).then_some(left) })
+        });
+        let through: HashMap<&str, Through> = through.collect();
+        infer(&mut self.graph.edges, &through);
     }
 }
 

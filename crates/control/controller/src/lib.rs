@@ -28,6 +28,7 @@ mod containers;
 mod control;
 mod controller;
 mod device_status;
+mod edge_flows;
 mod found;
 mod graph;
 mod images;

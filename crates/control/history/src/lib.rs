@@ -27,7 +27,7 @@ mod ring;
 mod tests;
 
 pub use minute::Minute;
-pub use object::{Column, Kind, Rule};
+pub use object::{Column, Kind, LATE, Rule};
 
 use object::Object;
 use std::collections::{BTreeSet, HashMap};

@@ -9,8 +9,12 @@ use std::sync::Arc;
 /// How a column's values make a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It counts: a step has what it grew by.
+    /// It counts: a step has what it grew by. One that falls to less than half was made anew, and counts from the beginning;
+    /// one that falls by less was read late, and has not grown until it is above what it was.
     Sum,
+    /// The same of what is worked out from several counters that are not read at one moment: it may fall by [`LATE`] at
+    /// any time.
+    Derived,
     /// It is measured: a step has the highest.
     Highest,
     /// It is measured: a step has the lowest.
@@ -20,6 +24,9 @@ pub enum Rule {
     /// It is known as it is now, and not kept.
     Now,
 }
+
+/// How far what is worked out from counters may fall because they are read one after the other.
+pub const LATE: u64 = 4096;
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +132,7 @@ impl Object {
             let code = match column.rule {
                 Rule::Now => continue,
                 Rule::Last => raw(series.coarse),
-                Rule::Sum | Rule::Highest | Rule::Lowest => encode(series.coarse),
+                Rule::Sum | Rule::Derived | Rule::Highest | Rule::Lowest => encode(series.coarse),
             };
             series.ring.set(seen / COARSE_STEP, true, code);
         }
@@ -139,7 +146,7 @@ impl Object {
         match column.rule {
             Rule::Now => series.before,
             Rule::Last => code(if coarse { step / COARSE_STEP } else { step }).into(),
-            Rule::Sum | Rule::Highest | Rule::Lowest => {
+            Rule::Sum | Rule::Derived | Rule::Highest | Rule::Lowest => {
                 decode(code(if coarse { step / COARSE_STEP } else { step }))
             }
         }
@@ -159,12 +166,19 @@ fn raw(value: u64) -> u16 {
 
 impl Series {
     fn record(&mut self, rule: Rule, (step, passed): (u64, u64), value: u64, told: bool) {
-        let (before, first) = (std::mem::replace(&mut self.before, value), step + 1 - passed);
+        let first = step + 1 - passed;
+        let least = match rule {
+            Rule::Derived => (self.before / 2).min(self.before.saturating_sub(LATE)),
+            _ => self.before / 2,
+        };
+        let counts = matches!(rule, Rule::Sum | Rule::Derived);
+        let fell = counts && told && (least..self.before).contains(&value);
+        let value = if fell { self.before } else { value };
+        let before = std::mem::replace(&mut self.before, value);
         match rule {
             Rule::Now => {}
-            Rule::Sum => {
-                // One that was made anew under its name counts from the beginning. What one that is new has counted
-                // before it was seen belongs to no step.
+            Rule::Sum | Rule::Derived => {
+                // What one that is new has counted before it was seen belongs to no step.
                 let grown = if told { value.checked_sub(before).unwrap_or(value) } else { 0 };
                 let (each, rest) = (grown / passed, grown % passed);
                 for at in first..=step {

@@ -66,6 +66,8 @@ proptest! {
             let before = counter;
             counter = more + if next() % 200 == 0 { 0 } else { counter };
             tell(&mut history, step, [counter, queue, free, worker, 7]);
+            let fell = (before / 2..before).contains(&counter);
+            counter = if fell { before } else { counter };
             let grew = if first { 0 } else { counter.checked_sub(before).unwrap_or(counter) };
             let spread = if first { 1 } else { passed };
             for n in 0..spread {
@@ -155,6 +157,31 @@ fn steps_are_known_for_an_hour_and_objects_as_long_as_they_were_there() {
     }
     assert!(history.line("function", "nat", 3600, |_, _| true).is_none());
     assert_eq!(history.objects.iter().flatten().count(), 1, "nothing is left of it");
+}
+
+#[test]
+fn what_falls_a_little_was_read_late_and_what_falls_by_half_begins_anew() {
+    let mut history = History::new(&KINDS, ROOM);
+    for (step, count) in [1000, 1100, 1095, 1100, 1110, 20, 30].into_iter().enumerate() {
+        history.begin(step as u64);
+        history.record(1, "wire", None, &[count]);
+        history.end();
+    }
+    let line = history.line("edge", "wire", 60, |_, _| true).expect("is there");
+    assert_eq!(line.fine.values, [[0, 100, 0, 0, 10, 20, 10]]);
+    // What is worked out falls by what waits, again and again; nothing passes there.
+    static DERIVED: [Kind; 1] =
+        [Kind { name: "edge", columns: &[Column { name: "back", rule: Rule::Derived }], has_minute: false }];
+    let mut history = History::new(&DERIVED, ROOM);
+    for (step, count) in [0, 64, 0, 50, 3, 64, 70, 9_070, 20, 25].into_iter().enumerate() {
+        history.begin(step as u64);
+        history.record(0, "wire", None, &[count]);
+        history.end();
+    }
+    let line = history.line("edge", "wire", 60, |_, _| true).expect("is there");
+    let found: Vec<u64> = line.fine.values[0].clone();
+    assert_eq!(found[..7], [0, 64, 0, 0, 0, 0, 6]);
+    assert!(close(found[7], 9_000) && found[8..] == [20, 5], "{found:?}");
 }
 
 #[test]

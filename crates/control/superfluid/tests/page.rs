@@ -138,6 +138,10 @@ fn the_history_has_what_was_counted_and_why_packets_were_lost() {
     let of_edge = line("edge/wire/source~fw:inside");
     let there = sum("there", &of_edge);
     assert!(there > 0 && there.abs_diff(packets) <= packets / 20 + 8000, "{there} and {packets}");
+    let of_graph = daemon.get("/v1/graph");
+    let wire =
+        of_graph["edges"].as_array().expect("edges").iter().find(|edge| edge["to"] == "out").expect("a wire");
+    assert!(wire["there"]["packets"].as_u64() > Some(0), "{wire}");
     assert!(sum("delivered", &line("port/out")) > 0 && sum("received", &line("host/host")) > 0);
     assert!(sum("cpu_ns", &line("tenant/default")) > 0 && sum("functions_ns", &line("worker/0")) > 0);
     // The names are left out for a client that knows them.

@@ -20,6 +20,11 @@ const fn sum(name: &'static str) -> Column {
     Column { name, rule: Rule::Sum }
 }
 
+/// What passes between functions is worked out.
+const fn derived(name: &'static str) -> Column {
+    Column { name, rule: Rule::Derived }
+}
+
 const fn highest(name: &'static str) -> Column {
     Column { name, rule: Rule::Highest }
 }
@@ -59,7 +64,7 @@ pub(super) static KINDS: [Kind; 8] = [
     Kind { name: "device", columns: &[sum("packets"), sum("bytes"), sum("drops")], has_minute: false },
     Kind {
         name: "edge",
-        columns: &[sum("there"), sum("there_bytes"), sum("back"), sum("back_bytes")],
+        columns: &[derived("there"), sum("there_bytes"), derived("back"), sum("back_bytes")],
         has_minute: false,
     },
     Kind {
