@@ -13,14 +13,18 @@
 //! takes the place of the lightest flow that lies in the group's places: the algorithm runs in each group by
 //! itself, and what a flow can have weighed before is what its own group gave up. Until the table is full,
 //! flows take the next free place of whatever group, so that nothing is given up early. The lightest of a
-//! group is found among weights that were true once, side by side in two cache lines; weights only grow, so the
-//! least is looked up until it tells the truth. Packets of known flows never touch them.
+//! group is found among weights that were true once, side by side in a cache line; weights only grow, so the
+//! least is looked up until it tells the truth. Packets of known flows never touch them. Beside them is where each
+//! flow belongs in the index, so that what a flow touches that gives up its place is known before that place is read.
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
 use crate::tracks::{Origin, Track, Tracks};
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use wide::bytemuck::cast;
+use wide::u32x4;
 
 /// What a packet weighs beside its bytes. Near the mean length of packets, so that neither measure drowns the
 /// other.
@@ -53,16 +57,43 @@ impl Flow {
     }
 }
 
+/// What is known of sixteen entries that lie side by side, two cache lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Places {
+    /// What each flow weighed once, [`HEAVY`] standing for that and more.
+    weights: [u32; GROUP],
+    /// The upper halves of the flows' hashes.
+    homes: [u32; GROUP],
+}
+
+/// The most that a place tells of a weight.
+const HEAVY: u32 = u32::MAX;
+
+impl Places {
+    /// The first of the lightest places, and what it weighs.
+    #[inline(always)]
+    fn lightest(&self) -> (usize, u32) {
+        let [a, b, c, d]: [u32x4; 4] = cast(self.weights);
+        let [e, f, g, h] = a.min(b).min(c.min(d)).to_array();
+        let least = e.min(f).min(g.min(h));
+        let wanted = u32x4::splat(least);
+        let at = |four: u32x4| four.simd_eq(wanted).to_bitmask() & 15;
+        let places = at(a) | at(b) << 4 | at(c) << 8 | at(d) << 12;
+        (places.trailing_zeros() as usize, least)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
-    /// The way to each flow's packets, entry by entry: 0 in no tunnel.
+    /// The way to each flow's packets, entry by entry; says something only of flows in tunnels.
     paths: Vec<u64>,
     capacity: usize,
     /// Open addressing with linear probing, at most half full. 0: empty.
     index: Vec<u64>,
-    /// What each flow weighed once, entry by entry.
-    weights: Vec<u64>,
+    /// Of each group, and of the remaining places of the last one.
+    places: Box<[Places]>,
     /// By group, the most that a flow of its weighed when it gave up its place.
     floors: Vec<u64>,
     hash: FlowHash,
@@ -82,7 +113,8 @@ impl FlowTable {
             paths: Vec::with_capacity(capacity),
             capacity,
             index: vec![0; (2 * capacity).next_power_of_two()],
-            weights: Vec::with_capacity(capacity),
+            places: vec![Places { weights: [HEAVY; GROUP], homes: [0; GROUP] }; capacity.div_ceil(GROUP)]
+                .into_boxed_slice(),
             floors: vec![0; (capacity / GROUP).max(1)],
             hash: FlowHash::new(seed),
             seed,
@@ -142,17 +174,17 @@ impl FlowTable {
         self.hash.of(id)
     }
 
-    /// Counts a packet of a flow whose hash was computed before.
+    /// Counts a packet of a flow whose hash was computed before; `slot`: what [`FlowTable::touch`] gave, or 0.
     #[inline(always)]
-    pub(crate) fn count(&mut self, id: &FlowId, hash: u64, bytes: u64) {
-        match self.find(id, hash) {
+    pub(crate) fn count(&mut self, id: &FlowId, hash: u64, slot: u64, bytes: u64) {
+        match self.find_near(id, hash, slot).and_then(|entry| self.flows.get_mut(entry)) {
             Some(flow) => {
                 flow.packets += 1;
                 flow.bytes += bytes;
             }
             None => {
                 let flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
-                self.insert(flow, 0, hash, Track::default());
+                self.insert(&flow, 0, hash, Track::default);
             }
         }
     }
@@ -160,8 +192,15 @@ impl FlowTable {
     /// The same, and keeps track of it: when the packet came and by what way, and how many of its bytes are
     /// neither IP's nor a plain Ethernet header's.
     #[inline(always)]
-    pub(crate) fn count_tracked(&mut self, id: &FlowId, hash: u64, bytes: u64, ms: u64, origin: Origin) {
-        match self.find_entry(id, hash) {
+    pub(crate) fn count_tracked(
+        &mut self,
+        id: &FlowId,
+        (hash, slot): (u64, u64),
+        bytes: u64,
+        ms: u64,
+        origin: Origin,
+    ) {
+        match self.find_near(id, hash, slot) {
             Some(entry) => {
                 let Some(flow) = self.flows.get_mut(entry) else { return };
                 flow.packets += 1;
@@ -175,7 +214,7 @@ impl FlowTable {
             None => {
                 let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
                 flow.id.stamp(ms);
-                self.insert(flow, 0, hash, Track::begun(ms, origin));
+                self.insert(&flow, 0, hash, || Track::begun(ms, origin));
             }
         }
     }
@@ -190,7 +229,7 @@ impl FlowTable {
                 flow.id.stamp(ms);
                 Track::begun(ms, origin)
             });
-            return self.insert(flow, path, hash, track.unwrap_or_default());
+            return self.insert(&flow, path, hash, || track.unwrap_or_default());
         };
         let Some(flow) = self.flows.get_mut(entry) else { return };
         flow.packets += 1;
@@ -203,13 +242,19 @@ impl FlowTable {
         }
     }
 
-    /// The way to a flow's packets.
+    /// The way to a flow's packets: 0 in no tunnel.
     pub(crate) fn path(&self, entry: usize) -> u64 {
-        self.paths.get(entry).copied().unwrap_or(0)
+        let is_inside = self.flows.get(entry).is_some_and(|flow| flow.id.is_inside());
+        if is_inside { self.paths.get(entry).copied().unwrap_or(0) } else { 0 }
     }
 
+    #[inline(always)]
     fn hash_at(&self, entry: usize) -> u64 {
-        self.flows.get(entry).map_or(0, |flow| self.hash_of(&flow.id, self.path(entry)))
+        match self.flows.get(entry) {
+            Some(flow) if flow.id.is_inside() => self.hash.of_inside(&flow.id, self.path(entry)),
+            Some(flow) => self.hash.of(&flow.id),
+            None => 0,
+        }
     }
 
     fn hash_of(&self, id: &FlowId, path: u64) -> u64 {
@@ -220,15 +265,14 @@ impl FlowTable {
         self.search(hash, |entry, flow| flow.id.is(id) && self.path(entry) == path)
     }
 
+    /// The entry of a flow, where `slot` names it or by a search.
     #[inline(always)]
-    fn find(&mut self, id: &FlowId, hash: u64) -> Option<&mut Flow> {
-        let entry = self.find_entry(id, hash)?;
-        self.flows.get_mut(entry)
-    }
-
-    #[inline(always)]
-    fn find_entry(&self, id: &FlowId, hash: u64) -> Option<usize> {
-        self.search(hash, |_, flow| flow.id.is(id))
+    fn find_near(&self, id: &FlowId, hash: u64, slot: u64) -> Option<usize> {
+        let entry = number(slot);
+        match self.flows.get(entry) {
+            Some(flow) if flow.id.is(id) => Some(entry),
+            _ => self.search(hash, |_, flow| flow.id.is(id)),
+        }
     }
 
     #[inline(always)]
@@ -250,21 +294,45 @@ impl FlowTable {
         }
     }
 
+    /// Every place is taken: a flow that comes takes that of another one.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.flows.len() >= self.capacity
+    }
+
     /// Reads what a search of the flow will begin with, for no other purpose than to have it in the cache.
     #[inline(always)]
     pub(crate) fn touch_index(&self, hash: u64) -> u64 {
         self.index.get(home(hash) & (self.index.len() - 1)).copied().unwrap_or(0)
     }
 
-    /// The same for what [`FlowTable::touch_index`] gave: the flow, or the weights among which one will be found
-    /// that gives up its place.
+    /// The same for what the index then says: the flow, if it seems to be there, or the places among which one will
+    /// be found for it. The slot that seems to be the flow's, or 0; and something of what was read.
     #[inline(always)]
-    pub(crate) fn touch(&self, hash: u64, slot: u64) -> u64 {
-        if slot & !NUMBER == hash & !NUMBER {
-            self.flows.get(number(slot)).map_or(0, |flow| flow.packets)
-        } else {
-            self.weights.get(self.group(hash) * GROUP).copied().unwrap_or(0)
+    pub(crate) fn touch(&self, hash: u64) -> (u64, u64) {
+        let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);
+        let mut place = home(hash) & mask;
+        loop {
+            let slot = self.index.get(place).copied().unwrap_or(0);
+            if slot == 0 {
+                let places = self.places.get(self.group(hash));
+                return (0, places.map_or(0, |places| u64::from(places.weights[0] ^ places.homes[0])));
+            }
+            if slot & !NUMBER == tag {
+                return (slot, self.flows.get(number(slot)).map_or(0, |flow| flow.packets));
+            }
+            place = (place + 1) & mask;
         }
+    }
+
+    /// The same for the flow that will give up its place in a full table, and where it is in the index.
+    #[inline(always)]
+    pub(crate) fn touch_leaving(&self, hash: u64) -> u64 {
+        let group = self.group(hash);
+        let Some(places) = self.places.get(group) else { return 0 };
+        let (place, _) = places.lightest();
+        let flow = self.flows.get(group * GROUP + place).map_or(0, |flow| flow.packets);
+        flow ^ self.touch_index(u64::from(places.homes[place & (GROUP - 1)]) << 32)
     }
 
     /// The most that a flow weighed which is not in the table.
@@ -279,55 +347,94 @@ impl FlowTable {
     }
 
     /// Takes a flow in that is not there yet.
-    #[cold]
     #[inline(never)]
-    fn insert(&mut self, flow: Flow, path: u64, hash: u64, track: Track) {
+    fn insert(&mut self, flow: &Flow, path: u64, hash: u64, track: impl FnOnce() -> Track) {
         let group = self.group(hash);
         if self.flows.len() < self.capacity {
             let entry = self.flows.len();
-            self.flows.push(flow);
+            self.flows.push(*flow);
             self.paths.push(path);
             if let Some(tracks) = &mut self.tracks {
-                tracks.push(track);
+                tracks.push(track());
             }
             self.link(entry, hash);
-            self.weights.push(flow.weight());
+            self.set_place(entry, flow, hash);
             return;
         }
         let Some(entry) = self.lightest(group) else { return };
-        let leaving = self.flows[entry];
-        let (weight, leaving_hash) = (leaving.weight(), self.hash_at(entry));
+        let leaving_hash = self.hash_at(entry);
+        let Some(place) = self.flows.get_mut(entry) else { return };
+        let weight = place.weight();
+        if place.id.is_inside() | flow.id.is_inside()
+            && let Some(own) = self.paths.get_mut(entry)
+        {
+            *own = path;
+        }
+        if let Some(tracks) = &mut self.tracks {
+            tracks.replace(entry, place, track());
+        }
+        *place = *flow;
         let left = self.group(leaving_hash);
         self.floors[left] = weight.max(self.floors[left]);
         self.floor = self.floor.max(weight);
         self.replaced += 1;
-        if let Some(tracks) = &mut self.tracks {
-            tracks.replace(entry, &leaving, track);
-        }
         self.unlink(entry, leaving_hash);
         // It may have been here before and weighed what the flow that leaves now weighs.
-        let flow = Flow { missed: flow.missed.max(self.floors[group]), ..flow };
-        self.flows[entry] = flow;
-        self.paths[entry] = path;
-        self.weights[entry] = flow.weight();
+        let floor = self.floors[group];
+        let place = &mut self.flows[entry];
+        place.missed = place.missed.max(floor);
+        let flow = *place;
+        self.set_place(entry, &flow, hash);
         self.link(entry, hash);
     }
 
+    /// Notes what an entry's flow weighs, and where it belongs.
+    #[inline(always)]
+    fn set_place(&mut self, entry: usize, flow: &Flow, hash: u64) {
+        if let Some(places) = self.places.get_mut(entry / GROUP) {
+            places.weights[entry % GROUP] = brief(flow.weight());
+            places.homes[entry % GROUP] = (hash >> 32) as u32;
+        }
+    }
+
     /// The entry of the lightest flow in the places of a group.
+    #[inline(always)]
     fn lightest(&mut self, group: usize) -> Option<usize> {
-        let first = group * GROUP;
-        let end = if group + 1 == self.floors.len() { self.capacity } else { first + GROUP };
-        let places = self.weights.get_mut(first..end)?;
         // After so many looks, all weights are true.
         for _ in 0..=2 * GROUP {
-            let (place, weight) = places.iter().copied().enumerate().min_by_key(|(_, weight)| *weight)?;
-            let now = self.flows.get(first + place)?.weight();
+            let (entry, weight) = self.apparent(group)?;
+            let now = brief(self.flows.get(entry)?.weight());
             if now == weight {
-                return Some(first + place);
+                return if weight == HEAVY { self.lightest_of_heavy(group) } else { Some(entry) };
             }
-            places[place] = now;
+            self.places[entry / GROUP].weights[entry % GROUP] = now;
         }
         None
+    }
+
+    /// The entry that seems to be the lightest of a group, and what it weighed once.
+    #[inline(always)]
+    fn apparent(&self, group: usize) -> Option<(usize, u32)> {
+        let (place, weight) = self.places.get(group)?.lightest();
+        let mut lightest = (group * GROUP + place, weight);
+        if group + 1 == self.floors.len()
+            && let Some(rest) = self.places.get(group + 1)
+        {
+            let (place, weight) = rest.lightest();
+            if weight < lightest.1 {
+                lightest = ((group + 1) * GROUP + place, weight);
+            }
+        }
+        Some(lightest)
+    }
+
+    /// The same where every flow weighs more than its place tells.
+    #[cold]
+    fn lightest_of_heavy(&self, group: usize) -> Option<usize> {
+        let first = group * GROUP;
+        let end = if group + 1 == self.floors.len() { self.capacity } else { first + GROUP };
+        let flows = self.flows.get(first..end)?.iter().enumerate();
+        flows.min_by_key(|(_, flow)| flow.weight()).map(|(place, _)| first + place)
     }
 
     fn link(&mut self, entry: usize, hash: u64) {
@@ -393,7 +500,7 @@ impl FlowTable {
                     let own = self.floors[self.group(hash)].saturating_sub(floor);
                     let mut flow = Flow { missed: sum(theirs.missed, own), ..*theirs };
                     flow.id.rest();
-                    self.insert(flow, *path, hash, Track::left_out(theirs));
+                    self.insert(&flow, *path, hash, || Track::left_out(theirs));
                 }
             }
         }
@@ -410,4 +517,10 @@ fn home(hash: u64) -> usize {
 #[inline(always)]
 fn number(slot: u64) -> usize {
     ((slot & NUMBER) as usize).wrapping_sub(1)
+}
+
+/// What a place tells of a weight.
+#[inline(always)]
+fn brief(weight: u64) -> u32 {
+    u32::try_from(weight).unwrap_or(HEAVY)
 }

@@ -20,7 +20,7 @@ struct Pending {
     flow: FlowId,
     hash: u64,
     bytes: u64,
-    /// Where a search of the flow begins.
+    /// Of the index, the slot that seems to be the flow's; 0 when that is not known, or there is none.
     slot: u64,
     /// Only with a collector: when it came, in milliseconds, and how.
     ms: u64,
@@ -197,6 +197,7 @@ impl Monitor {
             {
                 place.flow = flow;
                 place.hash = self.table.hash(&flow);
+                place.slot = 0;
                 place.bytes = bytes;
                 if EXPORT {
                     let (interface, vlan) = (packet.ingress(), packet.vlan() & 0xfff);
@@ -210,9 +211,9 @@ impl Monitor {
             self.fetch(waiting);
         }
         let mut sooner = false;
-        for Pending { flow, hash, bytes, ms, origin, .. } in self.pending.iter().take(waiting) {
+        for Pending { flow, hash, slot, bytes, ms, origin } in self.pending.iter().take(waiting) {
             if !EXPORT {
-                self.table.count(flow, *hash, *bytes);
+                self.table.count(flow, *hash, *slot, *bytes);
                 continue;
             }
             let Some(exporter) = &mut self.exporter else { continue };
@@ -221,7 +222,7 @@ impl Monitor {
             if let Some((tracks, _)) = self.table.tracked() {
                 tracks.now = tracks.now.max(*ms);
             }
-            self.table.count_tracked(flow, *hash, *bytes, *ms, *origin);
+            self.table.count_tracked(flow, (*hash, *slot), *bytes, *ms, *origin);
             sooner |= exporter.wake(time, self.table.tracks().map_or(0, Tracks::waiting));
         }
         if EXPORT && let Some(exporter) = &mut self.exporter {
@@ -255,13 +256,21 @@ impl Monitor {
     /// and short: the processor then has all of the batch's reads on their way at a time.
     #[inline(always)]
     fn fetch(&mut self, waiting: usize) {
-        let pending = self.pending.get_mut(..waiting).unwrap_or_default();
+        let Monitor { pending, table, .. } = self;
+        let pending = pending.get_mut(..waiting).unwrap_or_default();
+        let mut touched =
+            pending.iter().fold(self.touched, |touched, place| touched ^ table.touch_index(place.hash));
         for place in pending.iter_mut() {
-            place.slot = self.table.touch_index(place.hash);
+            let (slot, read) = table.touch(place.hash);
+            place.slot = slot;
+            touched ^= read;
         }
-        self.touched = pending
-            .iter()
-            .fold(self.touched, |touched, place| touched ^ self.table.touch(place.hash, place.slot));
+        if table.is_full() {
+            for place in pending.iter().filter(|place| place.slot == 0) {
+                touched ^= table.touch_leaving(place.hash);
+            }
+        }
+        self.touched = touched;
     }
 
     fn set_timer(&self, host: &mut Host) {

@@ -270,7 +270,7 @@ fn flow_id(flow: u16) -> FlowId {
 fn fill(table: &mut FlowTable, stream: &[(u16, u64)]) {
     for (flow, bytes) in stream {
         let id = flow_id(*flow);
-        table.count(&id, table.hash(&id), *bytes);
+        table.count(&id, table.hash(&id), 0, *bytes);
     }
 }
 
@@ -581,4 +581,14 @@ fn the_examples_of_the_readme_are_some() {
         assert_eq!(faults, []);
         assert!(Runner::<Monitor>::new(&value.expect("without faults").to_cbor()).is_ok());
     }
+}
+
+#[test]
+fn flows_that_weigh_more_than_is_noted_beside_them_keep_the_bounds() {
+    let mut table = FlowTable::new(40, 9);
+    // Up to 4 GiB is noted, and the lightest of flows beyond is looked for among the flows.
+    let stream: Vec<(u16, u64)> = (0..2000u64).map(|n| ((n * 7 % 90) as u16, 1 << (28 + n % 7))).collect();
+    fill(&mut table, &stream);
+    check(&table, &stream, 0).expect("bounds");
+    assert!(table.replaced() > 100 && table.floor() > u64::from(u32::MAX), "{}", table.floor());
 }
