@@ -2,6 +2,7 @@
 //! quickly.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use nf_sdk::keyed_hash::KeyedHash;
 
 /// Bit of the last word: the addresses are of IPv6.
 const IPV6: u64 = 1;
@@ -164,56 +165,24 @@ impl FlowId {
 
 /// Hashes flows with a key that strangers do not know, so that they cannot choose flows that collide.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowHash {
-    key: [u32; 12],
-}
+pub(crate) struct FlowHash(KeyedHash<6>);
 
 impl FlowHash {
     /// Stretches a seed to a key.
     pub(crate) fn new(seed: u64) -> FlowHash {
-        let mut state = seed;
-        FlowHash {
-            key: core::array::from_fn(|_| {
-                // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (mixed ^ mixed >> 31) as u32
-            }),
-        }
+        FlowHash(KeyedHash::new(seed))
     }
 
-    /// NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare for
-    /// any two flows, and a finishing step that brings its good bits to where the table looks.
+    /// The hash of a flow.
     #[inline(always)]
     pub(crate) fn of(&self, flow: &FlowId) -> u64 {
-        finish(self.sum(flow))
+        let [a, b, c, d, last] = flow.words;
+        self.0.of_first(&[a, b, c, d, last & IDENTITY])
     }
 
     /// The same of a flow in a tunnel, by whose path flows are told apart too.
     pub(crate) fn of_inside(&self, flow: &FlowId, path: u64) -> u64 {
-        let [.., low, high] = self.key;
-        finish(self.sum(flow).wrapping_add(product(path, [low, high])))
-    }
-
-    #[inline(always)]
-    fn sum(&self, flow: &FlowId) -> u64 {
         let [a, b, c, d, last] = flow.words;
-        let words = [a, b, c, d, last & IDENTITY];
-        let keys = self.key.as_chunks::<2>().0;
-        words.into_iter().zip(keys).fold(0, |sum: u64, (word, key)| sum.wrapping_add(product(word, *key)))
+        self.0.of(&[a, b, c, d, last & IDENTITY, path])
     }
-}
-
-#[inline(always)]
-fn product(word: u64, key: [u32; 2]) -> u64 {
-    let low = (word as u32).wrapping_add(key[0]);
-    let high = ((word >> 32) as u32).wrapping_add(key[1]);
-    u64::from(low).wrapping_mul(u64::from(high))
-}
-
-#[inline(always)]
-fn finish(sum: u64) -> u64 {
-    let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 32
 }

@@ -90,6 +90,7 @@ pub mod groups;
 mod host;
 pub mod index;
 mod json;
+pub mod keyed_hash;
 pub mod later_fragments;
 mod limiter;
 mod lines;

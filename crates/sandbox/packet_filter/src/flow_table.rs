@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use nf_sdk::groups::Groups;
+use nf_sdk::keyed_hash::KeyedHash;
 use nf_sdk::{HalfLine, Line, TableEntry, zeroed_table};
 
 /// How many groups that a key may be in are searched for a flow that can make room.
@@ -35,16 +36,8 @@ pub trait Slot: TableEntry {
     fn refresh(&mut self, expires: u32, side: usize, end: u32);
     /// Key and flow.
     fn new(key: &Self::Key, flow: &Flow) -> Self;
-    /// Mixes a key with a secret.
-    fn hash(key: &Self::Key, seed: u64) -> u64;
-}
-
-const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
-
-#[inline(always)]
-fn mix(hash: u64, low: u32, high: u32, multiplier: u64) -> u64 {
-    let mixed = (hash ^ (u64::from(low) | u64::from(high) << 32)).wrapping_mul(multiplier);
-    mixed ^ mixed >> 32
+    /// The hash of a key with a secret.
+    fn hash(key: &Self::Key, secret: &KeyedHash<6>) -> u64;
 }
 
 macro_rules! slot {
@@ -96,12 +89,11 @@ macro_rules! slot {
             }
 
             #[inline(always)]
-            fn hash(key: &[u32; $words], seed: u64) -> u64 {
-                let mut hash = seed;
-                for (index, pair) in key.chunks_exact(2).enumerate() {
-                    hash = mix(hash, pair[0], pair[1], MULTIPLIERS[index % 2]);
-                }
-                hash
+            fn hash(key: &[u32; $words], secret: &KeyedHash<6>) -> u64 {
+                let pairs: [u64; $words / 2] = core::array::from_fn(|pair| {
+                    u64::from(key[2 * pair]) | u64::from(key[2 * pair + 1]) << 32
+                });
+                secret.of_first(&pairs)
             }
         }
     };
@@ -116,7 +108,7 @@ pub struct FlowTable<S: Slot> {
     slots: Box<[S]>,
     count: usize,
     limit: usize,
-    seed: u64,
+    secret: KeyedHash<6>,
     /// The group that is swept next.
     sweep: u32,
 }
@@ -126,13 +118,13 @@ impl<S: Slot> FlowTable<S> {
     pub fn new(limit: usize) -> Option<FlowTable<S>> {
         let groups = Groups::new(limit)?;
         let slots = zeroed_table(groups.slots())?;
-        Some(FlowTable { groups, slots, count: 0, limit, seed: 0, sweep: 0 })
+        Some(FlowTable { groups, slots, count: 0, limit, secret: KeyedHash::new(0), sweep: 0 })
     }
 
     /// Sets the secret; only while the table is empty.
     pub fn set_seed(&mut self, seed: u64) {
         if self.count == 0 {
-            self.seed = seed;
+            self.secret = KeyedHash::new(seed);
         }
     }
 
@@ -159,7 +151,7 @@ impl<S: Slot> FlowTable<S> {
     /// The key's hash, for the methods that take one.
     #[inline(always)]
     pub fn hash(&self, key: &S::Key) -> u64 {
-        S::hash(key, self.seed)
+        S::hash(key, &self.secret)
     }
 
     /// The slot that probably has the key, by its tag in its first group.
