@@ -108,6 +108,8 @@ impl NetworkFunction for Dpi {
                     datagrams: MAX_DATAGRAMS,
                     bytes: settings.fragment_memory,
                     timeout: settings.fragment_timeout,
+                    // What is dropped when it cannot be matched as a whole has to be refused.
+                    makes_room: !settings.drops_overload,
                 },
                 settings.fragment_overlap,
                 0,

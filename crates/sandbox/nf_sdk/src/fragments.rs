@@ -8,17 +8,24 @@
 //!    [`Fragments::expire`].
 //!
 //! Limits: a datagram of up to 65,535 bytes; sixteen incomplete ones between two addresses and of those that
-//! share their place in the table. A fragment that there is no room for is refused, and no other one
-//! forgotten for it: what refuses it knows that the datagram will not be seen.
+//! share their place in the table. Where room is scarce a source has a part of it. A fragment that there is no room for
+//! is refused, and no other one forgotten for it: what refuses it knows that the datagram will not be seen. Or the
+//! datagram makes room that was waited for the longest ([`Limits::makes_room`]).
 
 use crate::Nanos;
+use crate::keyed_hash::KeyedHash;
 use crate::pieces::{Overlap, PIECE_COST, Pieces};
 use ::packet::{Dissection, Fragment, checksum, ipv4, ipv6, protocol};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 /// Incomplete datagrams that may have the same place in the table.
 const WAYS: usize = 16;
+/// What a source may have of the room when less than that is left: a fraction.
+const PART: usize = 4;
+/// Places in the table that are looked at for a datagram that makes room.
+const CANDIDATES: usize = 8;
 /// Longest datagram behind its header, in bytes.
 const LONGEST: usize = 65_535;
 
@@ -31,6 +38,9 @@ pub struct Limits {
     pub bytes: usize,
     /// How long one is waited for, from its first fragment.
     pub timeout: Nanos,
+    /// A datagram that was waited for the longest makes room for another one's fragments, and is forgotten; else these
+    /// are refused.
+    pub makes_room: bool,
 }
 
 /// Which fragment counts where two overlap. IPv6 knows no choice (RFC 5722): the datagram is given up.
@@ -69,6 +79,8 @@ type Key = [u64; 6];
 struct Datagram {
     key: Key,
     began: Nanos,
+    /// Number of its source.
+    source: u8,
     pieces: Pieces,
     /// Bytes behind the header, once the last fragment has come.
     length: Option<u64>,
@@ -102,9 +114,12 @@ pub struct Fragments {
     sets: Vec<Vec<Datagram>>,
     limits: Limits,
     overlap: FragmentOverlap,
-    seed: u64,
+    hash: KeyedHash<5>,
     bytes: usize,
     count: usize,
+    /// Datagrams and bytes by the sources' numbers.
+    used: Vec<(usize, usize)>,
+    hand: usize,
     /// How often something happened.
     pub turnover: Turnover,
 }
@@ -128,9 +143,11 @@ impl Fragments {
             sets: Vec::new(),
             limits,
             overlap,
-            seed,
+            hash: KeyedHash::new(seed),
             bytes: 0,
             count: 0,
+            used: Vec::new(),
+            hand: 0,
             turnover: Turnover::default(),
         }
     }
@@ -138,7 +155,7 @@ impl Fragments {
     /// Sets the table's secret; only while there is nothing in it.
     pub fn set_seed(&mut self, seed: u64) {
         if self.count == 0 {
-            self.seed = seed;
+            self.hash = KeyedHash::new(seed);
         }
     }
 
@@ -177,58 +194,118 @@ impl Fragments {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.sets = Vec::new();
+        (self.sets, self.used) = (Vec::new(), Vec::new());
         (self.bytes, self.count) = (0, 0);
     }
 
     fn expire_set(&mut self, set: usize, now: Nanos) {
         let timeout = self.limits.timeout;
-        let (mut expired, mut bytes) = (0, 0);
-        self.sets[set].retain(|datagram| {
-            let is_over = now.since(datagram.began) > timeout;
-            if is_over {
-                (expired, bytes) = (expired + 1, bytes + datagram.cost());
+        let is_over = |datagram: &Datagram| now.since(datagram.began) > timeout;
+        while let Some(place) = self.sets[set].iter().position(is_over) {
+            self.forget(set, place);
+            self.turnover.expired += 1;
+        }
+    }
+
+    /// Takes an incomplete datagram out.
+    fn forget(&mut self, set: usize, place: usize) -> Datagram {
+        let datagram = self.sets[set].swap_remove(place);
+        self.count -= 1;
+        self.account(datagram.source, datagram.cost(), 0);
+        self.used[usize::from(datagram.source)].0 -= 1;
+        datagram
+    }
+
+    /// What a source's fragments take is now as much.
+    fn account(&mut self, source: u8, before: usize, now: usize) {
+        self.bytes = self.bytes - before + now;
+        let used = &mut self.used[usize::from(source)].1;
+        *used = *used - before + now;
+    }
+
+    /// Whether a source has its part of the room, which is scarce.
+    fn is_greedy(&self, source: u8, needed: usize) -> bool {
+        let Limits { datagrams, bytes, .. } = self.limits;
+        let (count, cost) = self.used[usize::from(source)];
+        let is_over = |used: usize, all: usize, limit: usize| {
+            limit.saturating_sub(all) < limit / PART && used > limit / PART
+        };
+        is_over(count, self.count, datagrams) || is_over(cost + needed, self.bytes + needed, bytes)
+    }
+
+    /// Forgets the datagram that was waited for the longest, of those in a set or of a few others that are next; not the
+    /// one at `but`. Those of sources that have more than their part come first.
+    fn make_room(&mut self, set: Option<usize>, but: Option<(usize, usize)>) -> bool {
+        let count = self.sets.len();
+        let hand = self.hand;
+        let first = set.unwrap_or(hand);
+        let (mut looked, mut best): (usize, Option<((bool, Nanos), usize, usize)>) = (0, None);
+        for step in 0..if set.is_some() { 1 } else { count } {
+            let set = (first + step) % count;
+            looked += usize::from(!self.sets[set].is_empty());
+            for (place, datagram) in self.sets[set].iter().enumerate() {
+                let rank = (!self.is_greedy(datagram.source, 0), datagram.began);
+                if but != Some((set, place)) && best.is_none_or(|(known, ..)| rank < known) {
+                    best = Some((rank, set, place));
+                }
             }
-            !is_over
-        });
-        self.count -= expired;
-        self.bytes -= bytes;
-        self.turnover.expired += expired as u64;
+            if looked == CANDIDATES {
+                break;
+            }
+        }
+        let Some((_, found, place)) = best else { return false };
+        if set.is_none() {
+            self.hand = (found + 1) % count;
+        }
+        self.forget(found, place);
+        self.turnover.expired += 1;
+        true
     }
 
     fn put(&mut self, key: Key, part: &Part<'_>, now: Nanos) -> Outcome {
         if self.sets.is_empty() {
-            self.sets.resize_with((self.limits.datagrams / WAYS).max(1).next_power_of_two(), Vec::new);
+            self.sets.resize_with((2 * self.limits.datagrams / WAYS).max(1).next_power_of_two(), Vec::new);
+            self.used = vec![(0, 0); usize::from(u8::MAX) + 1];
         }
-        let set = hash(self.seed, &key) as usize & (self.sets.len() - 1);
+        let hashed = hash(&self.hash, &key);
+        let set = hashed as usize & (self.sets.len() - 1);
+        let source = self.hash.of_first(&[key[0], if part.is_ipv4 { key[1] } else { 0 }]) as u8;
         self.expire_set(set, now);
-        let known = self.sets[set].iter().position(|datagram| datagram.key == key);
-        let room = self.limits.bytes.saturating_sub(self.bytes);
         // An overlap may cut another piece in two.
         let needed = part.data.len() + part.head.len() + 3 * PIECE_COST;
-        let is_full = known.is_none()
-            && (self.sets[set].len() >= WAYS.min(self.limits.datagrams)
-                || self.count >= self.limits.datagrams);
-        if needed > room || is_full {
-            return Outcome::Refused;
+        let mut known;
+        loop {
+            known = self.sets[set].iter().position(|datagram| datagram.key == key);
+            let is_set_full = known.is_none() && self.sets[set].len() >= WAYS.min(self.limits.datagrams);
+            let is_full = known.is_none() && self.count >= self.limits.datagrams
+                || needed > self.limits.bytes.saturating_sub(self.bytes);
+            if !is_set_full && !is_full && !self.is_greedy(source, needed) {
+                break;
+            }
+            let may_make_room =
+                self.limits.makes_room && needed <= self.limits.bytes && (is_set_full || is_full);
+            if !may_make_room || !self.make_room(is_set_full.then_some(set), known.map(|place| (set, place)))
+            {
+                return Outcome::Refused;
+            }
         }
         let place = known.unwrap_or_else(|| {
             let (pieces, head) = (Pieces::new(), Vec::new());
-            self.sets[set].push(Datagram { key, began: now, pieces, length: None, head, l3: 0 });
+            self.sets[set].push(Datagram { key, began: now, source, pieces, length: None, head, l3: 0 });
             self.count += 1;
-            self.bytes += PIECE_COST;
+            self.used[usize::from(source)].0 += 1;
+            self.account(source, 0, PIECE_COST);
             self.sets[set].len() - 1
         });
         let datagram = &mut self.sets[set][place];
         let before = datagram.cost();
         let fits = datagram.add(part, self.overlap);
-        self.bytes = self.bytes - before + datagram.cost();
-        if fits && !datagram.is_whole() {
+        let (is_whole, cost) = (datagram.is_whole(), datagram.cost());
+        self.account(source, before, cost);
+        if fits && !is_whole {
             return Outcome::Waiting;
         }
-        let datagram = self.sets[set].swap_remove(place);
-        self.count -= 1;
-        self.bytes -= datagram.cost();
+        let datagram = self.forget(set, place);
         match datagram.frame(part.is_ipv4).filter(|_| fits) {
             Some(frame) => Outcome::Whole(frame),
             None => Outcome::Discarded,
@@ -305,13 +382,10 @@ impl Datagram {
     }
 }
 
-fn hash(seed: u64, key: &Key) -> u64 {
+fn hash(hash: &KeyedHash<5>, key: &Key) -> u64 {
+    let [a, b, c, d, _, context] = *key;
     // The identification does not choose the place: what floods with one pair of addresses fills one set.
-    let hash = key.iter().take(4).chain(&key[5..]).fold(seed, |hash, word| {
-        let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 29
-    });
-    hash ^ hash >> 32
+    hash.of(&[a, b, c, d, context])
 }
 
 fn key(dissection: &Dissection, context: u64) -> Option<Key> {

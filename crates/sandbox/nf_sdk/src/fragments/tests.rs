@@ -3,10 +3,12 @@
 use super::*;
 use crate::native::frames::packet;
 use ::packet::dissect;
+use alloc::format;
 use alloc::vec;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { datagrams: 64, bytes: 1 << 20, timeout: Nanos::from_secs(30) };
+const LIMITS: Limits =
+    Limits { datagrams: 64, bytes: 1 << 20, timeout: Nanos::from_secs(30), makes_room: false };
 const NOW: Nanos = Nanos(1_000_000_000);
 
 fn fragments(overlap: FragmentOverlap) -> Fragments {
@@ -165,6 +167,41 @@ fn time_and_memory_are_bounded() {
     let outcomes: Vec<Outcome> =
         (0..9).map(|n| take(&mut table, &fragment(true, 1, n * 104, true, &[0; 104]), NOW)).collect();
     assert!(outcomes.contains(&Outcome::Refused) && table.bytes() <= 1000);
+}
+
+/// First fragments of datagrams that never end, from many sources and from one.
+#[test]
+fn a_flood_leaves_room_for_others() {
+    let data = counted(40);
+    let part = |source: &str, id: u16, from: usize, to: usize| {
+        let mut frame = fragment(true, id, from, to < data.len(), &data[from..to]);
+        let address: core::net::Ipv4Addr = source.parse().expect("an address");
+        frame[26..30].copy_from_slice(&address.octets());
+        frame
+    };
+    let floods = |limits, is_one: bool| {
+        let mut table = Fragments::new(limits, FragmentOverlap::First, 7);
+        for number in 0..1000u16 {
+            let source = if is_one {
+                alloc::string::String::from("198.51.100.1")
+            } else {
+                format!("203.0.{}.{}", number >> 8, number & 255)
+            };
+            let mut frame = part(&source, number, 0, 16);
+            frame[30..34].copy_from_slice(&[192, 0, (number >> 8) as u8, number as u8]);
+            take(&mut table, &frame, NOW.saturating_add(Nanos(u64::from(number))));
+        }
+        let first = take(&mut table, &part("192.0.2.77", 1, 0, 16), NOW.saturating_add(Nanos(2000)));
+        let last = take(&mut table, &part("192.0.2.77", 1, 16, 40), NOW.saturating_add(Nanos(2001)));
+        assert!(table.count() <= limits.datagrams);
+        (first, matches!(last, Outcome::Whole(_)))
+    };
+    let large = Limits { datagrams: 256, ..LIMITS };
+    assert_eq!(floods(Limits { makes_room: true, ..large }, false), (Outcome::Waiting, true));
+    assert_eq!(floods(Limits { makes_room: true, ..large }, true), (Outcome::Waiting, true));
+    // One source has its part, and others have theirs.
+    assert_eq!(floods(large, true), (Outcome::Waiting, true));
+    assert_eq!(floods(large, false).0, Outcome::Refused);
 }
 
 proptest! {
