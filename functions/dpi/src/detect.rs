@@ -31,6 +31,8 @@ const BODY_UNIT: usize = 8;
 /// What reading a message costs, and how many bytes of its parts as much as a comparison.
 const MESSAGE: u32 = 80;
 const READ_UNIT: usize = 8;
+/// What reading a field of a head costs.
+const FIELD: u32 = 4;
 
 /// What a payload is to packets and streams, and hence which rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +120,16 @@ pub struct Carrier<'a> {
     pub window: Option<&'a Window>,
     /// Number of the byte behind them.
     pub end: u64,
+}
+
+/// Takes the parts of a message's head, as many of its fields as can be paid for.
+fn parts_of(message: &Message<'_>, limits: &Limits, fields: &mut Fields, budget: &mut Budget) {
+    let most = (budget.left() / FIELD) as usize;
+    let read = message.parts(limits.wanted, most, fields);
+    if read > 0 && read >= most {
+        budget.cut_short();
+    }
+    budget.pay(FIELD * read as u32);
 }
 
 impl Detector {
@@ -257,6 +269,15 @@ impl Detector {
             self.seam.extend_from_slice(&new[..new.len().min(reach)]);
             filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
         }
+        let in_stream = self.findings.found.len();
+        if let Some(Stream { window: Some(window), .. }) = &stream
+            && window.crowded.is_some()
+        {
+            // Rules were forgotten that waited: their literals are looked for again.
+            self.seam.clear();
+            window.copy_last(usize::MAX, &mut self.seam);
+            filter.scan(&self.seam, 0, &self.literals, &mut self.findings);
+        }
         self.findings.end(budget);
         let waiting = stream
             .as_ref()
@@ -270,7 +291,7 @@ impl Detector {
             }
             return;
         }
-        self.judge(context, payload, portion, stream, budget, in_payload);
+        self.judge(context, payload, portion, stream, budget, (in_payload, in_stream));
     }
 
     /// The rules that match in what was shown, in the order in which they are applied: by action, then those
@@ -305,7 +326,7 @@ impl Detector {
         portion: Portion,
         stream: Option<Stream<'_>>,
         budget: &mut Budget,
-        in_payload: usize,
+        (in_payload, in_stream): (usize, usize),
     ) {
         let Detector {
             rules,
@@ -325,7 +346,7 @@ impl Detector {
         let skip = stream.as_ref().map_or(0, |stream| stream.skip);
         candidates.clear();
         let packet = Subject { data: payload, new_from: 0, base: 0, is_open: false };
-        let mut consider = |number: u32, is_in_payload: bool, has_literal: bool| {
+        let mut consider = |number: u32, is_in_payload: bool, has_literal: bool, is_old: bool| {
             let rule = &rules.list[number as usize];
             let to_verify = remaining;
             remaining -= 1;
@@ -336,6 +357,10 @@ impl Detector {
                 return;
             }
             let is_whole = has_literal && literals.is_whole[number as usize];
+            if is_whole && is_old {
+                // It was met when it came.
+                return;
+            }
             let of_packet = match rule.scope {
                 Scope::Packet | Scope::Both => portion.is_packet() && is_in_payload,
                 Scope::Stream => portion == Portion::Alone && is_in_payload,
@@ -359,11 +384,11 @@ impl Detector {
         };
         for (place, literal) in findings.found.iter().enumerate() {
             for rule in &literals.list[*literal as usize].rules {
-                consider(*rule, place < in_payload, true);
+                consider(*rule, place < in_payload, true, place >= in_stream);
             }
         }
         for rule in unfiltered.iter() {
-            consider(*rule, true, false);
+            consider(*rule, true, false, false);
         }
         if let Some(stream) = stream {
             self.judge_stream(context, payload, stream, budget);
@@ -396,6 +421,8 @@ impl Detector {
         self.assembled.extend_from_slice(data);
         let base = position.saturating_sub(new_from as u64);
         let subject = Subject { data: &self.assembled, new_from, base, is_open: true };
+        // Whether one of these is met is to be told by what came with it, or behind it.
+        let crowded = window.as_mut().and_then(|window| window.crowded.take());
         // Rules that wait come after what this payload has named.
         let named = self.candidates.len();
         if let Some(window) = &window {
@@ -404,15 +431,20 @@ impl Detector {
         }
         for (place, number) in self.candidates.iter().enumerate() {
             let rule = &self.rules.list[*number as usize];
-            let is_done =
-                self.stamps[*number as usize] == self.stamp || self.candidates[..place].contains(number);
+            // Those that were named are each there once.
+            let is_done = self.stamps[*number as usize] == self.stamp
+                || place >= named && self.candidates[..named].contains(number);
             if is_done || place >= named && !conditions::hold(&self.rules, rule, context, false) {
                 continue;
             }
             // Since a rule waits, it has not matched.
             let waits =
                 window.as_ref().and_then(|window| window.pending.iter().find(|some| some.rule == *number));
-            let from = waits.map_or(position, |waits| waits.from.min(position));
+            let from = match (waits, crowded) {
+                (Some(waits), _) => waits.from.min(position),
+                (None, Some(crowded)) if rule.payload.is_told_by_end() => crowded.min(position),
+                (None, _) => position,
+            };
             let subject = Subject { new_from: from.saturating_sub(base) as usize, ..subject };
             self.caches.verified(*number, &self.rules.list);
             let is_met =
@@ -424,7 +456,7 @@ impl Detector {
             } else if let Some(window) = &mut window
                 && place < named
                 && self.literals.of_rule[*number as usize].is_some()
-                && !window.remember(Pending { rule: *number, from: position, end })
+                && !window.remember(Pending { rule: *number, from, end })
             {
                 self.pending_lost += 1;
             }
@@ -484,13 +516,17 @@ impl Detector {
         fields.clear();
         let is_whole = message.body.is_some();
         if message.begins {
-            message.parts(limits.wanted, fields);
+            parts_of(message, limits, fields, budget);
         }
         if is_whole {
-            // Half of what is left may go into undoing encodings.
+            // Half of what is left may go into undoing encodings, and what its bytes were allowed when they came.
             budget.begin(2);
-            let room = limits.body.min(budget.left() as usize / 2 * BODY_UNIT);
-            let taken = message.take_body(room, fields);
+            let body = message.body.map_or(0, <[u8]>::len);
+            let room = (budget.left() as usize / 2).saturating_add(body).saturating_mul(BODY_UNIT);
+            let (taken, is_cut) = message.take_body(limits.body.min(room), fields);
+            if is_cut && room < limits.body {
+                budget.cut_short();
+            }
             budget.pay((taken / BODY_UNIT) as u32);
         }
         let mut read = 0;
@@ -520,7 +556,7 @@ impl Detector {
             return;
         }
         if !message.begins {
-            message.parts(limits.wanted, &mut self.fields);
+            parts_of(message, &self.limits, &mut self.fields, budget);
         }
         self.candidates.sort_unstable();
         self.candidates.dedup();

@@ -7,7 +7,7 @@ use crate::detect::{Carrier, Portion, Stream};
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Flow, Side};
 use crate::header::View;
-use crate::message::{Message, Session};
+use crate::message::Message;
 use crate::metrics::Count;
 use crate::rules::Direction;
 use crate::ruling::Ruling;
@@ -93,10 +93,12 @@ impl Dpi {
             view,
             time: passage.map_or(self.now, |passage| passage.time),
             ingress: usize::from(flow.sides[side].from & 1),
+            from: flow.sides[side].from,
             flow: passage.and_then(|passage| passage.flow),
             ended: passage.is_none().then_some(flow.id),
             is_established: true,
             is_ignored: false,
+            is_loose: false,
         }
     }
 
@@ -117,7 +119,7 @@ impl Dpi {
             direction: Some(direction),
             is_established: true,
             judges_addresses: false,
-            app: session.app(),
+            app: session.app(Some(direction)),
         };
         self.detector.begin();
         self.detector.forget();
@@ -152,7 +154,7 @@ impl Dpi {
             direction: Some(direction),
             is_established: true,
             judges_addresses: false,
-            app: self.tracker.sessions.get(flow.session).and_then(Session::app),
+            app: self.tracker.sessions.get(flow.session).and_then(|session| session.app(Some(direction))),
         };
         let passage = self.passage_of(&view, flow, side, passage);
         let Side { window, position, held, is_told, .. } = flow.sides[side];

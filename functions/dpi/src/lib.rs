@@ -156,7 +156,8 @@ impl NetworkFunction for Dpi {
             self.now = self.time.latest();
             let is_unfinished = checksums::are_unfinished(packet.record());
             let is_vouched_for = is_unfinished || checksums::are_verified(packet.record());
-            let arrival = Arrival { time, ingress, is_vouched_for, is_unfinished, is_whole: false };
+            let from = packet.ingress();
+            let arrival = Arrival { time, ingress, from, is_vouched_for, is_unfinished, is_whole: false };
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);
             if packet.ingress() == SUSPICIOUS {
@@ -226,6 +227,8 @@ impl Dpi {
         self.tally.add(Count::FragmentsLost, expired);
         self.tally.add(Count::MessagesLost, core::mem::take(&mut self.tracker.sessions.share.lost));
         self.tally.add(Count::PendingLost, core::mem::take(&mut self.detector.pending_lost));
+        let robbed = core::mem::take(&mut self.tracker.windows.pending_lost);
+        self.tally.add(Count::PendingLost, robbed);
         self.tally.flush(&self.tracker.turnover, host);
     }
 }

@@ -11,7 +11,6 @@ use crate::detect::{Carrier, Portion, Stream};
 use crate::event::{self, Alert};
 use crate::flow::tracker::{Seen, Tracker};
 use crate::flow::{Fate, Flow, Side};
-use crate::header::View;
 use crate::message;
 use crate::metrics::Count;
 use crate::rules::bits::{Act, Bits, Owner};
@@ -48,13 +47,14 @@ impl Dpi {
             judges_addresses: portion != Portion::Held,
             app: None,
         };
-        let mut stream = None;
+        let (mut stream, mut is_dns) = (None, false);
         let reads = self.detector.limits().reads;
         if let Some(Seen { flow: number, side, .. }) = passage.flow {
             let direction = if side == 0 { Direction::ToServer } else { Direction::ToClient };
             context.direction = Some(direction);
             if reads {
-                context.app = self.recognise(number, direction, view, payload, portion);
+                is_dns = view.protocol == packet::protocol::UDP && message::dns::recognise(payload).is_some();
+                context.app = self.recognise(number, direction, is_dns, payload, portion);
             }
             if self.detector.has_addresses() {
                 let flow: &mut Flow = self.tracker.table.get_mut(number);
@@ -70,7 +70,7 @@ impl Dpi {
         }
         self.detector.detect(&context, payload, portion, stream, budget);
         if reads && passage.flow.is_some() {
-            self.messages(passage, &context, payload, portion, budget);
+            self.messages(passage, &context, (payload, is_dns), portion, budget);
         }
         self.conclude(passage, &context, portion, host)
     }
@@ -98,7 +98,7 @@ impl Dpi {
         &mut self,
         flow: u32,
         direction: Direction,
-        view: &View<'_>,
+        is_dns: bool,
         payload: &[u8],
         portion: Portion,
     ) -> Option<Option<App>> {
@@ -107,7 +107,6 @@ impl Dpi {
             Portion::Held => payload,
             Portion::Alone | Portion::Elsewhere => &[],
         };
-        let is_dns = view.protocol == packet::protocol::UDP && message::dns::recognise(payload).is_some();
         if is_dns || !new.is_empty() {
             self.tracker.session(flow);
         }
@@ -117,7 +116,7 @@ impl Dpi {
             session.is_dns();
         }
         session.recognise(direction, new);
-        session.app()
+        session.app(Some(direction))
     }
 
     /// Shows the messages to the rules that a payload completes.
@@ -126,7 +125,7 @@ impl Dpi {
         &mut self,
         passage: &Passage<'_>,
         context: &Context<'_>,
-        payload: &[u8],
+        (payload, is_dns): (&[u8], bool),
         portion: Portion,
         budget: &mut Budget,
     ) {
@@ -135,6 +134,7 @@ impl Dpi {
         };
         let limits = *self.detector.limits();
         let flow = self.tracker.table.get(flow);
+        self.tracker.sessions.touch(flow.session, self.now);
         let Some((session, share)) = self.tracker.sessions.get_mut(flow.session) else { return };
         let window = self.tracker.windows.get(flow.sides[side].window);
         let new = portion.skip().map(|skip| payload.get(skip..).unwrap_or_default());
@@ -145,11 +145,10 @@ impl Dpi {
             let carrier = Carrier { payload, window: window.filter(|_| new.is_some()), end };
             detector.message(context, message, waiting, &carrier, budget);
         };
+        let refused = share.refused;
         match new {
             Some(new) => session.feed(direction, (new, position), &limits, share, &mut sink),
-            None if context.view.protocol == packet::protocol::UDP
-                && message::dns::recognise(payload).is_some() =>
-            {
+            None if is_dns => {
                 let app = App::Dns;
                 let whole = message::Message {
                     app,
@@ -162,6 +161,10 @@ impl Dpi {
                 sink(&whole, &mut Vec::new());
             }
             None => {}
+        }
+        if share.refused != refused {
+            // What there is no memory for is not looked at.
+            budget.cut_short();
         }
     }
 
@@ -199,7 +202,8 @@ impl Dpi {
             });
             let is_blocked = rule.action == Action::Drop && self.settings.drops && passage.ended.is_none();
             if outcome != Counted::Nothing && is_blocked {
-                (ruling, ends_flow) = (Ruling::Drop, self.settings.drops_flows);
+                ruling = Ruling::Drop;
+                ends_flow |= self.settings.drops_flows && (rule.is_address_only || !passage.is_loose);
             }
             self.is_suspicious |= is_blocked && outcome != Counted::Nothing;
             if rule.is_silent {
@@ -232,7 +236,12 @@ impl Dpi {
 
     pub(crate) fn set_fate(&mut self, passage: &Passage<'_>, fate: Fate) {
         if let Some(seen) = passage.flow.filter(|_| !passage.is_ignored) {
-            self.tracker.table.get_mut(seen.flow).fate = fate;
+            let flow = self.tracker.table.get_mut(seen.flow);
+            flow.fate = fate;
+            let is_tcp = flow.protocol() == packet::protocol::TCP;
+            if !is_tcp {
+                flow.bar(seen.side, passage.from);
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub drops_fragments: bool,
     /// Packets that their receiver ignores are dropped.
     pub drops_ignored: bool,
+    /// Packets of a connection that come by another interface than their side's are ignored.
+    pub tells_sides: bool,
     /// Checksums are verified.
     pub verifies: bool,
     /// The least time to live that reaches receivers.
@@ -92,6 +94,7 @@ impl Settings {
             drops_malformed: config.text("malformed")? == "drop",
             drops_fragments: config.text("fragments")? == "drop",
             drops_ignored: config.text("ignored")? == "drop",
+            tells_sides: config.text("sides")? == "apart",
             verifies: config.text("checksums")? == "verify",
             min_ttl: number("min_ttl", 0, 255)? as u8,
             overlap,

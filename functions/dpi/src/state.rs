@@ -11,7 +11,9 @@ use crate::flow::{Fate, Flow, Key, Side, Stage};
 use alloc::vec::Vec;
 use nf_sdk::{Nanos, StateReader, StateWriter};
 
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
+/// Without interfaces.
+const OLDER: u64 = 3;
 
 /// Writes all flows; false when the host takes no more.
 pub fn export(tracker: &Tracker, now: Nanos, out: &mut StateWriter<'_>) -> bool {
@@ -34,7 +36,8 @@ fn flags(flow: &Flow) -> u64 {
     flow.stage as u64
         | (flow.fate as u64) << 4
         | u64::from(flow.client_is_second) << 8
-        | u64::from(flow.has_stamps) << 9
+        | u64::from(flow.sides[0].has_stamp && (flow.stage <= Stage::SynSent || flow.has_stamps())) << 9
+        | u64::from(flow.is_twice) << 10
 }
 
 fn write_side(side: &Side) -> [u64; 4] {
@@ -43,7 +46,9 @@ fn write_side(side: &Side) -> [u64; 4] {
         | u32::from(side.is_judged) << 1
         | u32::from(side.is_seen) << 2
         | u32::from(side.knows_edge) << 3
-        | u32::from(side.from & 1) << 4
+        | u32::from(side.from as u8 & 1) << 4
+        // Others are not told apart.
+        | u32::from(side.is_pinned && side.from < 2) << 5
         | side.scale.map_or(0, |scale| u32::from(scale) + 1) << 8;
     [pair(side.next, side.sent), side.position, pair(side.acked, side.edge), pair(side.stamp, flags)]
 }
@@ -51,7 +56,7 @@ fn write_side(side: &Side) -> [u64; 4] {
 fn read_side([places, position, limits, rest]: [u64; 4]) -> Option<Side> {
     let flags = (rest >> 32) as u32;
     let scale = flags >> 8;
-    let is_sound = position >> 62 == 0 && flags & 0xe0 == 0 && scale <= 15;
+    let is_sound = position >> 62 == 0 && flags & 0xc0 == 0 && scale <= 15;
     is_sound.then_some(Side {
         next: places as u32,
         sent: (places >> 32) as u32,
@@ -60,7 +65,8 @@ fn read_side([places, position, limits, rest]: [u64; 4]) -> Option<Side> {
         position,
         stamp: rest as u32,
         scale: scale.checked_sub(1).map(|scale| scale as u8),
-        from: (flags >> 4 & 1) as u8,
+        from: (flags >> 4 & 1) as u16,
+        is_pinned: flags & 1 << 5 != 0,
         is_finished: flags & 1 != 0,
         is_judged: flags & 2 != 0,
         is_seen: flags & 4 != 0,
@@ -92,14 +98,16 @@ fn read(key: &[u8], value: &[u8], now: Nanos) -> Option<Flow> {
     let numbers: &[[u8; 8]; 12] = numbers.try_into().ok()?;
     let key: Key = words.map(u64::from_le_bytes);
     let [version, idle, id, flags, a, b, c, d, e, f, g, h] = numbers.map(u64::from_le_bytes);
-    if version != VERSION || flags >> 10 != 0 || id == 0 || id >> 53 != 0 {
+    if !matches!(version, VERSION | OLDER) || flags >> 11 != 0 || id == 0 || id >> 53 != 0 {
         return None;
     }
     let stages = [Stage::Unknown, Stage::SynSent, Stage::SynReceived, Stage::Established, Stage::Closed];
     let stage = *stages.get(usize::try_from(flags & 15).ok()?)?;
     let fate = *[Fate::Open, Fate::Dropped, Fate::Passed].get(usize::try_from(flags >> 4 & 15).ok()?)?;
-    let sides = [read_side([a, b, c, d])?, read_side([e, f, g, h])?];
-    let (client_is_second, has_stamps) = (flags & 1 << 8 != 0, flags & 1 << 9 != 0);
+    let mut sides = [read_side([a, b, c, d])?, read_side([e, f, g, h])?];
+    for side in &mut sides {
+        side.has_stamp = flags & 1 << 9 != 0;
+    }
     let last = Nanos(now.0.saturating_sub(idle));
     Some(Flow {
         key,
@@ -107,8 +115,9 @@ fn read(key: &[u8], value: &[u8], now: Nanos) -> Option<Flow> {
         id,
         stage,
         fate,
-        client_is_second,
-        has_stamps,
+        client_is_second: flags & 1 << 8 != 0,
+        is_twice: flags & 1 << 10 != 0,
+        barred: 0,
         reopening: None,
         session: 0,
         sides,

@@ -7,9 +7,9 @@
 
 use crate::budget::Budget;
 use crate::detect::Portion;
-use crate::flow::Fate;
 use crate::flow::tcp::Place;
 use crate::flow::tracker::Seen;
+use crate::flow::{Fate, Stage};
 use crate::header::{self, Frame, View};
 use crate::metrics::{Count, Reason};
 use crate::rules::Direction;
@@ -25,12 +25,16 @@ pub(crate) struct Passage<'a> {
     pub(crate) view: &'a View<'a>,
     pub(crate) time: Nanos,
     pub(crate) ingress: usize,
+    /// Number of the interface.
+    pub(crate) from: u16,
     pub(crate) flow: Option<Seen>,
     /// Number of a flow that is gone, of which nothing can be dropped any more.
     pub(crate) ended: Option<u64>,
     pub(crate) is_established: bool,
     /// Its receiver ignores it: what it matches says nothing about its flow.
     pub(crate) is_ignored: bool,
+    /// It may be anyone's: of its flow only rules that match every packet of it decide.
+    pub(crate) is_loose: bool,
 }
 
 /// How a frame came.
@@ -38,6 +42,8 @@ pub(crate) struct Passage<'a> {
 pub(crate) struct Arrival {
     pub(crate) time: Nanos,
     pub(crate) ingress: usize,
+    /// Number of the interface; of an observer, any.
+    pub(crate) from: u16,
     /// Its transport checksum need not be computed, because it was verified or is not finished.
     pub(crate) is_vouched_for: bool,
     /// A checksum is not finished: of this packet, or of one inside.
@@ -121,9 +127,18 @@ impl Dpi {
 
     /// A packet that is part of no flow.
     fn alone(&mut self, view: &View<'_>, arrival: Arrival, host: &mut Host) -> Ruling {
-        let Arrival { time, ingress, .. } = arrival;
-        let passage =
-            Passage { view, time, ingress, flow: None, ended: None, is_established: false, is_ignored: true };
+        let Arrival { time, ingress, from, .. } = arrival;
+        let passage = Passage {
+            view,
+            time,
+            ingress,
+            from,
+            flow: None,
+            ended: None,
+            is_established: false,
+            is_ignored: true,
+            is_loose: true,
+        };
         let mut budget = self.reserve.budget(view.payload.len());
         let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
         self.reserve.keep(&budget);
@@ -194,8 +209,8 @@ impl Dpi {
         arrival: Arrival,
         host: &mut Host,
     ) -> Result<(), Reason> {
-        let Arrival { time, ingress, .. } = arrival;
-        let seen = self.tracker.packet(view, ingress as u8, self.now);
+        let Arrival { time, ingress, from, .. } = arrival;
+        let seen = self.tracker.packet(view, from, self.now);
         if !self.tracker.ended.is_empty() {
             self.look_at_ended(host);
             self.detector.begin();
@@ -205,6 +220,8 @@ impl Dpi {
         let is_established = seen.was_established || !view.payload.is_empty() && flow.is_established();
         match flow.fate {
             Fate::Open => {}
+            // In its name others send, too, who are behind another interface.
+            Fate::Dropped if !self.tracker.concerns(seen, from) => {}
             Fate::Dropped => {
                 self.is_suspicious = true;
                 return Err(Reason::Flow);
@@ -213,10 +230,20 @@ impl Dpi {
         }
         self.tally.add(Count::Bytes, view.payload.len() as u64);
         let mut is_ignored = seen.place == Place::Ignored;
-        let passage =
-            Passage { view, time, ingress, flow: Some(seen), ended: None, is_established, is_ignored };
+        let is_tcp = view.protocol == packet::protocol::TCP;
+        let passage = Passage {
+            view,
+            time,
+            ingress,
+            from,
+            flow: Some(seen),
+            ended: None,
+            is_established,
+            is_ignored,
+            is_loose: is_tcp && flow.stage < Stage::SynReceived,
+        };
         let mut budget = self.reserve.budget(view.payload.len());
-        if view.protocol != packet::protocol::TCP {
+        if !is_tcp {
             // There is no stream, and nothing waits for it.
             let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
             self.reserve.keep(&budget);
@@ -236,7 +263,9 @@ impl Dpi {
                 is_ignored = skip > 0 && self.tracker.differs(seen, view.payload);
                 (Portion::Next { skip }, false)
             }
-            Place::Next { .. } | Place::Ahead if self.tracker.hold(seen, view) => (Portion::Elsewhere, false),
+            Place::Next { .. } | Place::Ahead if self.tracker.hold(seen, view, self.now) => {
+                (Portion::Elsewhere, false)
+            }
             Place::Next { skip } => (Portion::Next { skip }, false),
             // What cannot be held will never be seen in its stream.
             Place::Ahead => (Portion::Alone, true),
@@ -250,7 +279,9 @@ impl Dpi {
         let flow = self.tracker.table.get(seen.flow);
         let is_ending = seen.is_end || seen.has_ended;
         if ruling == Ruling::Go
-            && (is_ending || flow.sides.iter().any(|side| side.held != 0 || side.is_finished))
+            && (is_ending
+                || flow.sides.iter().any(|side| side.held != 0 || side.is_finished)
+                || flow.is_behind(1 - seen.side))
         {
             ruling = self.look_behind(&passage, seen, is_ignored, &mut budget, host);
         }

@@ -186,6 +186,15 @@ fn first_units(rules: &[Rule], numbers: &mut Numbers) -> Vec<Vec<u8>> {
         [&b"a"[..], b"/", b"\r\n", b"0", b"%2e/", b"GET / HTTP/1.1\r\n\r\n", b"A: b\r\n", b"\0"]
             .map(<[u8]>::to_vec)
             .to_vec();
+    // Heads of many fields, each with a name of its own.
+    for fields in [33u8, 60, 200] {
+        let names = (0..fields).flat_map(|n| match n {
+            0..=25 => vec![b'a' + n, b':', b'\n'],
+            _ => vec![b'a' + n / 26, b'a' + n % 26, b':', b'\n'],
+        });
+        units.push([&b"X / HTTP/1.\n"[..], &names.collect::<Vec<u8>>(), b"\n"].concat());
+        units.push([&b"GET /\n"[..], &b"a:\n".repeat(usize::from(fields)), b"\n"].concat());
+    }
     for rule in rules.iter().filter(|rule| !rule.contents.is_empty()) {
         let all: Vec<&[u8]> = rule.contents.iter().map(|content| content.bytes.as_slice()).collect();
         let wanted = rule.fast.and_then(|fast| all.get(fast)).unwrap_or(&all[0]);

@@ -70,10 +70,14 @@ pub struct Side {
     pub held: u32,
     /// The latest timestamp that the other side goes by.
     pub stamp: u32,
-    /// By how many bits its own windows are shifted.
+    /// By how many bits its own windows are shifted, if the other side's are too.
     pub scale: Option<u8>,
+    /// It begins with a timestamp: its segments have one, if the other side's do too.
+    pub has_stamp: bool,
     /// The interface that it comes by.
-    pub from: u8,
+    pub from: u16,
+    /// It is certain that it does: that of the SYN, or of the answer.
+    pub is_pinned: bool,
     /// `edge` says something.
     pub knows_edge: bool,
     /// What is held has been shown to the rules as it is.
@@ -91,6 +95,10 @@ pub struct Side {
 pub struct Opening {
     /// The second end of the key sent it.
     pub is_second: bool,
+    /// The interface that it came by.
+    pub from: u16,
+    /// It is another answer to the SYN that is known, which the client may take for the first one.
+    pub is_answer: bool,
     /// Sequence number of the first byte.
     pub next: u32,
     /// Window.
@@ -116,8 +124,11 @@ pub struct Flow {
     pub fate: Fate,
     /// The client, which began it, is the end that comes second in the key.
     pub client_is_second: bool,
-    /// Both sides send timestamps.
-    pub has_stamps: bool,
+    /// Its packets pass by here twice, once by each interface.
+    pub is_twice: bool,
+    /// With [`Fate::Dropped`], without a connection: the side, in the lowest bit, and the interface of the packet that
+    /// matched, and 1; 0 for none.
+    pub barred: u16,
     /// A SYN that may begin another connection of the same ends.
     pub reopening: Option<Opening>,
     /// Messages and bits, counted from 1; 0 for none.
@@ -134,6 +145,53 @@ impl Flow {
         } else {
             self.sides[0].is_seen && self.sides[1].is_seen
         }
+    }
+
+    /// Both sides have agreed, or rules have decided: what a flood does not bring about.
+    pub fn is_agreed(&self) -> bool {
+        self.is_established() && self.stage != Stage::Closed || self.fate != Fate::Open
+    }
+
+    /// Tells the client's address: of IPv6 the network's half, which its hosts choose from.
+    pub fn client(&self) -> u64 {
+        let at = if self.client_is_second { 2 } else { 0 };
+        if self.key[at] == 0 { self.key[at + 1] } else { self.key[at] }
+    }
+
+    /// The other side acknowledges bytes of this one's that are not part of its stream.
+    pub fn is_behind(&self, side: usize) -> bool {
+        let side = &self.sides[side & 1];
+        side.acked.wrapping_sub(side.next) as i32 > 0 && !side.is_finished
+    }
+
+    /// By how many bits a side's windows are shifted: by both or by none.
+    pub fn scale(&self, side: usize) -> u8 {
+        let [client, server] = [self.sides[0].scale, self.sides[1].scale];
+        client.zip(server).map_or(0, |(client, server)| if side == 0 { client } else { server })
+    }
+
+    /// Both sides send timestamps.
+    pub fn has_stamps(&self) -> bool {
+        self.sides[0].has_stamp && self.sides[1].has_stamp
+    }
+
+    /// Whether a packet of a side comes by another interface than the side does, or by that of the other side.
+    pub fn is_stranger(&self, side: usize, from: u16) -> bool {
+        let (me, other) = (&self.sides[side & 1], &self.sides[1 - (side & 1)]);
+        let differs = if me.is_pinned { me.from != from } else { other.is_pinned && other.from == from };
+        differs && !self.is_twice
+    }
+
+    /// Whether a packet is dropped with the one that matched a drop rule: without a connection the packets of
+    /// that side by that interface, and those of the other side by others.
+    pub fn bars(&self, side: usize, from: u16) -> bool {
+        let Some(barred) = self.barred.checked_sub(1) else { return true };
+        (usize::from(barred & 1) == side) == (barred >> 1 == from & 0x3fff)
+    }
+
+    /// Notes of which packets that is.
+    pub fn bar(&mut self, side: usize, from: u16) {
+        self.barred = ((from & 0x3fff) << 1 | (side & 1) as u16) + 1;
     }
 
     /// What an alert says of a packet that one side of this TCP connection has sent, when there is none.

@@ -1,14 +1,48 @@
 //! Copies of segments that came before what precedes them, or that their receiver may not have taken yet, by
 //! their place in the stream.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
+use nf_sdk::Nanos;
 use nf_sdk::pieces::{Inserted, Overlap, PIECE_COST, Pieces};
+
+/// What a client may have of the memory when less than that is left, and when directions begin to give up what they
+/// hold: a fraction of it.
+const PART: usize = 4;
+const SCARCE: usize = 16;
+/// Directions that are looked at for one that gives up what it holds.
+const CANDIDATES: usize = 16;
+/// What is held so long without more of it will not be waited for.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// A direction of a flow, the number of its client, and the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Its side.
+    pub side: usize,
+    /// Clients whose addresses have this number share a part of the memory.
+    pub source: u8,
+    /// When a segment came that is held.
+    pub last: Nanos,
+}
+
+#[derive(Debug)]
+struct Held {
+    pieces: Pieces,
+    holder: Holder,
+}
 
 /// All held segments.
 #[derive(Debug)]
 pub struct Reorder {
-    list: Vec<Pieces>,
+    list: Vec<Held>,
     free: Vec<u32>,
+    /// Bytes by the clients' numbers.
+    used: Box<[usize]>,
+    hand: usize,
     /// Most bytes of one direction, and of all, [`PIECE_COST`] for each piece included.
     limits: (usize, usize),
     overlap: Overlap,
@@ -30,7 +64,16 @@ pub struct Segment<'a> {
 impl Reorder {
     /// Room for so many bytes of one direction, and of all.
     pub fn new(of_one: usize, of_all: usize, overlap: Overlap) -> Reorder {
-        Reorder { list: Vec::new(), free: Vec::new(), limits: (of_one, of_all), overlap, cost: 0, bytes: 0 }
+        Reorder {
+            list: Vec::new(),
+            free: Vec::new(),
+            used: vec![0; 256].into_boxed_slice(),
+            hand: 0,
+            limits: (of_one, of_all),
+            overlap,
+            cost: 0,
+            bytes: 0,
+        }
     }
 
     /// Bytes that are held.
@@ -44,22 +87,30 @@ impl Reorder {
     }
 
     fn get(&self, number: u32) -> Option<&Pieces> {
-        self.list.get((number as usize).checked_sub(1)?)
+        self.list.get((number as usize).checked_sub(1)?).map(|held| &held.pieces)
     }
 
     /// Changes what a direction holds, and accounts for it.
     fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut Pieces) -> T) -> Option<T> {
-        let held = self.list.get_mut((number as usize).checked_sub(1)?)?;
-        let (cost, bytes) = (held.cost(), held.bytes());
-        let result = change(held);
-        self.cost = self.cost - cost + held.cost();
-        self.bytes = self.bytes - bytes + held.bytes();
+        let Held { pieces, holder } = self.list.get_mut((number as usize).checked_sub(1)?)?;
+        let (cost, bytes) = (pieces.cost(), pieces.bytes());
+        let result = change(pieces);
+        self.cost = self.cost - cost + pieces.cost();
+        self.bytes = self.bytes - bytes + pieces.bytes();
+        let used = &mut self.used[usize::from(holder.source)];
+        *used = *used - cost + pieces.cost();
         Some(result)
     }
 
     /// Holds a copy. `number` is the direction's, counted from 1, and is set when it held nothing before;
     /// `next` is the byte that the stream waits for. `None` when there is no room, or it lies too far ahead.
-    pub fn hold(&mut self, number: &mut u32, next: u64, segment: Segment<'_>) -> Option<Inserted> {
+    pub fn hold(
+        &mut self,
+        number: &mut u32,
+        next: u64,
+        segment: Segment<'_>,
+        holder: Holder,
+    ) -> Option<Inserted> {
         let ahead = (segment.at + segment.data.len() as u64).saturating_sub(next);
         // What it overlaps may be cut in two.
         let most = segment.data.len() + 2 * PIECE_COST;
@@ -67,18 +118,54 @@ impl Reorder {
         let fits = ahead <= self.limits.0 as u64
             && held + most <= self.limits.0 + 2 * PIECE_COST
             && self.cost + most <= self.limits.1;
-        if !fits {
+        if !fits
+            || self.is_scarce(PART) && self.used[usize::from(holder.source)] + most > self.limits.1 / PART
+        {
             return None;
         }
         if *number == 0 {
             let free = self.free.pop().unwrap_or_else(|| {
-                self.list.push(Pieces::new());
+                self.list.push(Held { pieces: Pieces::new(), holder });
                 self.list.len() as u32 - 1
             });
             *number = free + 1;
         }
+        if let Some(held) = self.list.get_mut(*number as usize - 1) {
+            held.holder = holder;
+        }
         let overlap = self.overlap;
         self.change(*number, |held| held.insert(segment.at, segment.data, overlap, segment.is_doubtful))
+    }
+
+    /// Less than this fraction of the memory is left.
+    fn is_scarce(&self, part: usize) -> bool {
+        self.limits.1 - self.cost.min(self.limits.1) < self.limits.1 / part
+    }
+
+    /// Of a few directions the one that is to give up what it holds: one for which nothing came for long; or, where
+    /// memory is scarce, one whose client has more than its part, or the one for which nothing came the longest.
+    pub fn victim(&mut self, now: Nanos) -> Option<(u32, Holder)> {
+        let count = self.list.len();
+        if self.cost == 0 || count == 0 {
+            return None;
+        }
+        let hand = self.hand;
+        self.hand = (hand + CANDIDATES) % count;
+        let is_scarce = self.is_scarce(SCARCE);
+        let candidates = (0..CANDIDATES.min(count)).map(|step| (hand + step) % count);
+        let candidates = candidates.map(|place| (place as u32 + 1, &self.list[place]));
+        let holders = candidates.filter(|(_, held)| {
+            !held.pieces.is_empty() && (is_scarce || now.since(held.holder.last) > PATIENCE)
+        });
+        let rank = |(_, held): &(u32, &Held)| {
+            (self.used[usize::from(held.holder.source)] <= self.limits.1 / PART, held.holder.last)
+        };
+        holders.min_by_key(rank).map(|(number, held)| (number, held.holder))
+    }
+
+    /// Segments are held in most of the memory.
+    pub fn is_short(&self) -> bool {
+        self.is_scarce(SCARCE)
     }
 
     /// Where the first held segment begins.

@@ -1,11 +1,13 @@
 //! Flows by key. The index is made of sets of sixteen numbers with a few bits of the key's hash each, a cache
 //! line; a key belongs in one set, so that a lookup costs a line whatever comes. A full set gives up the flow
-//! that was idle the longest.
+//! that was idle the longest of those on which both ends have not agreed, and only then one of the others: a flood
+//! pushes itself out.
 
 use super::{Flow, Key};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use nf_sdk::keyed_hash::KeyedHash;
 use nf_sdk::{Line, Nanos, zeroed_table};
 
 /// Flows that memory is taken for at a time.
@@ -13,6 +15,9 @@ const CHUNK: usize = 64;
 /// Bits of an index entry that number a flow, counted from 1; the others are of the hash.
 const NUMBER_BITS: u32 = 20;
 const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+
+/// How many sets are looked through for a flow that makes room and is not agreed on.
+const VICTIM_SETS: usize = 4;
 
 /// Most flows that a table can have.
 pub const MAX_FLOWS: usize = 1_000_000;
@@ -26,13 +31,8 @@ pub struct FlowTable {
     used: usize,
     count: usize,
     limit: usize,
-    seed: u64,
+    hash: KeyedHash<6>,
     sweep: usize,
-}
-
-fn mix(hash: u64, word: u64) -> u64 {
-    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
 }
 
 impl FlowTable {
@@ -48,7 +48,7 @@ impl FlowTable {
             used: 0,
             count: 0,
             limit,
-            seed: 0,
+            hash: KeyedHash::new(0),
             sweep: 0,
         })
     }
@@ -56,7 +56,7 @@ impl FlowTable {
     /// Sets the secret; only while the table is empty.
     pub fn set_seed(&mut self, seed: u64) {
         if self.count == 0 {
-            self.seed = seed;
+            self.hash = KeyedHash::new(seed);
         }
     }
 
@@ -78,8 +78,7 @@ impl FlowTable {
     /// The key's hash.
     #[inline]
     pub fn hash(&self, key: &Key) -> u64 {
-        let hash = key.iter().fold(self.seed, |hash, word| mix(hash, *word));
-        hash ^ hash >> 32
+        self.hash.of(key)
     }
 
     #[inline]
@@ -123,7 +122,7 @@ impl FlowTable {
         let set = self.set_of(hash);
         let is_set_full = self.sets[set].0.iter().all(|entry| *entry != 0);
         if is_set_full || self.count >= self.limit {
-            evicted = self.evict(set);
+            evicted = self.evict(set, !is_set_full);
         }
         let number = self.free.pop().unwrap_or_else(|| {
             let number = self.used;
@@ -141,16 +140,37 @@ impl FlowTable {
         (number, evicted)
     }
 
-    /// Takes out the flow that was idle the longest in this set, or in the next one that has any.
-    fn evict(&mut self, set: usize) -> Option<Flow> {
+    /// The flow of a set that can make room best: whether both ends have agreed on it, when its last packet came,
+    /// and its place.
+    fn victim(&self, set: usize) -> Option<(bool, Nanos, usize)> {
+        let taken = self.sets[set].0.iter().enumerate().filter(|(_, entry)| **entry != 0);
+        let ranked = taken.map(|(slot, entry)| {
+            let flow = self.get((entry & NUMBER) - 1);
+            (flow.is_agreed(), flow.last, slot)
+        });
+        ranked.min()
+    }
+
+    /// Takes a flow out of this set. `is_anywhere`: or out of the next one that has any, or one that is not agreed on.
+    fn evict(&mut self, set: usize, is_anywhere: bool) -> Option<Flow> {
         let sets = self.sets.len();
-        let occupied = (0..sets)
-            .map(|step| (set + step) % sets)
-            .find(|set| self.sets[*set].0.iter().any(|entry| *entry != 0))?;
-        let entries = self.sets[occupied].0;
-        let taken = entries.iter().enumerate().filter(|(_, entry)| **entry != 0);
-        let (slot, _) = taken.min_by_key(|(_, entry)| self.get((**entry & NUMBER) - 1).last)?;
-        Some(self.take(occupied, slot))
+        let near = |step: usize| (set + step) & (sets - 1);
+        let searched = if is_anywhere { VICTIM_SETS.min(sets) } else { 1 };
+        let mut best: Option<(bool, usize, usize)> = None;
+        for set in (0..searched).map(near) {
+            if let Some((is_agreed, _, slot)) = self.victim(set)
+                && best.is_none_or(|(other, ..)| other && !is_agreed)
+            {
+                best = Some((is_agreed, set, slot));
+                if !is_agreed {
+                    break;
+                }
+            }
+        }
+        let (_, set, slot) = best.or_else(|| {
+            (searched..sets).map(near).find_map(|set| self.victim(set).map(|(.., slot)| (true, set, slot)))
+        })?;
+        Some(self.take(set, slot))
     }
 
     fn take(&mut self, set: usize, slot: usize) -> Flow {

@@ -5,6 +5,9 @@
 //! what was never sent, with an old timestamp, beyond any window, or a reset that does not have exactly the
 //! expected number. What it may take or not, because the middle does not know its window yet, is doubtful:
 //! it waits until it is acknowledged, and anything else for the same bytes counts instead.
+//!
+//! Where packets pass between interfaces, an end is behind one of them: a segment that comes by another one is not its
+//! own, and an answer does not come by the interface of the SYN.
 
 use super::{Fate, Flow, Opening, Side, Stage};
 use crate::header::Tcp;
@@ -71,42 +74,91 @@ impl Side {
     }
 
     fn open(&mut self, next: u32, length: usize) {
-        let held = (self.window, self.held);
         let sent = next.wrapping_add(length as u32);
-        *self = Side { next, sent, acked: next, is_seen: self.is_seen, from: self.from, ..Side::default() };
-        (self.window, self.held) = held;
+        *self = Side {
+            next,
+            sent,
+            acked: next,
+            window: self.window,
+            held: self.held,
+            from: self.from,
+            is_pinned: self.is_pinned,
+            is_seen: self.is_seen,
+            ..Side::default()
+        };
+    }
+
+    fn pin(&mut self, from: u16) {
+        (self.from, self.is_pinned) = (from, true);
     }
 }
 
+/// A segment as it comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// It comes from the end that is second in the key.
+    pub is_second: bool,
+    /// The interface.
+    pub from: u16,
+    /// The header.
+    pub tcp: Tcp,
+    /// Bytes of data.
+    pub length: usize,
+}
+
+/// How connections are followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// Also those whose beginning was not seen.
+    pub pick_up: bool,
+    /// Packets pass between interfaces: both ends of a connection are not behind the same.
+    pub is_between: bool,
+}
+
 impl Opening {
-    fn new(is_second: bool, tcp: Tcp) -> Opening {
+    fn new(Segment { is_second, from, tcp, .. }: Segment) -> Opening {
         let next = tcp.seq.wrapping_add(1);
-        Opening { is_second, next, window: tcp.window, scale: tcp.scale, stamp: tcp.stamp }
+        let Tcp { window, scale, stamp, .. } = tcp;
+        Opening { is_second, from, is_answer: false, next, window, scale, stamp }
     }
 }
 
 /// Makes the sender of the SYN the client.
 fn begin(flow: &mut Flow, opening: Opening, length: usize) {
-    flow.client_is_second = opening.is_second;
+    if flow.client_is_second != opening.is_second {
+        flow.client_is_second = opening.is_second;
+        flow.sides.swap(0, 1);
+    }
     flow.fate = Fate::Open;
+    flow.barred = 0;
     flow.reopening = None;
-    flow.has_stamps = opening.stamp.is_some();
+    flow.is_twice = false;
     flow.sides[0].open(opening.next, length);
     flow.sides[1].open(0, 0);
+    flow.sides[0].pin(opening.from);
+    flow.sides[1].is_pinned = false;
     flow.sides[0].scale = opening.scale;
+    flow.sides[0].has_stamp = opening.stamp.is_some();
     flow.sides[0].stamp = opening.stamp.unwrap_or(0);
     flow.sides[1].edge = u32::from(opening.window);
     flow.stage = Stage::SynSent;
 }
 
-/// Takes a segment with `length` bytes. `is_second`: it comes from the end that is second in the key.
-pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: bool) -> Step {
+/// Takes a segment.
+pub fn step(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
+    let Segment { is_second, from, tcp, length } = segment;
     let (flags, mut has_begun) = (tcp.flags, false);
     let side = |flow: &Flow| usize::from(flow.client_is_second != is_second);
     let done = |flow: &Flow, place, has_begun, was_reset| {
         let side = side(flow);
         Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset, is_end: false }
     };
+    let is_syn = flags & (SYN | ACK | RST) == SYN;
+    // Before the answer, who sent the SYN is not certain, and another SYN may be the right one.
+    let is_certain = flags & SYN == 0 || flow.stage > Stage::SynSent;
+    if manner.is_between && is_certain && flow.is_stranger(side(flow), from) {
+        return done(flow, Place::Ignored, false, false);
+    }
     if flags & RST != 0 {
         let sender = side(flow);
         let was_reset = reset(flow, sender, tcp);
@@ -114,16 +166,27 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
         let place = if is_known { Place::Ignored } else { Place::None };
         return done(flow, place, false, was_reset);
     }
-    if flags & SYN != 0 && flags & ACK == 0 {
-        let opening = Opening::new(is_second, tcp);
+    if is_syn {
+        let opening = Opening::new(segment);
         // What follows a drop or a pass is another connection; else what is known goes on until the other
         // side answers, and so tells that it is one.
         let is_over = flow.stage == Stage::Closed && flow.fate != Fate::Open;
-        if flow.stage == Stage::Unknown || is_over {
+        let is_first = flow.stage == Stage::SynSent && side(flow) == 0;
+        // Of SYN packets by both interfaces one of each is kept: the answer tells which of them it is to.
+        let keeps_other = manner.is_between
+            && is_first
+            && flow.sides[0].from == from
+            && flow.reopening.is_some_and(|other| other.from != from);
+        if is_first && flow.sides[0].next == opening.next {
+            // The same again; what passes by twice comes back by the other interface.
+            flow.is_twice |= manner.is_between && flow.sides[0].from != from;
+        } else if flow.stage == Stage::Unknown || is_over {
             begin(flow, opening, length);
             has_begun = true;
-        } else if flow.stage == Stage::SynSent && side(flow) == 0 && flow.sides[0].next == opening.next {
-            // The same again.
+        } else if keeps_other {
+            let other = flow.reopening;
+            begin(flow, opening, length);
+            (flow.reopening, has_begun) = (other, true);
         } else {
             flow.reopening = Some(opening);
             return done(flow, Place::None, false, false);
@@ -133,16 +196,19 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
         return done(flow, place, has_begun, false);
     }
     if flags & SYN != 0 {
-        return answer(flow, is_second, tcp, length, pick_up);
+        return answer(flow, segment, manner);
     }
-    if flow.stage == Stage::Unknown && flags & ACK != 0 && pick_up && length > 0 {
-        begin(flow, Opening { is_second, next: tcp.seq, ..Opening::default() }, 0);
+    if flow.stage == Stage::Unknown && flags & ACK != 0 && manner.pick_up && length > 0 {
+        begin(flow, Opening { is_second, from, next: tcp.seq, ..Opening::default() }, 0);
         flow.sides[1].open(tcp.ack, 0);
-        (flow.stage, flow.has_stamps, has_begun) = (Stage::Established, false, true);
+        (flow.stage, has_begun) = (Stage::Established, true);
     }
     let sender = side(flow);
     if flow.stage <= Stage::SynSent {
         return done(flow, Place::None, has_begun, false);
+    }
+    if flow.stage == Stage::SynReceived && sender == 0 {
+        choose_answer(flow, tcp);
     }
     if !is_acceptable(flow, sender, tcp, length) {
         return done(flow, Place::Ignored, has_begun, false);
@@ -150,10 +216,14 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
     if flow.stage == Stage::SynReceived {
         flow.stage = Stage::Established;
     }
+    if !flow.sides[sender].is_pinned {
+        flow.sides[sender].pin(from);
+    }
     acknowledge(flow, sender, tcp);
+    let has_stamps = flow.has_stamps();
     let me = &mut flow.sides[sender];
     let end = tcp.seq.wrapping_add(length as u32);
-    if flow.has_stamps
+    if has_stamps
         && let Some(stamp) = tcp.stamp
         && !is_behind(tcp.seq, me.acked)
         && is_behind(stamp, me.stamp)
@@ -189,18 +259,29 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
 }
 
 /// Takes a SYN with an acknowledgement.
-fn answer(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: bool) -> Step {
+fn answer(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
+    let Segment { is_second, from, tcp, length } = segment;
     let server = usize::from(flow.client_is_second != is_second);
     let client = &flow.sides[0];
     let acknowledges = |first: u32, sent: u32| !is_behind(first, tcp.ack) && !is_behind(tcp.ack, sent);
-    let is_answer = flow.stage == Stage::SynSent && server == 1 && acknowledges(client.next, client.sent);
+    // A reset instead of an answer, when one follows, was not the server's.
+    let waits = flow.stage == Stage::SynSent || flow.stage == Stage::Closed && !flow.sides[1].is_pinned;
+    let is_stranger = manner.is_between && flow.is_stranger(server, from);
+    let is_answer = waits && server == 1 && !is_stranger && acknowledges(client.next, client.sent);
     let is_again = flow.stage >= Stage::SynReceived
         && server == 1
+        && !is_answer
         && (tcp.ack == client.start() || tcp.seq.wrapping_add(1) == flow.sides[1].start());
     // One of several SYN packets may have been answered: where the answer fits no connection that is known,
     // it is that of another one.
-    let reopening =
-        flow.reopening.filter(|opening| opening.is_second != is_second && !is_again && !is_answer);
+    let reopening = flow.reopening.filter(|opening| {
+        let is_apart = !manner.is_between || opening.from != from || flow.is_twice;
+        !opening.is_answer && opening.is_second != is_second && is_apart && !is_again && !is_answer
+    });
+    if flow.stage == Stage::SynReceived && is_again && tcp.seq.wrapping_add(1) != flow.sides[1].start() {
+        // Which of two the client has taken, its acknowledgement tells.
+        flow.reopening = Some(Opening { is_answer: true, ..Opening::new(segment) });
+    }
     let mut has_begun = false;
     if let Some(opening) = reopening {
         let next = if acknowledges(opening.next, opening.next.wrapping_add(1 << 16)) {
@@ -211,26 +292,15 @@ fn answer(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: bo
         begin(flow, Opening { next, ..opening }, 0);
         flow.sides[0].sent = tcp.ack;
         has_begun = true;
-    } else if flow.stage == Stage::Unknown && pick_up {
+    } else if flow.stage == Stage::Unknown && manner.pick_up {
         begin(flow, Opening { is_second: !is_second, next: tcp.ack, ..Opening::default() }, 0);
+        // By which interface the client comes, its own packets tell.
+        flow.sides[0].is_pinned = false;
         has_begun = true;
     }
     let knows_client = !has_begun || reopening.is_some();
     if is_answer || has_begun {
-        let next = tcp.seq.wrapping_add(1);
-        let window = flow.sides[1].edge;
-        flow.sides[1].open(next, length);
-        flow.has_stamps &= tcp.stamp.is_some();
-        flow.sides[1].stamp = tcp.stamp.unwrap_or(0);
-        flow.sides[1].scale = tcp.scale;
-        if flow.sides.iter().any(|side| side.scale.is_none()) {
-            // Shifted by both or by none.
-            flow.sides[0].scale = None;
-            flow.sides[1].scale = None;
-        }
-        flow.sides[0].acked = tcp.ack;
-        flow.sides[0].edge = tcp.ack.wrapping_add(u32::from(tcp.window));
-        flow.sides[1].edge = next.wrapping_add(window);
+        open_server(flow, &Opening::new(segment), length, tcp.ack);
         for side in &mut flow.sides {
             side.knows_edge = knows_client;
         }
@@ -239,10 +309,43 @@ fn answer(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: bo
     let side = usize::from(flow.client_is_second != is_second);
     let place = match () {
         () if (is_answer || has_begun) && length > 0 => Place::Ahead,
-        () if is_answer || has_begun || is_again || flow.stage <= Stage::SynSent => Place::None,
+        () if is_answer || has_begun || is_again => Place::None,
+        () if flow.stage <= Stage::SynSent && !is_stranger => Place::None,
         () => Place::Ignored,
     };
     Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset: false, is_end: false }
+}
+
+/// The server begins as this answer of its says, which acknowledges `acked`.
+fn open_server(flow: &mut Flow, answer: &Opening, length: usize, acked: u32) {
+    let window = flow.sides[1].edge;
+    flow.sides[1].open(answer.next, length);
+    flow.sides[1].pin(answer.from);
+    flow.sides[1].has_stamp = answer.stamp.is_some();
+    flow.sides[1].stamp = answer.stamp.unwrap_or(0);
+    flow.sides[1].scale = answer.scale;
+    flow.sides[0].acked = acked;
+    flow.sides[0].edge = acked.wrapping_add(u32::from(answer.window));
+    flow.sides[1].edge = answer.next.wrapping_add(window);
+}
+
+/// The client's first acknowledgement tells which of two answers it has taken.
+fn choose_answer(flow: &mut Flow, tcp: Tcp) {
+    let Some(answer) = flow.reopening.filter(|opening| opening.is_answer) else { return };
+    if tcp.flags & ACK == 0 || tcp.ack == flow.sides[1].next {
+        return;
+    }
+    if tcp.ack == answer.next {
+        let knows_edge = flow.sides[0].knows_edge;
+        // As it was in the SYN.
+        flow.sides[1].edge = flow.sides[1].edge.wrapping_sub(flow.sides[1].next);
+        let acked = flow.sides[0].acked;
+        open_server(flow, &answer, 0, acked);
+        for side in &mut flow.sides {
+            side.knows_edge = knows_edge;
+        }
+        flow.reopening = None;
+    }
 }
 
 /// Whether the receiver looks at a segment that is neither a SYN nor a reset.
@@ -252,7 +355,7 @@ fn is_acceptable(flow: &Flow, sender: usize, tcp: Tcp, length: usize) -> bool {
         return false;
     }
     // RFC 7323 section 5.3.
-    if flow.has_stamps
+    if flow.has_stamps()
         && let Some(stamp) = tcp.stamp
         && me.stamp.wrapping_sub(stamp) as i32 > STAMP_SLACK
     {
@@ -272,14 +375,14 @@ fn is_acceptable(flow: &Flow, sender: usize, tcp: Tcp, length: usize) -> bool {
     if !other.is_seen {
         return true;
     }
-    let oldest = other.acked.wrapping_sub(0xffff << me.scale.unwrap_or(0));
+    let oldest = other.acked.wrapping_sub(0xffff << flow.scale(sender));
     let oldest = if flow.stage == Stage::SynReceived { other.next } else { oldest };
     !is_behind(tcp.ack, other.sent) && !is_behind(oldest, tcp.ack)
 }
 
 /// What the segment says about the other side's data.
 fn acknowledge(flow: &mut Flow, sender: usize, tcp: Tcp) {
-    let scale = flow.sides[sender].scale.unwrap_or(0);
+    let scale = flow.scale(sender);
     let other = &mut flow.sides[1 - sender];
     if !other.is_seen && is_behind(tcp.ack, other.sent) {
         // It does not come by here.

@@ -1,8 +1,8 @@
 //! Flows, windows and held segments together, and their ends.
 
-use super::reorder::{Reorder, Segment};
+use super::reorder::{Holder, Reorder, Segment};
 use super::table::FlowTable;
-use super::tcp::{self, Place};
+use super::tcp::{self, Manner, Place};
 use super::windows::Windows;
 use super::{Flow, Side, Stage, key};
 use crate::header::View;
@@ -11,10 +11,13 @@ use crate::message::{Session, Sessions};
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
+use nf_sdk::keyed_hash::KeyedHash;
 use packet::protocol;
 
 /// In how many sweeps the whole table is swept.
 const SWEEPS: usize = 32;
+/// How often a direction is looked for, with each sweep, that holds segments in vain.
+const VICTIMS: usize = 64;
 /// Idle time of a connection that has ended.
 const CLOSED_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Stands for the time before the first batch has told it.
@@ -82,8 +85,14 @@ pub struct Tracker {
     pub turnover: Turnover,
     /// Flows that are gone, with segments that were held in vain: to be looked at and given back.
     pub ended: Vec<Flow>,
-    pick_up: bool,
+    manner: Manner,
+    /// Connections are told apart from what others send in their name by the interface that it comes by.
+    tells_sides: bool,
+    /// Interfaces that packets came by, a bit each.
+    interfaces: u32,
     timeouts: [Nanos; 3],
+    /// Tells clients apart for whom memory is taken.
+    sources: KeyedHash<1>,
     has_begun: bool,
 }
 
@@ -98,8 +107,11 @@ impl Tracker {
             ended: Vec::new(),
             sessions: Sessions::new(settings.message_memory),
             turnover: Turnover::default(),
-            pick_up: settings.pick_up,
+            manner: Manner { pick_up: settings.pick_up, is_between: false },
+            tells_sides: settings.tells_sides,
+            interfaces: 0,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
+            sources: KeyedHash::new(0),
             has_begun: false,
         })
     }
@@ -121,6 +133,7 @@ impl Tracker {
     /// Chooses the table's secret; without effect when there are flows.
     fn seed(&mut self, chance: u64) {
         self.table.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
+        self.sources = KeyedHash::new(chance.rotate_left(17));
     }
 
     /// The time, as far as it is known.
@@ -139,8 +152,11 @@ impl Tracker {
     }
 
     /// Finds a packet's flow, or makes it, and takes the packet's segment. `from`: the interface.
-    pub fn packet(&mut self, view: &View<'_>, from: u8, now: Nanos) -> Seen {
+    pub fn packet(&mut self, view: &View<'_>, from: u16, now: Nanos) -> Seen {
         let (key, is_second) = key(view);
+        self.interfaces |= 1 << from.min(31);
+        // Where all packets come by one interface, as from a mirror port, it tells nothing.
+        self.manner.is_between = self.tells_sides && !self.interfaces.is_power_of_two();
         let hash = self.table.hash(&key);
         let number = match self.table.find(&key, hash) {
             Some(number) => {
@@ -168,7 +184,7 @@ impl Tracker {
         flow.last = now;
         if view.protocol != protocol::TCP {
             let side = usize::from(flow.client_is_second != is_second);
-            flow.sides[side].is_seen = true;
+            (flow.sides[side].is_seen, flow.sides[side].from) = (true, from);
             let was_established = flow.is_established();
             return Seen {
                 flow: number,
@@ -185,9 +201,13 @@ impl Tracker {
         let was_established = flow.stage >= Stage::Established;
         // Only a SYN begins a connection in the place of another one.
         let before = (view.tcp.flags & SYN != 0).then_some(*flow);
-        let step = tcp::step(flow, is_second, view.tcp, view.payload.len(), self.pick_up);
+        let segment = tcp::Segment { is_second, from, tcp: view.tcp, length: view.payload.len() };
+        let step = tcp::step(flow, segment, self.manner);
         let side = &mut flow.sides[step.side];
-        (side.is_seen, side.from) = (true, from);
+        side.is_seen |= step.place != Place::Ignored;
+        if !side.is_pinned {
+            side.from = from;
+        }
         if step.has_begun
             && let Some(before) = before
         {
@@ -204,6 +224,11 @@ impl Tracker {
         }
         let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, is_end, .. } = step;
         Seen { flow: number, side, place, skip, at, sure, has_ended, is_end, was_established }
+    }
+
+    /// Whether what became of a flow concerns a packet of it.
+    pub fn concerns(&self, seen: Seen, from: u16) -> bool {
+        !self.manner.is_between || self.table.get(seen.flow).bars(seen.side, from)
     }
 
     fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
@@ -256,29 +281,35 @@ impl Tracker {
     pub fn session(&mut self, flow: u32) -> u32 {
         let flow = self.table.get_mut(flow);
         if flow.session == 0 {
-            flow.session = self.sessions.take().unwrap_or(0);
+            let source = self.sources.of(&[flow.client()]) as u8;
+            flow.session = self.sessions.take(source).unwrap_or(0);
         }
         flow.session
     }
 
     /// Keeps the new bytes of a segment until what is missing before them has come, or until the receiver
     /// acknowledges those that it may not take; false when there is no room for the first of them.
-    pub fn hold(&mut self, seen: Seen, view: &View<'_>) -> bool {
+    pub fn hold(&mut self, seen: Seen, view: &View<'_>, now: Nanos) -> bool {
+        let source = self.sources.of(&[self.table.get(seen.flow).client()]) as u8;
+        let holder = Holder { flow: seen.flow, side: seen.side, source, last: now };
         let (sure, doubtful) = view.payload.split_at(seen.sure.max(seen.skip).min(view.payload.len()));
         let sure = sure.get(seen.skip..).unwrap_or_default();
-        let first = self.hold_part(seen, Segment { at: seen.at, data: sure, is_doubtful: false });
+        let first = self.hold_part(seen, Segment { at: seen.at, data: sure, is_doubtful: false }, holder);
         let at = seen.at + sure.len() as u64;
-        let second = self.hold_part(seen, Segment { at, data: doubtful, is_doubtful: true });
+        let second = self.hold_part(seen, Segment { at, data: doubtful, is_doubtful: true }, holder);
+        if self.reorder.is_short() {
+            self.give_up_held(now);
+        }
         first.or(second).unwrap_or(true)
     }
 
     /// Whether a part is kept; `None` when there is nothing of it.
-    fn hold_part(&mut self, seen: Seen, segment: Segment<'_>) -> Option<bool> {
+    fn hold_part(&mut self, seen: Seen, segment: Segment<'_>, holder: Holder) -> Option<bool> {
         if segment.data.is_empty() {
             return None;
         }
         let side = &mut self.table.get_mut(seen.flow).sides[seen.side];
-        let Some(inserted) = self.reorder.hold(&mut side.held, side.position, segment) else {
+        let Some(inserted) = self.reorder.hold(&mut side.held, side.position, segment, holder) else {
             self.turnover.held_lost += 1;
             return Some(false);
         };
@@ -286,6 +317,23 @@ impl Tracker {
         self.turnover.held += u64::from(seen.place == Place::Ahead);
         self.turnover.conflicts += u64::from(inserted.differs);
         Some(true)
+    }
+
+    /// Has a direction give up what it holds that is not waited for any longer: it goes with [`Tracker::ended`], to be
+    /// looked at as it is.
+    fn give_up_held(&mut self, now: Nanos) {
+        let Some((number, Holder { flow, side, .. })) = self.reorder.victim(now) else { return };
+        let flow = self.table.get_mut(flow);
+        if flow.sides[side].held != number {
+            // Of a flow that is gone, and is looked at anyway.
+            return;
+        }
+        let mut gone = Flow { session: 0, ..*flow };
+        for side in &mut gone.sides {
+            (side.window, side.held) = (0, 0);
+        }
+        gone.sides[side].held = core::mem::take(&mut flow.sides[side].held);
+        self.ended.push(gone);
     }
 
     /// Whether bytes come again that are not acknowledged, and say something else than those that came first,
@@ -335,11 +383,17 @@ impl Tracker {
     pub fn acknowledged(&mut self, seen: Seen) -> bool {
         let flow = self.table.get_mut(seen.flow);
         let side = &mut flow.sides[1 - seen.side];
-        if side.held == 0 || flow.stage < Stage::Established || seen.place == Place::Ignored {
+        if flow.stage < Stage::Established || seen.place == Place::Ignored {
             return false;
         }
-        let Some(first) = self.reorder.first(side.held) else { return false };
         let acknowledged = side.acknowledged();
+        // Without anything that is held, what was acknowledged is known as far as that alone.
+        let first = match self.reorder.first(side.held) {
+            Some(first) => first,
+            None if side.is_finished => return false,
+            None if acknowledged > side.position => acknowledged,
+            None => return false,
+        };
         // Behind what is held, an acknowledgement tells nothing.
         if acknowledged < first {
             return false;
@@ -366,6 +420,9 @@ impl Tracker {
         self.turnover.expired += ended.len() as u64;
         for flow in ended {
             self.end(flow);
+        }
+        for _ in 0..VICTIMS {
+            self.give_up_held(now);
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Window {
     next: usize,
     /// Rules that wait, at most [`MAX_PENDING`].
     pub pending: Vec<Pending>,
+    /// There were more: from the first byte that came with their literals on, all literals are to be looked for again.
+    pub crowded: Option<u64>,
     /// Number of the flow and of its side.
     pub owner: (u32, usize),
     last: Nanos,
@@ -51,6 +53,7 @@ impl Window {
     pub fn clear(&mut self) {
         (self.length, self.next) = (0, 0);
         self.pending.clear();
+        self.crowded = None;
     }
 
     /// Takes in what the stream goes on with.
@@ -64,7 +67,9 @@ impl Window {
         }
         let first = data.len().min(size - self.next);
         self.ring[self.next..self.next + first].copy_from_slice(&data[..first]);
-        self.ring[..data.len() - first].copy_from_slice(&data[first..]);
+        if first < data.len() {
+            self.ring[..data.len() - first].copy_from_slice(&data[first..]);
+        }
         let next = self.next + data.len();
         self.next = if next < size { next } else { next - size };
         self.length = (self.length + data.len()).min(size);
@@ -100,10 +105,12 @@ impl Window {
             self.pending.push(pending);
             return true;
         }
-        // The one that will be of no use first.
+        // The one that will be of no use first. It is found again by its literal.
+        let mut forgotten = pending;
         if let Some(oldest) = self.pending.iter_mut().min_by_key(|pending| pending.end) {
-            *oldest = pending;
+            forgotten = core::mem::replace(oldest, pending);
         }
+        self.crowded = Some(self.crowded.map_or(forgotten.from, |crowded| crowded.min(forgotten.from)));
         false
     }
 }
@@ -116,6 +123,8 @@ pub struct Windows {
     list: Vec<Window>,
     free: Vec<u32>,
     hand: usize,
+    /// Rules that waited in windows which were taken from their streams.
+    pub pending_lost: u64,
 }
 
 impl Windows {
@@ -123,7 +132,7 @@ impl Windows {
     pub fn new(size: usize, memory: usize) -> Windows {
         let each = size + size_of::<Window>() + MAX_PENDING * size_of::<Pending>();
         let limit = if size == 0 { 0 } else { memory / each };
-        Windows { size, limit, list: Vec::new(), free: Vec::new(), hand: 0 }
+        Windows { size, limit, list: Vec::new(), free: Vec::new(), hand: 0, pending_lost: 0 }
     }
 
     /// Windows in use.
@@ -168,6 +177,7 @@ impl Windows {
                 length: 0,
                 next: 0,
                 pending: Vec::new(),
+                crowded: None,
                 owner,
                 last: now,
             });
@@ -179,6 +189,7 @@ impl Windows {
         self.hand = (self.hand + CANDIDATES) % count;
         let window = &mut self.list[oldest];
         let robbed = window.owner;
+        self.pending_lost += window.pending.len() as u64;
         window.clear();
         (window.owner, window.last) = (owner, now);
         Some((oldest as u32 + 1, Some(robbed)))

@@ -1,5 +1,6 @@
 //! Parts of a message, by buffer, in memory that is used again for the next message.
 
+use super::head_lines::Line;
 use crate::rules::Version;
 use crate::rules::buffer::Buffer;
 use alloc::vec::Vec;
@@ -11,6 +12,8 @@ pub struct Fields {
     spans: Vec<(Buffer, usize, usize)>,
     /// Version of TLS.
     pub version: Option<Version>,
+    /// Memory for a head's fields while they are read.
+    pub(super) lines: Vec<Line>,
 }
 
 impl Fields {

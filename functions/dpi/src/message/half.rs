@@ -1,18 +1,16 @@
 //! One direction of an HTTP/1 connection: heads, bodies, and what follows them.
 
+use super::asked::Queue;
 use super::http::{Asked, Framing, Head, head_end};
 use super::{Limits, Message, Share};
 use crate::rules::Direction;
 use crate::rules::buffer::App;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Longest head.
 const MAX_HEAD: usize = 32 * 1024;
 /// Longest line with a chunk's length.
 const MAX_CHUNK_LINE: usize = 256;
-/// Most requests that wait for their response.
-const MAX_ASKED: usize = 64;
 
 /// What is expected next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +54,7 @@ pub struct Reading<'a, 'b> {
     /// Memory that is shared with others.
     pub share: &'a mut Share,
     /// Requests that wait for their response.
-    pub asked: &'a mut VecDeque<Asked>,
+    pub asked: &'a mut Queue,
     /// What takes messages, and rules that wait for their ends.
     pub sink: &'a mut (dyn FnMut(&Message<'_>, &mut Vec<u32>) + 'b),
 }
@@ -233,16 +231,19 @@ impl Half {
         let head = Head::new(bytes);
         let framing = match reading.direction {
             Direction::ToServer => {
-                if reading.asked.len() >= MAX_ASKED {
-                    reading.asked.pop_front();
-                }
-                reading.asked.push_back(Asked::of(head));
+                reading.asked.push(Asked::of(head));
                 head.request_framing()
             }
             Direction::ToClient => {
                 let is_interim = matches!(head.parts()[1], [b'1', _, _]) && head.parts()[1] != b"101";
-                let asked = if is_interim { None } else { reading.asked.pop_front() };
-                head.response_framing(asked.unwrap_or_default())
+                let asked = if is_interim { Some(Asked::Other) } else { reading.asked.pop() };
+                let Some(asked) = asked else {
+                    // Whether this one has a body is not known any more.
+                    reading.share.lost += 1;
+                    self.state = State::Done;
+                    return;
+                };
+                head.response_framing(asked)
             }
         };
         let wants_body = reading.limits.bodies[reading.direction as usize] && framing != Framing::Tunnel;

@@ -2,12 +2,13 @@
 //! reader that is strict would see nothing of what they answer to.
 
 use super::fields::Fields;
+use super::head_lines::{HeadLines, Name};
 use super::uri;
 use crate::rules::buffer::Buffer;
 use alloc::vec::Vec;
 
 /// Most fields of a head that are looked at.
-const MAX_FIELDS: usize = 256;
+pub const MAX_FIELDS: usize = 256;
 
 /// Buffers as a set of bits.
 pub type Wanted = u32;
@@ -88,12 +89,6 @@ impl<'a> Head<'a> {
         .take(MAX_FIELDS)
     }
 
-    /// The first field of this name.
-    pub fn field(self, name: &str) -> Option<&'a [u8]> {
-        let found = self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
-        found.map(|(_, value)| value)
-    }
-
     /// The three parts of the first line.
     pub fn parts(self) -> [&'a [u8]; 3] {
         let mut rest = self.line.trim_ascii_start();
@@ -107,15 +102,20 @@ impl<'a> Head<'a> {
         [first, second, rest.trim_ascii_end()]
     }
 
-    /// How long the body is, as far as fields tell.
+    /// How long the body is, as far as fields tell: the first of each name, all read once.
     fn length(self) -> Option<Framing> {
-        if let Some(coding) = self.field("transfer-encoding")
-            && contains(coding, b"chunked")
-        {
+        let (mut coding, mut text) = (None, None);
+        for (name, value) in self.fields() {
+            match Name::of(name) {
+                Some(Name::TransferEncoding) => coding = coding.or(Some(value)),
+                Some(Name::ContentLength) => text = text.or(Some(value)),
+                _ => {}
+            }
+        }
+        if coding.is_some_and(|coding| contains(coding, b"chunked")) {
             return Some(Framing::Chunked);
         }
-        let text = self.field("content-length")?;
-        let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+        let digits = text?.iter().take_while(|byte| byte.is_ascii_digit());
         let number = digits
             .fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
         Some(Framing::Length(number))
@@ -140,7 +140,10 @@ impl<'a> Head<'a> {
 
     /// How many times the body is compressed, at most twice.
     pub fn codings(self) -> usize {
-        let Some(value) = self.field("content-encoding") else { return 0 };
+        let mut fields = self.fields();
+        let Some((_, value)) = fields.find(|(name, _)| Name::of(name) == Some(Name::ContentEncoding)) else {
+            return 0;
+        };
         let is_known = |word: &&[u8]| contains(word, b"gzip") || contains(word, b"deflate");
         value.split(|byte| *byte == b',').filter(is_known).take(2).count()
     }
@@ -174,21 +177,33 @@ impl Asked {
 }
 
 /// Fields that are buffers of their own.
-const NAMED: [(&str, Buffer); 10] = [
-    ("user-agent", Buffer::UserAgent),
-    ("referer", Buffer::Referer),
-    ("accept", Buffer::Accept),
-    ("accept-encoding", Buffer::AcceptEncoding),
-    ("accept-language", Buffer::AcceptLanguage),
-    ("connection", Buffer::Connection),
-    ("content-length", Buffer::ContentLength),
-    ("content-type", Buffer::ContentType),
-    ("server", Buffer::Server),
-    ("location", Buffer::Location),
+const NAMED: [(Name, Buffer); 10] = [
+    (Name::UserAgent, Buffer::UserAgent),
+    (Name::Referer, Buffer::Referer),
+    (Name::Accept, Buffer::Accept),
+    (Name::AcceptEncoding, Buffer::AcceptEncoding),
+    (Name::AcceptLanguage, Buffer::AcceptLanguage),
+    (Name::Connection, Buffer::Connection),
+    (Name::ContentLength, Buffer::ContentLength),
+    (Name::ContentType, Buffer::ContentType),
+    (Name::Server, Buffer::Server),
+    (Name::Location, Buffer::Location),
 ];
 
-/// Takes the parts of a request's head that are wanted.
-pub fn request(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
+/// What fields are read for.
+const OF_FIELDS: Wanted = {
+    let mut wanted = bit(Buffer::Header) | bit(Buffer::HeaderNames) | bit(Buffer::Cookie);
+    wanted |= bit(Buffer::Host) | bit(Buffer::HostRaw);
+    let mut place = 0;
+    while place < NAMED.len() {
+        wanted |= bit(NAMED[place].1);
+        place += 1;
+    }
+    wanted
+};
+
+/// Takes the parts of a request's head that are wanted, `most` fields of it at most; how many were read.
+pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> usize {
     let head = Head::new(bytes);
     let [method, target, version] = head.parts();
     let has = |buffer: Buffer| wanted & bit(buffer) != 0;
@@ -206,8 +221,12 @@ pub fn request(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
     if has(Buffer::Uri) && !path.is_empty() {
         out.build(Buffer::Uri, |out| uri::normalise(path, out));
     }
+    if wanted & OF_FIELDS == 0 {
+        return 0;
+    }
+    let lines = HeadLines::new(head, most, core::mem::take(&mut out.lines));
     if wanted & (bit(Buffer::Host) | bit(Buffer::HostRaw)) != 0 {
-        let host = authority.or_else(|| head.field("host")).filter(|host| !host.is_empty());
+        let host = authority.or_else(|| lines.values(Name::Host).next()).filter(|host| !host.is_empty());
         if let Some(host) = host {
             if has(Buffer::HostRaw) {
                 out.add(Buffer::HostRaw, host);
@@ -219,11 +238,11 @@ pub fn request(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
             }
         }
     }
-    common(head, wanted, "cookie", out);
+    common(lines, wanted, Name::Cookie, out)
 }
 
-/// Takes the parts of a response's head that are wanted.
-pub fn response(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
+/// Takes the parts of a response's head that are wanted, `most` fields of it at most; how many were read.
+pub fn response(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> usize {
     let head = Head::new(bytes);
     let [version, status, reason] = head.parts();
     for (buffer, bytes) in [
@@ -237,19 +256,30 @@ pub fn response(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
             out.add(buffer, bytes);
         }
     }
-    common(head, wanted, "set-cookie", out);
+    if wanted & OF_FIELDS == 0 {
+        return 0;
+    }
+    let lines = HeadLines::new(head, most, core::mem::take(&mut out.lines));
+    common(lines, wanted, Name::SetCookie, out)
 }
 
-/// What requests and responses have in common.
-fn common(head: Head<'_>, wanted: Wanted, cookie: &str, out: &mut Fields) {
+/// What requests and responses have in common; how many fields there are.
+fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) -> usize {
     let has = |buffer: Buffer| wanted & bit(buffer) != 0;
     if has(Buffer::Header) {
-        out.build(Buffer::Header, |out| fields(head, cookie, out));
+        out.build(Buffer::Header, |out| {
+            for (name, first) in lines.firsts().filter(|(name, _)| Name::of(name) != Some(cookie)) {
+                out.extend_from_slice(name);
+                out.extend_from_slice(b": ");
+                join(lines.alike(first), out);
+                out.extend_from_slice(b"\r\n");
+            }
+        });
     }
     if has(Buffer::HeaderNames) {
         out.build(Buffer::HeaderNames, |out| {
             out.extend_from_slice(b"\r\n");
-            for (name, _) in head.fields() {
+            for name in lines.names() {
                 out.extend_from_slice(name);
                 out.extend_from_slice(b"\r\n");
             }
@@ -257,20 +287,22 @@ fn common(head: Head<'_>, wanted: Wanted, cookie: &str, out: &mut Fields) {
         });
     }
     if has(Buffer::Cookie) {
-        joined(head, cookie, Buffer::Cookie, out);
+        joined(&lines, cookie, Buffer::Cookie, out);
     }
     for (name, buffer) in NAMED {
         if has(buffer) {
-            joined(head, name, buffer, out);
+            joined(&lines, name, buffer, out);
         }
     }
+    let count = lines.len();
+    out.lines = lines.into_memory();
+    count
 }
 
 /// Adds the values of all fields of a name, if there is one.
-fn joined(head: Head<'_>, name: &str, buffer: Buffer, out: &mut Fields) {
-    let values = || head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
-    if values().next().is_some() {
-        out.build(buffer, |out| join(values().map(|(_, value)| value), out));
+fn joined(lines: &HeadLines<'_>, name: Name, buffer: Buffer, out: &mut Fields) {
+    if lines.values(name).next().is_some() {
+        out.build(buffer, |out| join(lines.values(name), out));
     }
 }
 
@@ -290,33 +322,5 @@ fn unfold(value: &[u8], out: &mut Vec<u8>) {
             out.push(b' ');
         }
         out.extend_from_slice(line.trim_ascii());
-    }
-}
-
-/// Appends all fields but cookies, a line each, repeated ones joined where the first is.
-fn fields(head: Head<'_>, cookie: &str, out: &mut Vec<u8>) {
-    let mut seen: [&[u8]; 32] = [&[]; 32];
-    let mut count = 0;
-    for (name, value) in head.fields() {
-        if name.eq_ignore_ascii_case(cookie.as_bytes()) {
-            continue;
-        }
-        if seen[..count].iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            continue;
-        }
-        let is_noted = count < seen.len();
-        if is_noted {
-            seen[count] = name;
-            count += 1;
-        }
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        if is_noted {
-            let alike = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-            join(alike.map(|(_, value)| value), out);
-        } else {
-            unfold(value, out);
-        }
-        out.extend_from_slice(b"\r\n");
     }
 }

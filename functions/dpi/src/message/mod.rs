@@ -7,12 +7,15 @@
 //!    ([`fields`], [`http`], [`uri`], [`body`]).
 //!
 //! Limits: heads of 32 KiB, TLS hellos of 16 KiB, bodies as [`Limits`] say; all that is held comes out of one
-//! [`Share`] of memory. What exceeds a limit is not read any further, and counted.
+//! [`Share`] of memory, of which a client has a part when it is scarce. What exceeds a limit is not read any further,
+//! and counted.
 
+pub mod asked;
 pub mod body;
 pub mod dns;
 pub mod fields;
 pub mod half;
+mod head_lines;
 pub mod http;
 mod recognise;
 pub mod tls;
@@ -20,11 +23,14 @@ pub mod uri;
 
 use crate::rules::Direction;
 use crate::rules::buffer::{App, Buffer};
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
+use asked::Queue;
 use fields::Fields;
 use half::{Half, Reading};
-use http::{Asked, Head, Wanted};
+use http::{Head, Wanted};
+use nf_sdk::Nanos;
 
 /// Longest hello of TLS, with what surrounds it.
 const MAX_HELLO: usize = 16 * 1024;
@@ -44,18 +50,35 @@ pub struct Limits {
     pub reads: bool,
 }
 
+/// Kinds of sources that memory is counted for.
+const SOURCES: usize = 256;
+/// What a source may have of the memory when less than that is left, and when holders begin to give up theirs: a
+/// fraction of it.
+const PART: usize = 4;
+const SCARCE: usize = 16;
+/// Sessions that are looked at for one that gives up what it holds, and the least that it holds.
+const CANDIDATES: usize = 16;
+const HOLDS: usize = 1024;
+
 /// Memory that all sessions share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Share {
+    total: usize,
     left: usize,
+    /// Of clients whose addresses have this number, and the number of the client that memory is taken for.
+    used: Box<[usize]>,
+    source: u8,
     /// Directions that were not read any further for lack of memory, or because something was too long.
     pub lost: u64,
+    /// Of these, those for lack of memory.
+    pub refused: u64,
 }
 
 impl Share {
     /// So many bytes.
     pub fn new(bytes: usize) -> Share {
-        Share { left: bytes, lost: 0 }
+        let used = vec![0; SOURCES].into_boxed_slice();
+        Share { total: bytes, left: bytes, used, source: 0, lost: 0, refused: 0 }
     }
 
     /// Bytes that are free.
@@ -63,16 +86,24 @@ impl Share {
         self.left
     }
 
+    /// A client has more than its part while memory is scarce.
+    fn is_greedy(&self, source: u8) -> bool {
+        self.left < self.total / PART && self.used[usize::from(source)] > self.total / PART
+    }
+
     /// What was held is now as much; false when there is no memory for it, and nothing is held then.
     fn resize(&mut self, before: usize, now: usize) -> bool {
-        self.left += before;
-        match self.left.checked_sub(now) {
+        self.release(before);
+        let used = &mut self.used[usize::from(self.source)];
+        let is_allowed = now <= before || self.left >= self.total / PART || *used + now <= self.total / PART;
+        match self.left.checked_sub(now).filter(|_| is_allowed) {
             Some(left) => {
-                self.left = left;
+                (self.left, *used) = (left, *used + now);
                 true
             }
             None => {
                 self.lost += 1;
+                self.refused += 1;
                 false
             }
         }
@@ -80,6 +111,8 @@ impl Share {
 
     fn release(&mut self, bytes: usize) {
         self.left += bytes;
+        let used = &mut self.used[usize::from(self.source)];
+        *used = used.saturating_sub(bytes);
     }
 }
 
@@ -101,32 +134,37 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Takes the parts of its head.
-    pub fn parts(&self, wanted: Wanted, out: &mut Fields) {
+    /// Takes the parts of its head, `most` fields of it at most; how many fields were read.
+    pub fn parts(&self, wanted: Wanted, most: usize, out: &mut Fields) -> usize {
         match (self.app, self.direction) {
-            (App::Http, Direction::ToServer) => http::request(self.head, wanted, out),
-            (App::Http, Direction::ToClient) => http::response(self.head, wanted, out),
+            (App::Http, Direction::ToServer) => return http::request(self.head, wanted, most, out),
+            (App::Http, Direction::ToClient) => return http::response(self.head, wanted, most, out),
             (App::Dns, Direction::ToServer) => dns::questions(self.head, out),
             (App::Dns, Direction::ToClient) => {}
-            (App::Tls, _) => drop(tls::hello(self.head, out)),
+            (App::Tls, _) => drop(tls::parts(self.head, out)),
         }
+        0
     }
 
-    /// Takes its body, without encodings, `limit` bytes of it at most; how many that are.
-    pub fn take_body(&self, limit: usize, out: &mut Fields) -> usize {
-        let Some(body) = self.body.filter(|body| !body.is_empty() && self.app == App::Http) else { return 0 };
+    /// Takes its body, without encodings, `limit` bytes of it at most; how many that are, and whether the limit was
+    /// reached.
+    pub fn take_body(&self, limit: usize, out: &mut Fields) -> (usize, bool) {
+        let Some(body) = self.body.filter(|body| !body.is_empty() && self.app == App::Http) else {
+            return (0, false);
+        };
         if self.direction == Direction::ToServer {
             out.add(Buffer::RequestBody, body);
-            return body.len();
+            return (body.len(), false);
         }
         let codings = Head::new(self.head).codings();
-        let mut decoded = Vec::new();
+        let (mut decoded, mut is_cut) = (Vec::new(), false);
         for layer in 0..codings {
             decoded = body::decode(if layer == 0 { body } else { &decoded }, limit);
+            is_cut |= decoded.len() >= limit;
         }
         let body = if codings == 0 { body } else { &decoded };
         out.add(Buffer::ResponseBody, body);
-        body.len() * (1 + codings)
+        (body.len() * (1 + codings), is_cut)
     }
 }
 
@@ -146,19 +184,26 @@ enum Known {
 #[derive(Debug, Default)]
 pub struct Session {
     known: Known,
-    /// A stream's beginning, while it is too short to tell; of TLS, until the hello is whole; of DNS, a message.
+    /// What a direction has said is of no protocol that is read.
+    is_none: [bool; 2],
+    /// A stream's beginning, while it is too short to tell; of DNS, a message until it is whole.
     start: [Vec<u8>; 2],
+    hellos: [tls::Hello; 2],
     is_over: [bool; 2],
     halves: [Half; 2],
-    asked: VecDeque<Asked>,
+    asked: Queue,
     /// Bits that rules have set.
     pub bits: crate::bits::Set,
+    /// When there was something to read, and the number of the client.
+    last: Nanos,
+    source: u8,
 }
 
 impl Session {
-    /// The protocol, once it is known; `Some(None)` when it is none that is read.
-    pub fn app(&self) -> Option<Option<App>> {
+    /// The application's protocol, once it is known; `Some(None)` when what this direction says is none that is read.
+    pub fn app(&self, direction: Option<Direction>) -> Option<Option<App>> {
         match self.known {
+            Known::Nothing if direction.is_some_and(|side| self.is_none[Session::side(side)]) => Some(None),
             Known::Nothing => None,
             Known::Is(app) => Some(Some(app)),
             Known::Other => Some(None),
@@ -172,19 +217,28 @@ impl Session {
 
     /// Looks at a stream's bytes before rules do: afterwards the protocol is known if it can be.
     pub fn recognise(&mut self, direction: Direction, data: &[u8]) {
-        if self.known != Known::Nothing || data.is_empty() {
+        let side = Session::side(direction);
+        if self.known != Known::Nothing || self.is_none[side] || data.is_empty() {
             return;
         }
-        let start = &self.start[Session::side(direction)];
+        let start = &self.start[side];
         let known = if start.is_empty() {
-            recognise::stream(data)
+            recognise::stream(direction, data)
         } else {
             let mut bytes = start.clone();
-            bytes.extend_from_slice(&data[..data.len().min(recognise::ENOUGH)]);
-            recognise::stream(&bytes)
+            bytes.extend_from_slice(&data[..data.len().min(recognise::LONGEST_LINE)]);
+            recognise::stream(direction, &bytes)
         };
-        if let Some(known) = known {
-            self.known = known.map_or(Known::Other, Known::Is);
+        match known {
+            Some(Some(app)) => self.known = Known::Is(app),
+            Some(None) => {
+                self.is_none[side] = true;
+                // What the other direction says may still tell.
+                if self.is_none[1 - side] {
+                    self.known = Known::Other;
+                }
+            }
+            None => {}
         }
     }
 
@@ -207,16 +261,25 @@ impl Session {
             return;
         }
         match self.known {
-            Known::Other => self.is_over = [true; 2],
+            Known::Other => {
+                self.drop_starts(share);
+                self.is_over = [true; 2];
+            }
+            Known::Nothing if self.is_none[side] => {
+                share.release(core::mem::take(&mut self.start[side]).capacity());
+            }
             Known::Nothing => {
                 // Few bytes: with more, something would be known.
-                let before = self.start[side].capacity();
-                self.start[side].extend_from_slice(data);
-                let now = self.start[side].capacity();
-                if !share.resize(before, now) {
-                    (self.known, self.start[side]) = (Known::Other, Vec::new());
+                let start = &mut self.start[side];
+                let before = start.capacity();
+                let blank = if start.is_empty() { recognise::blank(direction, data) } else { 0 };
+                start.extend_from_slice(&data[blank..]);
+                if !share.resize(before, start.capacity()) {
+                    self.start[side] = Vec::new();
+                    self.is_over[side] = true;
                 }
             }
+            Known::Is(App::Dns) => self.dns(direction, (data, position), share, sink),
             Known::Is(app) => {
                 let start = core::mem::take(&mut self.start[side]);
                 share.release(start.capacity());
@@ -242,51 +305,72 @@ impl Session {
         sink: &mut dyn FnMut(&Message<'_>, &mut Vec<u32>),
     ) {
         let side = Session::side(direction);
-        let mut waiting = Vec::new();
-        let mut tell = |head: &[u8]| {
-            let message = Message { app, direction, head, body: Some(&[]), begins: true, start: position };
-            sink(&message, &mut waiting);
-        };
-        let mut left = data;
-        match app {
-            App::Http => {
-                let Session { halves, asked, .. } = self;
-                let mut reading = Reading { direction, limits, share, asked, sink };
-                halves[side].feed(data, position, &mut reading);
+        if app == App::Http {
+            let Session { halves, asked, .. } = self;
+            let mut reading = Reading { direction, limits, share, asked, sink };
+            halves[side].feed(data, position, &mut reading);
+            return;
+        }
+        let hello = &mut self.hellos[side];
+        let before = hello.message.capacity();
+        let progress = hello.take(data, MAX_HELLO);
+        if progress == tls::Progress::Partial && share.resize(before, hello.message.capacity()) {
+            return;
+        }
+        let tls::Hello { message, .. } = core::mem::take(hello);
+        self.is_over[side] = true;
+        match progress {
+            tls::Progress::Whole => {
+                let head = &message;
+                let hello = Message { app, direction, head, body: Some(&[]), begins: true, start: position };
+                sink(&hello, &mut Vec::new());
+            }
+            tls::Progress::TooLong => share.lost += 1,
+            // There is nothing of it, or it was counted and given back.
+            tls::Progress::Partial => return,
+            tls::Progress::None => {}
+        }
+        share.release(before);
+    }
+
+    /// DNS messages with their lengths before them (RFC 7766).
+    fn dns(
+        &mut self,
+        direction: Direction,
+        (data, position): (&[u8], u64),
+        share: &mut Share,
+        sink: &mut dyn FnMut(&Message<'_>, &mut Vec<u32>),
+    ) {
+        let side = Session::side(direction);
+        let mut kept = core::mem::take(&mut self.start[side]);
+        let (before, start) = (kept.capacity(), position.saturating_sub(kept.len() as u64));
+        if !kept.is_empty() {
+            kept.extend_from_slice(data);
+        }
+        let all = if kept.is_empty() { data } else { &kept };
+        let mut left = all;
+        while let Some((length, rest)) = left.split_first_chunk() {
+            let Some(message) = rest.get(..usize::from(u16::from_be_bytes(*length))) else { break };
+            if dns::recognise(message).is_none() {
+                self.is_over[side] = true;
+                share.release(before);
                 return;
             }
-            App::Tls => match tls::hello(data, &mut Fields::default()) {
-                tls::Hello::Partial if data.len() < MAX_HELLO => {}
-                tls::Hello::Partial => {
-                    share.lost += 1;
-                    self.is_over[side] = true;
-                }
-                tls::Hello::None => self.is_over[side] = true,
-                tls::Hello::Whole => {
-                    tell(data);
-                    self.is_over[side] = true;
-                }
-            },
-            App::Dns => {
-                // RFC 7766: a length before each message.
-                while let Some((length, rest)) = left.split_first_chunk() {
-                    let Some(message) = rest.get(..usize::from(u16::from_be_bytes(*length))) else { break };
-                    if dns::recognise(message).is_none() {
-                        self.is_over[side] = true;
-                        break;
-                    }
-                    tell(message);
-                    left = &rest[message.len()..];
-                }
-            }
+            let body = Some(&[][..]);
+            let message = Message { app: App::Dns, direction, head: message, body, begins: true, start };
+            sink(&message, &mut Vec::new());
+            left = &rest[message.head.len()..];
         }
-        if !self.is_over[side] && !left.is_empty() {
-            let kept = left.to_vec();
-            if share.resize(0, kept.capacity()) {
-                self.start[side] = kept;
-            } else {
-                self.is_over[side] = true;
-            }
+        if kept.is_empty() {
+            kept = left.to_vec();
+        } else {
+            let taken = kept.len() - left.len();
+            kept.drain(..taken);
+        }
+        if share.resize(before, kept.capacity()) {
+            self.start[side] = kept;
+        } else {
+            self.is_over[side] = true;
         }
     }
 
@@ -315,9 +399,21 @@ impl Session {
         if self.known != Known::Other {
             share.lost += 1;
         }
+        self.stop(side, share);
+    }
+
+    /// Nothing more of a direction is read.
+    fn stop(&mut self, side: usize, share: &mut Share) {
         self.halves[side].stop(share);
         share.release(core::mem::take(&mut self.start[side]).capacity());
+        share.release(core::mem::take(&mut self.hellos[side]).message.capacity());
         self.is_over[side] = true;
+    }
+
+    fn drop_starts(&mut self, share: &mut Share) {
+        for start in &mut self.start {
+            share.release(core::mem::take(start).capacity());
+        }
     }
 
     /// A message has begun and not ended, of which rules would look at the body.
@@ -325,17 +421,20 @@ impl Session {
         self.halves.iter().any(Half::is_reading)
     }
 
+    /// Bytes that it holds.
     fn held(&self) -> usize {
         let halves: usize = self.halves.iter().map(Half::held).sum();
-        halves + self.start.iter().map(Vec::capacity).sum::<usize>()
+        let hellos: usize = self.hellos.iter().map(|hello| hello.message.capacity()).sum();
+        halves + hellos + self.start.iter().map(Vec::capacity).sum::<usize>()
     }
 }
 
 /// Sessions of all flows, by number, counted from 1.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
     list: Vec<Session>,
     free: Vec<u32>,
+    hand: usize,
     /// Memory for them.
     pub share: Share,
 }
@@ -343,7 +442,7 @@ pub struct Sessions {
 impl Sessions {
     /// In so many bytes.
     pub fn new(bytes: usize) -> Sessions {
-        Sessions { list: Vec::new(), free: Vec::new(), share: Share::new(bytes) }
+        Sessions { list: Vec::new(), free: Vec::new(), hand: 0, share: Share::new(bytes) }
     }
 
     /// How many are in use.
@@ -358,19 +457,63 @@ impl Sessions {
 
     /// A session, and the memory that it takes from.
     pub fn get_mut(&mut self, number: u32) -> Option<(&mut Session, &mut Share)> {
-        Some((self.list.get_mut((number as usize).checked_sub(1)?)?, &mut self.share))
+        let session = self.list.get_mut((number as usize).checked_sub(1)?)?;
+        self.share.source = session.source;
+        Some((session, &mut self.share))
     }
 
-    /// Takes one; `None` for lack of memory.
-    pub fn take(&mut self) -> Option<u32> {
+    /// Notes that there is something to read for a session, and where memory is scarce has another one give up what
+    /// it holds: of a few, one whose client has more than its part, or else the one that was idle the longest.
+    pub fn touch(&mut self, number: u32, now: Nanos) {
+        if let Some(session) = self.list.get_mut((number as usize).wrapping_sub(1)) {
+            session.last = now;
+        }
+        if self.share.left < self.share.total / SCARCE {
+            self.make_room(number);
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, but: u32) {
+        let count = self.list.len();
+        if count == 0 {
+            return;
+        }
+        let hand = self.hand;
+        self.hand = (hand + CANDIDATES) % count;
+        let candidates = (0..CANDIDATES.min(count)).map(|step| (hand + step) % count);
+        let holders =
+            candidates.filter(|place| *place as u32 + 1 != but && self.list[*place].held() >= HOLDS);
+        let Some(place) = holders.min_by_key(|place| {
+            let session = &self.list[*place];
+            (!self.share.is_greedy(session.source), session.last)
+        }) else {
+            return;
+        };
+        let session = &mut self.list[place];
+        self.share.source = session.source;
+        for side in 0..2 {
+            if !session.is_over[side] {
+                self.share.lost += 1;
+                session.stop(side, &mut self.share);
+            }
+        }
+    }
+
+    /// Takes one for a client with this number; `None` for lack of memory.
+    pub fn take(&mut self, source: u8) -> Option<u32> {
+        self.share.source = source;
         if !self.share.resize(0, SESSION) {
             return None;
         }
-        if let Some(number) = self.free.pop() {
-            return Some(number + 1);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.list.push(Session::default());
+            self.list.len() as u32 - 1
+        });
+        if let Some(session) = self.list.get_mut(number as usize) {
+            session.source = source;
         }
-        self.list.push(Session::default());
-        Some(self.list.len() as u32)
+        Some(number + 1)
     }
 
     /// Gives one back.
@@ -378,9 +521,20 @@ impl Sessions {
         let Some(place) = number.checked_sub(1) else { return };
         if let Some(session) = self.list.get_mut(place as usize) {
             let held = session.held();
+            self.share.source = session.source;
             *session = Session::default();
             self.share.release(held + SESSION);
             self.free.push(place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_takes_as_much_as_is_counted() {
+        assert!(size_of::<Session>() <= SESSION, "{} bytes", size_of::<Session>());
     }
 }

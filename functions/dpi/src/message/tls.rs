@@ -48,41 +48,75 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a stream's first records hold.
+/// Whether a hello is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hello {
-    /// The message is not there yet as a whole.
+pub enum Progress {
+    /// Not yet as a whole.
     Partial,
-    /// It is there, and its parts were taken.
+    /// As a whole: [`Hello::message`] is it.
     Whole,
+    /// It is too long.
+    TooLong,
     /// There is none.
     None,
 }
 
-/// Takes the parts of a hello from a stream's beginning.
-pub fn hello(data: &[u8], out: &mut Fields) -> Hello {
-    let mut message = Vec::new();
-    let mut records = Reader(data);
-    loop {
-        let header = records.take(RECORD_HEADER);
-        let Some(&[kind, _, _, high, low]) = header else { return Hello::Partial };
-        if kind != HANDSHAKE {
-            return Hello::None;
-        }
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        let here = records.0.len().min(length);
-        message.extend_from_slice(&records.0[..here]);
-        if let Some(&[_, a, b, c]) = message.first_chunk() {
-            let size = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-            if let Some(body) = message.get(4..4 + size) {
-                return if read(message[0], body, out).is_some() { Hello::Whole } else { Hello::None };
+/// A stream's first message, put together from records however they are cut. Each byte is looked at once.
+#[derive(Debug, Default)]
+pub struct Hello {
+    /// A record's header, as far as it is there.
+    header: [u8; RECORD_HEADER],
+    have: u8,
+    /// Bytes of the record that are still to come.
+    left: u16,
+    /// All bytes so far.
+    seen: u32,
+    /// The message with its own header.
+    pub message: Vec<u8>,
+}
+
+impl Hello {
+    /// Goes on with more of the stream, `longest` bytes at most in all.
+    pub fn take(&mut self, mut data: &[u8], longest: usize) -> Progress {
+        while !data.is_empty() {
+            if self.seen as usize >= longest {
+                return Progress::TooLong;
+            }
+            let have = usize::from(self.have);
+            let wanted = if self.left == 0 { RECORD_HEADER - have } else { usize::from(self.left) };
+            let (part, rest) = data.split_at(wanted.min(data.len()));
+            (data, self.seen) = (rest, self.seen + part.len() as u32);
+            if self.left == 0 {
+                self.header[have..have + part.len()].copy_from_slice(part);
+                self.have += part.len() as u8;
+                let [kind, _, _, high, low] = self.header;
+                if kind != HANDSHAKE {
+                    return Progress::None;
+                }
+                if usize::from(self.have) == RECORD_HEADER {
+                    (self.have, self.left) = (0, u16::from_be_bytes([high, low]));
+                }
+                continue;
+            }
+            self.left -= part.len() as u16;
+            self.message.extend_from_slice(part);
+            if let Some(&[_, a, b, c]) = self.message.first_chunk() {
+                let end = 4 + (usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c));
+                if self.message.len() >= end {
+                    self.message.truncate(end);
+                    let is_hello = parts(&self.message, &mut Fields::default());
+                    return if is_hello { Progress::Whole } else { Progress::None };
+                }
             }
         }
-        if here < length {
-            return Hello::Partial;
-        }
-        records.0 = &records.0[length..];
+        Progress::Partial
     }
+}
+
+/// Takes the parts of a hello; whether it is one.
+pub fn parts(message: &[u8], out: &mut Fields) -> bool {
+    let [kind, _, _, _, body @ ..] = message else { return false };
+    read(*kind, body, out).is_some()
 }
 
 fn read(kind: u8, body: &[u8], out: &mut Fields) -> Option<()> {
@@ -121,4 +155,50 @@ fn read(kind: u8, body: &[u8], out: &mut Fields) -> Option<()> {
     }
     out.version = Some(version);
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// A client's hello with this name, in records of so many bytes.
+    fn hello(name: &[u8], record: usize) -> Vec<u8> {
+        let list = [&[0, (name.len() >> 8) as u8, name.len() as u8], name].concat();
+        let list = [&((list.len()) as u16).to_be_bytes()[..], &list].concat();
+        let extension = [&[0, 0][..], &(list.len() as u16).to_be_bytes(), &list].concat();
+        let body = [
+            &[3, 3][..],
+            &[7; 32],
+            &[0, 0, 2, 0x13, 1, 1, 0],
+            &(extension.len() as u16).to_be_bytes(),
+            &extension,
+        ]
+        .concat();
+        let message = [&[CLIENT_HELLO, 0][..], &(body.len() as u16).to_be_bytes(), &body].concat();
+        let records = message
+            .chunks(record)
+            .map(|part| [&[HANDSHAKE, 3, 1][..], &(part.len() as u16).to_be_bytes(), part].concat());
+        records.collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn a_hello_is_the_same_however_it_is_cut() {
+        let name = b"a-name.example";
+        for (record, cut) in [(1, 1), (1, 7), (3, 1), (20, 13), (4000, 1), (4000, 4000)] {
+            let bytes = hello(name, record);
+            let mut reader = Hello::default();
+            let pieces: Vec<&[u8]> = bytes.chunks(cut).collect();
+            for piece in &pieces[..pieces.len() - 1] {
+                assert_eq!(reader.take(piece, 4000), Progress::Partial, "{record}, {cut}");
+            }
+            assert_eq!(reader.take(pieces[pieces.len() - 1], 4000), Progress::Whole, "{record}, {cut}");
+            let mut fields = Fields::default();
+            assert!(parts(&reader.message, &mut fields));
+            assert_eq!(fields.all(Buffer::TlsSni).collect::<Vec<_>>(), [name]);
+        }
+        assert_eq!(Hello::default().take(&hello(name, 1)[..100], 50), Progress::TooLong);
+        assert_eq!(Hello::default().take(&[HANDSHAKE, 3, 1, 0, 1, 1, 23], 50), Progress::None);
+        assert_eq!(Hello::default().take(&vec![HANDSHAKE; 4], 50), Progress::Partial);
+    }
 }

@@ -420,7 +420,7 @@ fn fragments_in_any_order() {
     }
     bench.now += 31.0;
     bench.runner.timer(super::frames::at(bench.now));
-    bench.sids(tcp(SERVER, CLIENT, flags::ACK, 500, 100, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::ACK, 500, 100, &[]));
     assert_eq!(bench.count("fragments-lost"), 1);
     // In a tunnel, and the tunnel itself in fragments.
     let tunnel = |inner: &[u8]| {
@@ -506,4 +506,285 @@ fn ignored_packets_end_no_flow() {
     assert_eq!(bench.show(0, instead(0, 0, b"malicious")), (Verdict::Drop(0), vec![1]));
     assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"harmless")).0, ON);
     assert_eq!(bench.count("ignored-seen"), 1);
+}
+
+/// Packets have come by both interfaces: the ends of a connection are behind one of them each.
+fn bridged(changes: &[(&str, ConfigValue)]) -> Bench {
+    let mut bench = Bench::new(RULE, changes);
+    bench.show(1, udp(SERVER, CLIENT, b"hello"));
+    bench.show(0, udp(CLIENT, SERVER, b"hello"));
+    bench
+}
+
+/// What a client says in its server's name comes by the wrong interface.
+#[test]
+fn an_answer_that_is_not_the_servers() {
+    let made_up = |ack| tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 4_999_999, ack, &[]);
+    let found = |sides: &str, ingress: u16, is_told: bool| {
+        let mut bench = bridged(&[("sides", text(sides))]);
+        bench.sids(tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]));
+        bench.show(ingress, made_up(100));
+        bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]));
+        if is_told {
+            bench.sids(tcp(CLIENT, SERVER, flags::ACK, 100, 5_000_000, &[]));
+        }
+        bench.sids(tcp(CLIENT, SERVER, flags::ACK, 100, 500, &[]));
+        bench.client(0, b"mali");
+        bench.client(4, b"cious")
+    };
+    // Of two answers the client's acknowledgement chooses one, and the interface tells which is the server's.
+    assert_eq!(found("apart", 0, false), [1]);
+    assert_eq!(found("apart", 0, true), [1]);
+    assert_eq!(found("any", 0, false), [1]);
+    assert_eq!(found("apart", 1, false), [1]);
+    // Without: the first acknowledgement counts.
+    assert_eq!(found("any", 0, true), NONE);
+    // A reset before the answer, as if the connection was refused.
+    let mut bench = bridged(&[]);
+    bench.sids(tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]));
+    bench.sids(tcp(SERVER, CLIENT, flags::RST | flags::ACK, 0, 100, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]));
+    bench.client(0, b"mali");
+    assert_eq!(bench.client(4, b"cious"), [1]);
+}
+
+/// What others say in the name of a connection's ends comes by the wrong interface, or is not answered.
+#[test]
+fn a_connection_that_others_know_of() {
+    let found = |sides: &str, by: u16, frames: &[Vec<u8>]| {
+        let mut bench = bridged(&[("sides", text(sides))]);
+        bench.handshake();
+        bench.client(0, b"mali");
+        for frame in frames {
+            bench.show(by, frame.clone());
+        }
+        bench.client(4, b"cious")
+    };
+    let another = [
+        tcp(CLIENT, SERVER, flags::SYN, 70_000, 0, &[]),
+        tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 9, 70_001, &[]),
+    ];
+    assert_eq!(found("apart", 0, &another), [1]);
+    assert_eq!(found("apart", 1, &another), [1]);
+    assert_eq!(found("any", 0, &another), NONE);
+    let reset = [tcp(CLIENT, SERVER, flags::RST, 104, 0, &[])];
+    assert_eq!(found("apart", 1, &reset), [1]);
+    let data = [tcp(CLIENT, SERVER, flags::ACK, 104, 500, b"XXXXX")];
+    assert_eq!(found("apart", 1, &data), [1]);
+    assert_eq!(found("any", 1, &data), NONE);
+    // An acknowledgement that lets the stream go on behind a gap.
+    let found = |sides: &str, by: u16| {
+        let mut bench = bridged(&[("sides", text(sides))]);
+        bench.handshake();
+        bench.client(9, b"xxxx");
+        bench.show(by, tcp(SERVER, CLIENT, flags::ACK, 500, 113, &[]));
+        bench.client(0, b"mali");
+        bench.client(4, b"cious")
+    };
+    assert_eq!(found("apart", 0), [1]);
+    assert_eq!((found("any", 0), found("apart", 1)), (NONE.to_vec(), NONE.to_vec()));
+    // SYN packets by both interfaces before the answer: the one by the client's is answered.
+    for order in [[0, 1], [1, 0]] {
+        let mut bench = bridged(&[]);
+        for by in order {
+            for again in 0..2 {
+                let seq = if by == 0 { 99 } else { 5000 + again };
+                bench.show(by, tcp(CLIENT, SERVER, flags::SYN, seq, 0, &[]));
+            }
+        }
+        bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]));
+        bench.client(0, b"mali");
+        assert_eq!(bench.client(4, b"cious"), [1], "{order:?}");
+    }
+}
+
+/// A connection between two hosts behind the same interface, by way of a router behind the other one; and all
+/// packets by one interface.
+#[test]
+fn connections_that_pass_by_twice_or_by_one_interface() {
+    let mut bench = Bench::new(RULE, &[("ignored", text("drop"))]);
+    bench.show(1, udp(SERVER, CLIENT, b"hello"));
+    let frames = [
+        tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]),
+        tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]),
+        tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"mali"),
+        tcp(SERVER, CLIENT, flags::ACK, 500, 104, b"x"),
+        tcp(CLIENT, SERVER, flags::ACK, 104, 501, b"cious"),
+    ];
+    let mut found = vec![];
+    for frame in &frames {
+        for by in [0, 1] {
+            let (verdict, sids) = bench.show(by, frame.clone());
+            assert_eq!(verdict, Verdict::Interface(1 - by));
+            found.extend(sids);
+        }
+    }
+    assert_eq!((found, bench.count("ignored-seen")), (vec![1], 0));
+    let mut bench = Bench::new(RULE, &[]);
+    let found: Vec<u64> = frames.into_iter().flat_map(|frame| bench.sids(frame)).collect();
+    assert_eq!(found, [1]);
+}
+
+/// Drop rules that a packet in another's name matches.
+#[test]
+fn packets_in_anothers_name_end_no_flow() {
+    let rules = "drop ip any any -> any any (content:\"malicious\"; sid:1;)";
+    let mut bench = Bench::new(rules, &[]);
+    bench.show(0, udp(CLIENT, SERVER, b"hello"));
+    bench.show(1, udp(SERVER, CLIENT, b"hello"));
+    assert_eq!(bench.show(0, udp(SERVER, CLIENT, b"malicious")).0, Verdict::Drop(0));
+    assert_eq!(bench.show(1, udp(SERVER, CLIENT, b"hello")).0, Verdict::Interface(0));
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"hello")).0, ON);
+    assert_eq!(bench.show(0, udp(SERVER, CLIENT, b"hello")).0, Verdict::Drop(1));
+    // Without: it was the server itself.
+    assert_eq!(bench.show(1, udp(SERVER, CLIENT, b"malicious")).0, Verdict::Drop(0));
+    assert_eq!(bench.show(1, udp(SERVER, CLIENT, b"hello")).0, Verdict::Drop(1));
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"hello")).0, Verdict::Drop(1));
+    // Of no connection that is known: whether there is one, no packet of it tells.
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"malicious")).0, Verdict::Drop(0));
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"harmless")).0, ON);
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"malicious")).0, Verdict::Drop(0));
+}
+
+/// A flood of flows that nothing answers.
+#[test]
+fn a_flood_pushes_out_no_connection() {
+    let mut bench = Bench::new(RULE, &[("max_flows", ConfigValue::Integer(64))]);
+    bench.handshake();
+    bench.client(0, b"mali");
+    bench.now += 1.0;
+    for number in 0..2000u16 {
+        let from = (format!("203.0.113.{}", number % 200), 1000 + number);
+        bench.show(0, tcp((&from.0, from.1), SERVER, flags::SYN, 9, 0, &[]));
+        if number % 3 == 0 {
+            bench.show(0, udp((&from.0, from.1), SERVER, b"x"));
+        }
+    }
+    assert_eq!(bench.client(4, b"cious"), [1]);
+    assert!(bench.count("flows-evicted") > 1000);
+    // Nor one whose packets are dropped.
+    let drop = "drop tcp any any -> any any (content:\"malicious\"; sid:1;)";
+    let mut bench = Bench::new(drop, &[("max_flows", ConfigValue::Integer(64))]);
+    bench.handshake();
+    assert_eq!(bench.client(0, b"malicious"), [1]);
+    bench.now += 1.0;
+    for number in 0..2000u16 {
+        bench.show(0, tcp(("203.0.113.1", 1000 + number), SERVER, flags::SYN, 9, 0, &[]));
+    }
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 109, 500, b"more")).0, Verdict::Drop(1));
+}
+
+/// The beginnings of more rules than can wait.
+#[test]
+fn beginnings_of_other_rules_hide_none() {
+    let rules: String = (0..50)
+        .map(|n| {
+            format!(
+                "alert tcp any any -> any any (content:\"begins{n:02}\"; fast_pattern; content:\"ends{n:02}\"; sid:{};)\n",
+                n + 1
+            )
+        })
+        .collect();
+    let beginnings: String = (0..50).map(|n| format!("begins{n:02} ")).collect();
+    for number in 0..50u64 {
+        let mut bench = Bench::new(&rules, &[]);
+        bench.handshake();
+        assert_eq!(bench.client(0, beginnings.as_bytes()), NONE);
+        let at = beginnings.len() as u32;
+        assert_eq!(bench.client(at, b"nothing"), NONE);
+        let end = format!("ends{number:02}");
+        assert_eq!(bench.client(at + 7, end.as_bytes()), [number + 1]);
+        assert_eq!(bench.client(at + 13, b"nothing"), NONE);
+    }
+}
+
+/// Segments of one client that wait for ever.
+#[test]
+fn segments_that_wait_for_ever_take_no_room_from_others() {
+    let memory = ("stream_memory", ConfigValue::Integer(1 << 20));
+    let mut bench = Bench::new(RULE, &[memory]);
+    let open = |bench: &mut Bench, client: (&str, u16)| {
+        bench.show(0, tcp(client, SERVER, flags::SYN, 99, 0, &[]));
+        bench.show(1, tcp(SERVER, client, flags::SYN | flags::ACK, 499, 100, &[]));
+        bench.show(0, tcp(client, SERVER, flags::ACK, 100, 500, &[]));
+    };
+    for source in 0..40u16 {
+        let address = format!("10.0.9.{}", source.saturating_sub(20));
+        let client = (address.as_str(), 1000 + source);
+        open(&mut bench, client);
+        for piece in 0..20 {
+            bench.show(0, tcp(client, SERVER, flags::ACK, 101 + 1400 * piece, 500, &[b'x'; 1400]));
+        }
+        let client = ("10.0.0.77", 2000 + source);
+        open(&mut bench, client);
+        bench.sids(tcp(client, SERVER, flags::ACK, 104, 500, b"cious"));
+        assert_eq!(bench.sids(tcp(client, SERVER, flags::ACK, 100, 500, b"mali")), [1], "{source}");
+    }
+    // What nothing more comes for is not waited for.
+    bench.now += 31.0;
+    for _ in 0..64 {
+        bench.runner.timer(super::frames::at(bench.now));
+    }
+    assert_eq!(bench.report()["streams"]["held_bytes"].as_u64(), Some(0));
+}
+
+/// A stream goes on behind what was acknowledged, though nothing could be held.
+#[test]
+fn a_gap_behind_which_nothing_waits() {
+    let mut bench = Bench::new(RULE, &[("reorder_limit", ConfigValue::Integer(100))]);
+    bench.handshake();
+    assert_eq!(bench.client(200, b"lost"), NONE);
+    bench.show(1, tcp(SERVER, CLIENT, flags::ACK, 500, 304, &[]));
+    assert_eq!(bench.client(204, b"mali"), NONE);
+    assert_eq!(bench.client(208, b"cious"), [1]);
+    assert_eq!(bench.count("gaps"), 1);
+    // The end of a stream is no gap.
+    let mut bench = Bench::new(RULE, &[]);
+    bench.handshake();
+    bench.sids(tcp(CLIENT, SERVER, flags::FIN | flags::ACK, 100, 500, b"x"));
+    bench.show(1, tcp(SERVER, CLIENT, flags::ACK, 500, 102, &[]));
+    assert_eq!(bench.count("gaps"), 0);
+}
+
+/// First fragments from many addresses.
+#[test]
+fn fragments_of_others_hide_none() {
+    for (overload, expected) in [("accept", vec![1]), ("drop", vec![])] {
+        let rule = "alert udp any any -> any any (content:\"malicious\"; sid:1;)";
+        let mut bench = Bench::new(rule, &[("overload", text(overload))]);
+        for number in 0..4000u16 {
+            let from = format!("203.0.{}.{}", number >> 8, number & 255);
+            let part =
+                fragments(&udp((&from, 1), SERVER, &[b'x'; 64]), number, std::slice::from_ref(&(0..8)));
+            bench.show(0, part[0].clone());
+        }
+        let whole = udp(CLIENT, SERVER, b"x malicious datagram");
+        let found: Vec<u64> =
+            fragments(&whole, 7, &[0..16, 16..28]).into_iter().flat_map(|part| bench.sids(part)).collect();
+        assert_eq!(found, expected, "{overload}");
+    }
+}
+
+/// What a packet does not tell: it counts, as the README says.
+#[test]
+fn what_keeps_a_packet_from_its_receiver_and_cannot_be_seen() {
+    let frame = || instead(flags::ACK, 500, b"XXXXX");
+    // Another Ethernet address than the receiver's.
+    let mut elsewhere = frame();
+    elsewhere[..6].copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
+    assert_eq!(between(elsewhere, &[]), NONE);
+    // Not to be cut, where the next link may be narrower.
+    let mut uncut = frame();
+    uncut[20] |= 0x40;
+    seal(&mut uncut);
+    assert_eq!(between(uncut, &[]), NONE);
+    // A loose source route, which many hosts and routers do not follow.
+    let mut routed = frame();
+    routed.splice(34..34, [131, 7, 4, 192, 0, 2, 9, 0]);
+    routed[14] = 0x47;
+    let length = routed.len() as u16 - 14;
+    routed[16..18].copy_from_slice(&length.to_be_bytes());
+    seal(&mut routed);
+    assert_eq!(between(routed, &[]), NONE);
 }

@@ -103,6 +103,7 @@ pub fn config(rules: &str, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),
         ("ignored", ConfigValue::text("accept")),
+        ("sides", ConfigValue::text("apart")),
         ("checksums", ConfigValue::text("verify")),
         ("overlap", ConfigValue::text("linux")),
         ("min_ttl", ConfigValue::Integer(0)),
@@ -186,12 +187,12 @@ impl Bench {
 
     /// The handshake of [`CLIENT`] and [`SERVER`]: the client begins with 100, the server with 500.
     pub fn handshake(&mut self) {
-        for frame in [
-            tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]),
-            tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]),
-            tcp(CLIENT, SERVER, flags::ACK, 100, 500, &[]),
+        for (ingress, frame) in [
+            (0, tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[])),
+            (1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[])),
+            (0, tcp(CLIENT, SERVER, flags::ACK, 100, 500, &[])),
         ] {
-            assert_eq!(self.sids(frame), NONE);
+            assert_eq!(self.show(ingress, frame).1, NONE);
         }
     }
 

@@ -92,8 +92,8 @@ proptest! {
     #[test]
     fn any_head_and_target_is_read(bytes in prop::collection::vec(prop::sample::select(b"GET /.%2e:\r\n ?#\\@[]".to_vec()), 0..200)) {
         let mut fields = crate::message::fields::Fields::default();
-        http::request(&bytes, u32::MAX, &mut fields);
-        http::response(&bytes, u32::MAX, &mut fields);
+        http::request(&bytes, u32::MAX, 256, &mut fields);
+        http::response(&bytes, u32::MAX, 256, &mut fields);
         let mut path = vec![];
         uri::normalise(&bytes, &mut path);
         prop_assert!(path.len() <= bytes.len() + 1);
@@ -157,7 +157,7 @@ fn what_is_no_http_is_no_message() {
     let mut bench = Bench::new(RULES, &[]);
     bench.handshake();
     let text =
-        b"GETX /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n, and so on until it is long enough to be told";
+        b"GETX /shell.php HTTX/1.1\r\nCookie: id=7\r\n\r\n, and so on until it is long enough to be told";
     assert_eq!(bench.client(0, text), NONE);
 }
 
@@ -169,7 +169,7 @@ fn behind_a_gap_nothing_is_read() {
     let request = b"GET /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n";
     bench.client(60, request);
     // The server has what never came by here.
-    bench.sids(tcp(SERVER, CLIENT, flags::ACK, 500, 160 + request.len() as u32, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::ACK, 500, 160 + request.len() as u32, &[]));
     assert_eq!(bench.count("messages-lost"), 1);
 }
 
@@ -182,7 +182,7 @@ fn bodies_and_memory_are_bounded() {
     for port in 0..400u16 {
         let client = ("10.0.0.9", 1000 + port);
         bench.sids(tcp(client, SERVER, flags::SYN, 9, 0, &[]));
-        bench.sids(tcp(SERVER, client, flags::SYN | flags::ACK, 99, 10, &[]));
+        bench.show(1, tcp(SERVER, client, flags::SYN | flags::ACK, 99, 10, &[]));
         bench.sids(tcp(client, SERVER, flags::ACK, 10, 100, &[]));
         bench.sids(tcp(client, SERVER, flags::ACK, 10, 100, b"GET /without-an-end HTTP/1.1\r\n"));
     }
@@ -231,4 +231,101 @@ fn mistakes_are_no_lack() {
     let config = super::frames::config(rules, &[("unsupported", ConfigValue::text("skip"))]);
     let error = nf_sdk::native::Runner::<crate::Dpi>::new(&config).err().expect("refused");
     assert!(error.message().contains("did you mean `content`?"), "{}", error.message());
+}
+
+/// Whatever stands before a request, and whatever its method is.
+#[test]
+fn requests_are_known_behind_empty_lines_and_with_any_method() {
+    let request = |method: &str| format!("{method} /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n");
+    let found = |pieces: &[&str]| {
+        let mut bench = Bench::new(RULES, &[]);
+        bench.handshake();
+        let mut at = 0;
+        let mut found = vec![];
+        for piece in pieces {
+            found.extend(bench.client(at, piece.as_bytes()));
+            at += piece.len() as u32;
+        }
+        found
+    };
+    for method in ["GET", "GETX", "X", "M-SEARCH"] {
+        let request = request(method);
+        let (first, rest) = request.split_at(1);
+        assert_eq!(found(&[&request]), [1], "{method}");
+        assert_eq!(found(&[&"\r\n".repeat(40), &request]), [1], "{method} behind a segment");
+        assert_eq!(found(&[&("\r\n".repeat(40) + &request)]), [1], "{method} behind lines");
+        assert_eq!(found(&[first, rest]), [1], "{method} in two pieces");
+        let bytes: Vec<&str> = request.split("").filter(|byte| !byte.is_empty()).collect();
+        assert_eq!(found(&bytes), [1], "{method} in single bytes");
+    }
+    assert_eq!(found(&[&request("a method")]), NONE);
+    assert_eq!(found(&[&request(&"x".repeat(40))]), NONE);
+}
+
+/// What one direction says first keeps the other one from being read only when that is none either.
+#[test]
+fn a_direction_that_says_something_else_hides_no_response() {
+    let mut bench = Bench::new(RULES, &[]);
+    bench.handshake();
+    assert_eq!(
+        bench.client(0, b"hello there, who are you?\r\n\r\n and more of the same, and more\r\n"),
+        NONE
+    );
+    assert_eq!(bench.server(0, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), [4]);
+    let mut bench = Bench::new(RULES, &[]);
+    bench.handshake();
+    assert_eq!(bench.server(0, b"220 a greeting that is no response\r\n"), NONE);
+    assert_eq!(bench.client(0, b"GET /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n"), [1]);
+}
+
+/// One client's messages, however many and however long, leave memory for those of others.
+#[test]
+fn messages_without_an_end_take_no_memory_from_others() {
+    let memory = ("message_memory", ConfigValue::Integer(256 << 10));
+    let mut bench = Bench::new(RULES, &[memory]);
+    let open = |bench: &mut Bench, client: (&str, u16)| {
+        bench.show(0, tcp(client, SERVER, flags::SYN, 99, 0, &[]));
+        bench.show(1, tcp(SERVER, client, flags::SYN | flags::ACK, 499, 100, &[]));
+        bench.show(0, tcp(client, SERVER, flags::ACK, 100, 500, &[]));
+    };
+    let head = [&b"POST /x HTTP/1.1\r\nContent-Length: 90000\r\n\r\n"[..], &[b'x'; 8000]].concat();
+    for source in 0..60u16 {
+        // From one address, then from several.
+        let address = format!("10.0.9.{}", source.saturating_sub(30));
+        let client = (address.as_str(), 1000 + source);
+        open(&mut bench, client);
+        for (number, piece) in head.chunks(1400).enumerate() {
+            let seq = 100 + 1400 * number as u32;
+            bench.show(0, tcp(client, SERVER, flags::ACK, seq, 500, piece));
+        }
+        // Meanwhile others have messages in pieces.
+        let client = ("10.0.0.77", 2000 + source);
+        open(&mut bench, client);
+        let first = b"POST /x HTTP/1.1\r\nContent-Length: 10\r\n\r\npass=";
+        assert_eq!(bench.sids(tcp(client, SERVER, flags::ACK, 100, 500, first)), [6], "{source}");
+        let next = 100 + first.len() as u32;
+        assert_eq!(bench.sids(tcp(client, SERVER, flags::ACK, next, 500, b"12345")), [2], "{source}");
+    }
+    assert!(bench.count("messages-lost") > 0);
+}
+
+/// What is left of a body because of a limit is known to have been left.
+#[test]
+fn bodies_that_are_cut_are_told() {
+    use crate::message::Message;
+    use crate::message::fields::Fields;
+    use crate::rules::Direction;
+    use crate::rules::buffer::App;
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(&[b'x'; 5000], 6);
+    let head = b"HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n";
+    let message = Message {
+        app: App::Http,
+        direction: Direction::ToClient,
+        head,
+        body: Some(&packed),
+        begins: true,
+        start: 0,
+    };
+    assert_eq!(message.take_body(4000, &mut Fields::default()), (8000, true));
+    assert_eq!(message.take_body(6000, &mut Fields::default()), (10_000, false));
 }

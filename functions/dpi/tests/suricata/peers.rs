@@ -163,6 +163,7 @@ fn configuration(rules: &str) -> Vec<u8> {
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),
         ("ignored", ConfigValue::text("accept")),
+        ("sides", ConfigValue::text("apart")),
         ("checksums", ConfigValue::text("verify")),
         ("overlap", ConfigValue::text("linux")),
         ("min_ttl", ConfigValue::Integer(0)),
