@@ -1,5 +1,5 @@
-//! The neighbours of a device beside real ones: the kernel's ARP, neighbour discovery and multicast snooping, dnsmasq,
-//! radvd. The device's frames pass a TAP whose other end is the peer's `eth0`.
+//! The neighbours of a device beside real ones: the kernel's ARP, neighbour discovery and multicast snooping,
+//! dnsmasq, radvd. The device's frames pass a TAP whose other end is the peer's `eth0`.
 
 use neighbours::{AddressState, Device, DhcpState, Mac, Origin, Prefix, Resolution, Settings};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
@@ -312,7 +312,8 @@ fn a_bridge_that_snoops_sees_the_groups() {
         peer.ip("link set eth0 master br0").expect("a port");
         peer.ip("link set br0 up").expect("it is up");
         peer.ip(&format!("addr add {CLIENT}/24 dev br0")).expect("an address");
-        // It is silent for a while after it begins, and asks more often then: any report shows it the members.
+        // It is silent for a while after it begins, and asks more often then: any report shows it the
+        // members.
         station
             .until_peer("bridge mdb show", |shown| shown.contains("239.1.1.1") && shown.contains("ff05::7"));
         let now = station.clock.now();

@@ -1,5 +1,5 @@
-//! Lists the sources that a new function is given: the SDK, as it is in this version. Compresses what the page consists
-//! of, if it has been built.
+//! Lists the sources that a new function is given: the SDK, as it is in this version. Compresses what the
+//! page consists of, if it has been built.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;

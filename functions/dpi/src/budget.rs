@@ -1,18 +1,20 @@
 //! How much work a packet may cost beyond the search for literals, shared out so that no rule keeps others
 //! from being verified.
 //!
-//! 1. The search for literals always goes to the end, and compares a few at each place without being paid for.
-//!    Where more look alike than [`crate::filter::CROWD`], comparing them is paid for from an allowance of its own.
+//! 1. The search for literals always goes to the end, and compares a few at each place without being paid
+//!    for. Where more look alike than [`crate::filter::CROWD`], comparing them is paid for from an allowance
+//!    of its own.
 //! 2. Each rule that it names is begun with [`Budget::begin`], which gives it an equal part of what is left,
 //!    or more: what one does not need is there for those that follow.
 //! 3. A rule whose part is spent is not verified to the end, and the next one has its own. Which rules these
 //!    were is counted by the detector.
-//! 4. What a packet leaves over goes into a [`Reserve`], of which each packet may spend half beside what is its
-//!    own: few packets need more than most do. Packets that are made to cost much have soon emptied it, and the
-//!    others still have their own.
+//! 4. What a packet leaves over goes into a [`Reserve`], of which each packet may spend half beside what is
+//!    its own: few packets need more than most do. Packets that are made to cost much have soon emptied it,
+//!    and the others still have their own.
 
-/// What a packet may cost. One is about what comparing a rule's bytes at two places takes, or looking for a byte
-/// in 64: some five nanoseconds. What a sender makes of this at most is searched for by `superfluid bench functions`.
+/// What a packet may cost. One is about what comparing a rule's bytes at two places takes, or looking for a
+/// byte in 64: some five nanoseconds. What a sender makes of this at most is searched for by `superfluid
+/// bench functions`.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Of the packet.

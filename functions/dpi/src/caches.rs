@@ -40,8 +40,8 @@ impl Caches {
         }
     }
 
-    /// A rule is verified: its expressions may take memory, and the rules that have had theirs the longest give
-    /// it back.
+    /// A rule is verified: its expressions may take memory, and the rules that have had theirs the longest
+    /// give it back.
     #[inline]
     pub fn verified(&mut self, number: u32, rules: &[Rule]) {
         let count = self.counts[number as usize];

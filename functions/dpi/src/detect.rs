@@ -519,7 +519,8 @@ impl Detector {
             parts_of(message, limits, fields, budget);
         }
         if is_whole {
-            // Half of what is left may go into undoing encodings, and what its bytes were allowed when they came.
+            // Half of what is left may go into undoing encodings, and what its bytes were allowed when they
+            // came.
             budget.begin(2);
             let body = message.body.map_or(0, <[u8]>::len);
             let room = (budget.left() as usize / 2).saturating_add(body).saturating_mul(BODY_UNIT);

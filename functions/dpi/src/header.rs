@@ -246,8 +246,8 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
         // The message may be shorter than its kind's header.
         protocol::ICMPV4 if segment.len() >= 20 && matches!(view.icmp, Some((13 | 14, _))) => 20,
         protocol::ICMPV4 if segment.len() >= 12 && matches!(view.icmp, Some((17 | 18, _))) => 12,
-        // Only errors and echoes have eight bytes before their payload; of others Suricata takes everything behind
-        // the checksum for payload.
+        // Only errors and echoes have eight bytes before their payload; of others Suricata takes everything
+        // behind the checksum for payload.
         protocol::ICMPV6 if !matches!(view.icmp, Some((1..=4 | 128 | 129, _))) => segment.len().min(4),
         _ if view.icmp.is_some() => segment.len().min(8),
         _ => 0,

@@ -1,5 +1,5 @@
-//! What waited for bytes that never came: when its connection ends it is looked at as it is. These are segments
-//! behind a gap, and rules about what must not come.
+//! What waited for bytes that never came: when its connection ends it is looked at as it is. These are
+//! segments behind a gap, and rules about what must not come.
 
 use crate::Dpi;
 use crate::conditions::Context;
@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use nf_sdk::Host;
 
 impl Dpi {
-    /// A reset has ended a connection. It goes on being followed, because whether the receiver got the reset is
-    /// not known, and so what waits still does.
+    /// A reset has ended a connection. It goes on being followed, because whether the receiver got the reset
+    /// is not known, and so what waits still does.
     pub(crate) fn look_at_waiting(&mut self, passage: &Passage<'_>, seen: Seen, host: &mut Host) -> Ruling {
         let flow = *self.tracker.table.get(seen.flow);
         let mut ruling = Ruling::Go;

@@ -161,7 +161,8 @@ impl NetworkFunction for Dpi {
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);
             if packet.ingress() == SUSPICIOUS {
-                // Without copies it is looked at all the same: what an observer is shown has the interface of another function.
+                // Without copies it is looked at all the same: what an observer is shown has the interface of
+                // another function.
                 judgement = Err(Reason::FromSuspicious);
             } else if self.is_suspicious && self.settings.copies {
                 self.copy(packet.bytes(), ingress, host);

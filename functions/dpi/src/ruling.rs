@@ -1,8 +1,9 @@
 //! What rules make of a packet: they are shown payloads and messages, and what those say that match is done.
 //!
-//! 1. A payload is shown to the detector with what is known of its flow, and then the messages that it completes.
-//! 2. Of the rules that match, bits decide first and thresholds last; then the actions make the [`Ruling`], and alerts
-//!    are written.
+//! 1. A payload is shown to the detector with what is known of its flow, and then the messages that it
+//!    completes.
+//! 2. Of the rules that match, bits decide first and thresholds last; then the actions make the [`Ruling`],
+//!    and alerts are written.
 
 use crate::bits::Hosts;
 use crate::budget::Budget;

@@ -2,8 +2,10 @@
 //!
 //! 1. A frame is looked at level by level, as deep as tunnels go that are to be opened.
 //! 2. A fragment waits for its datagram, which goes the same way then.
-//! 3. A packet's flow says what its payload is to the stream: it is shown to the rules ([`crate::ruling`]) now, or held.
-//! 4. What waited for it is shown behind it: held segments, those behind a gap, and what a connection's end tells.
+//! 3. A packet's flow says what its payload is to the stream: it is shown to the rules ([`crate::ruling`])
+//!    now, or held.
+//! 4. What waited for it is shown behind it: held segments, those behind a gap, and what a connection's end
+//!    tells.
 
 use crate::budget::Budget;
 use crate::detect::Portion;
@@ -301,8 +303,8 @@ impl Dpi {
         self.judge(ruling, otherwise)
     }
 
-    /// What waited for a segment: others that are held, behind it or behind a gap, and what a connection's end
-    /// tells.
+    /// What waited for a segment: others that are held, behind it or behind a gap, and what a connection's
+    /// end tells.
     #[inline(never)]
     pub(crate) fn look_behind(
         &mut self,

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Connections::note`] remembers one; a further suspicious packet of it gives it its whole time again.
 //! 2. [`Connections::told`] counts how often its ends were told.
-//! 3. It is forgotten when its time is over, or when the table is full and it is the one that was suspicious the longest
-//!    time ago: a flood makes the table forget, never grow.
+//! 3. It is forgotten when its time is over, or when the table is full and it is the one that was suspicious
+//!    the longest time ago: a flood makes the table forget, never grow.
 
 use crate::segment::Key;
 use alloc::collections::BTreeMap;

@@ -1,15 +1,16 @@
-//! The network function `ips`: ends the connections of packets that another function found suspicious, by resets to
-//! both ends (MVMP, section 3).
+//! The network function `ips`: ends the connections of packets that another function found suspicious, by
+//! resets to both ends (MVMP, section 3).
 //!
-//! 1. A suspicious packet comes by the interface `suspicious`, from `dpi` by way of a rootless device, say. It is a copy:
-//!    nothing becomes of it.
-//! 2. [`segment`] reads it, [`reset`] makes the resets that either end accepts (RFC 9293, RFC 5961), and they leave by
-//!    the interfaces behind which the ends are.
-//! 3. [`connections`] remembers it. Standing inline, between `inside` and `outside`, the function drops what comes of the
-//!    connection all the same, and tells its ends again, a few times.
+//! 1. A suspicious packet comes by the interface `suspicious`, from `dpi` by way of a rootless device, say.
+//!    It is a copy: nothing becomes of it.
+//! 2. [`segment`] reads it, [`reset`] makes the resets that either end accepts (RFC 9293, RFC 5961), and they
+//!    leave by the interfaces behind which the ends are.
+//! 3. [`connections`] remembers it. Standing inline, between `inside` and `outside`, the function drops what
+//!    comes of the connection all the same, and tells its ends again, a few times.
 //!
-//! Limits: connections of TCP, and of UDP to be told of by ICMP, in the outermost IP packet and in one piece (of what
-//! comes in fragments, the first one is dropped, and no end is told); at most 262,144 connections are remembered; how many are ended in a second is limited.
+//! Limits: connections of TCP, and of UDP to be told of by ICMP, in the outermost IP packet and in one piece
+//! (of what comes in fragments, the first one is dropped, and no end is told); at most 262,144 connections
+//! are remembered; how many are ended in a second is limited.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -175,8 +176,8 @@ impl Ips {
         }
     }
 
-    /// Tells both ends of a connection that it ends, if they were not told often enough. The packet's sender is behind
-    /// `side`.
+    /// Tells both ends of a connection that it ends, if they were not told often enough. The packet's sender
+    /// is behind `side`.
     fn tell(&mut self, segment: &Segment, packet: &[u8], side: u16, host: &mut Host, now: Nanos) {
         let Some(told) = self.connections.told(segment.key()) else {
             return self.tally.add(Count::NoTable, 1);

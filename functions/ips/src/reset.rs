@@ -1,8 +1,8 @@
 //! Resets that either end of a connection accepts, and the ICMP error that a sender of UDP gets.
 //!
-//! A receiver takes a reset whose sequence number is exactly the next that it waits for (RFC 9293 section 3.10.7.4, RFC
-//! 5961 section 3.2), and before its SYN was answered one whose acknowledgment is that of the SYN (RFC 9293 section
-//! 3.10.7.3).
+//! A receiver takes a reset whose sequence number is exactly the next that it waits for (RFC 9293 section
+//! 3.10.7.4, RFC 5961 section 3.2), and before its SYN was answered one whose acknowledgment is that of the
+//! SYN (RFC 9293 section 3.10.7.3).
 //!
 //! | to | sequence number | acknowledgment |
 //! |---|---|---|
@@ -21,8 +21,8 @@ use packet::{icmpv4, icmpv6, ipv4, ipv6, protocol};
 
 /// Hops that a packet of the function's own may take.
 const HOPS: u8 = 64;
-/// Longest IPv4 packet that carries an error (RFC 1812 section 4.3.2.3), and longest IPv6 packet (RFC 4443 section
-/// 2.4(c)).
+/// Longest IPv4 packet that carries an error (RFC 1812 section 4.3.2.3), and longest IPv6 packet (RFC 4443
+/// section 2.4(c)).
 const LONGEST: [usize; 2] = [576, 1280];
 /// Network control (RFC 1812 section 4.3.2.5).
 const PRECEDENCE: u8 = 0xc0;
@@ -74,7 +74,8 @@ fn reset(
     frame(packet.get(..segment.l3)?, is_back, source, destination, protocol::TCP, 0, &body)
 }
 
-/// "Port unreachable" (RFC 792, RFC 4443 section 3.1) for the sender of UDP; `None` where no error may be sent about it.
+/// "Port unreachable" (RFC 792, RFC 4443 section 3.1) for the sender of UDP; `None` where no error may be
+/// sent about it.
 pub fn unreachable(segment: &Segment, packet: &[u8]) -> Option<Vec<u8>> {
     if segment.is_tcp() || !segment.may_be_answered {
         return None;

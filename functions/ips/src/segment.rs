@@ -29,7 +29,8 @@ impl Key {
 pub enum Unreadable {
     /// A header is cut short or contradicts itself, or it is a fragment without ports.
     Malformed,
-    /// It is a first fragment of this connection: its end is not there, so that no number is known to reset by.
+    /// It is a first fragment of this connection: its end is not there, so that no number is known to reset
+    /// by.
     First(Key),
     /// It is neither TCP nor UDP.
     NotTcp,

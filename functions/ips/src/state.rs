@@ -1,8 +1,8 @@
 //! What an instance hands over to the next: connections that were found suspicious.
 //!
-//! An entry's key is the protocol (1 byte), the VLAN (2 bytes), and both ends, each with a port (2 bytes) and an address
-//! (16 bytes, IPv4 mapped); its value since when (8 bytes, nanoseconds since the Unix epoch) and how often it was told
-//! (1 byte). Numbers are little-endian.
+//! An entry's key is the protocol (1 byte), the VLAN (2 bytes), and both ends, each with a port (2 bytes) and
+//! an address (16 bytes, IPv4 mapped); its value since when (8 bytes, nanoseconds since the Unix epoch) and
+//! how often it was told (1 byte). Numbers are little-endian.
 
 use crate::connections::Connections;
 use crate::segment::Key;

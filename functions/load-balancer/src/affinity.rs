@@ -1,8 +1,8 @@
 //! Which server a client's connections went to before.
 //!
-//! A client is in one of four places, which its address and service choose; the one whose time is over first makes
-//! room. Only connections that both sides have agreed to are noted, so that forged sources push out no client. Where
-//! answers do not pass (`forward: direct`) that cannot be known, and none is noted.
+//! A client is in one of four places, which its address and service choose; the one whose time is over first
+//! makes room. Only connections that both sides have agreed to are noted, so that forged sources push out no
+//! client. Where answers do not pass (`forward: direct`) that cannot be known, and none is noted.
 
 use crate::ends::Words;
 use alloc::boxed::Box;

@@ -1,17 +1,17 @@
 //! Which server a client's packet goes to, and what both sides' packets make of a connection.
 //!
-//! 1. A connection that is known goes to its server. A server that is down loses it: the client gets a reset, or
-//!    another server the packets.
-//! 2. A new one gets a server that is up: the client's one before (affinity), the least loaded, or Maglev's. It is
-//!    half open until both sides have agreed: the client has acknowledged the server's SYN, or the server has
-//!    answered. Where answers do not pass, the client's second packet stands for that.
+//! 1. A connection that is known goes to its server. A server that is down loses it: the client gets a reset,
+//!    or another server the packets.
+//! 2. A new one gets a server that is up: the client's one before (affinity), the least loaded, or Maglev's.
+//!    It is half open until both sides have agreed: the client has acknowledged the server's SYN, or the
+//!    server has answered. Where answers do not pass, the client's second packet stands for that.
 //! 3. Where there is no room for another half-open one, the packet goes to Maglev's server without being
-//!    remembered (`stateless`), and so does what follows until there is room: a flood of SYNs costs no connection
-//!    its place, and servers answer it with SYN cookies as they would without a balancer. A client that is known
-//!    (affinity) has its server there too.
+//!    remembered (`stateless`), and so does what follows until there is room: a flood of SYNs costs no
+//!    connection its place, and servers answer it with SYN cookies as they would without a balancer. A client
+//!    that is known (affinity) has its server there too.
 //!
-//! Sequence numbers are not looked at but for the handshake. A connection that was reset goes on with any packet
-//! that is no reset, so that a forged one ends nothing.
+//! Sequence numbers are not looked at but for the handshake. A connection that was reset goes on with any
+//! packet that is no reset, so that a forged one ends nothing.
 
 use crate::affinity::{Affinity, Known};
 use crate::connection::{Connections, Key, State};
@@ -236,7 +236,8 @@ impl Balancer {
         let hash = choice_hash(key, has_affinity);
         let now = self.connections.now;
         let before = if has_affinity { self.affinity.find(&key.client, key.service, now) } else { None };
-        // Without being remembered too: a later packet of the connection goes the same way when there is room again.
+        // Without being remembered too: a later packet of the connection goes the same way when there is room
+        // again.
         let before = before.filter(|server| self.services.takes_new(*server));
         // A reset begins nothing.
         let begins = segment.is_none_or(|segment| !segment.has(flag::RST));
@@ -344,7 +345,8 @@ impl Balancer {
             // What comes next shows whether the other side believed it.
             _ if segment.has(flag::RST) => State::Reset,
             _ if segment.has(flag::FIN) => State::Closing,
-            // The client's next connection from the same port, with the same server: a forged SYN changes nothing.
+            // The client's next connection from the same port, with the same server: a forged SYN changes
+            // nothing.
             State::Closing if segment.has(flag::SYN) => State::Established,
             State::Reset => State::Established,
             state => state,

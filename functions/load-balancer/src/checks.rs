@@ -1,15 +1,16 @@
 //! Health checks: which servers are up.
 //!
-//! 1. Each server of a service with a `check` is asked once in its interval, from an address of the device behind
-//!    `servers` and a port (or echo identifier) of its own. The first checks are spread over an interval.
-//! 2. What comes back is compared with what was asked: address, port, and the acknowledgment or number that only the
-//!    server could know. A TCP handshake that was answered is reset.
-//! 3. `fall` checks without an answer in a row make a server go down, `rise` answers make it come up again. Both
-//!    are logged and counted.
+//! 1. Each server of a service with a `check` is asked once in its interval, from an address of the device
+//!    behind `servers` and a port (or echo identifier) of its own. The first checks are spread over an
+//!    interval.
+//! 2. What comes back is compared with what was asked: address, port, and the acknowledgment or number that
+//!    only the server could know. A TCP handshake that was answered is reset.
+//! 3. `fall` checks without an answer in a row make a server go down, `rise` answers make it come up again.
+//!    Both are logged and counted.
 //!
-//! Limits: without a device with addresses behind `servers` nothing is checked, and servers are up; so is a server that
-//! no address of the device can check. A check that the host takes no packet for is put off; one that is put off for
-//! an interval counts as one without an answer.
+//! Limits: without a device with addresses behind `servers` nothing is checked, and servers are up; so is a
+//! server that no address of the device can check. A check that the host takes no packet for is put off; one
+//! that is put off for an interval counts as one without an answer.
 
 use crate::balancer::{Segment, flag};
 use crate::ends::{self, words};
@@ -193,7 +194,8 @@ impl Checks {
         }
     }
 
-    /// A server that is not checked is up, whatever was found before; nothing of it is waited for. Whether it was down.
+    /// A server that is not checked is up, whatever was found before; nothing of it is waited for. Whether it
+    /// was down.
     fn give_up(&mut self, services: &mut Services, number: u16) -> bool {
         let Some(health) = self.health.get_mut(usize::from(number)) else { return false };
         *health = Health { next: health.next, ..Health::default() };

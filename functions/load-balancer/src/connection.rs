@@ -1,11 +1,12 @@
 //! Connections by client, in memory that is taken once.
 //!
-//! 1. A connection is found by its client's address and port, the port that the client sends to and the service.
-//!    Answers have the same key: the server's address and port tell the service. One line of the index and the
-//!    entry are touched, whichever way a packet goes.
+//! 1. A connection is found by its client's address and port, the port that the client sends to and the
+//!    service. Answers have the same key: the server's address and port tell the service. One line of the
+//!    index and the entry are touched, whichever way a packet goes.
 //! 2. Entries are half a cache line; the rest of an IPv6 address stands in a table of its own.
-//! 3. Those that only one side has agreed to ([`State::is_half_open`]) are in a list, the oldest first: they have a
-//!    bound of their own, and when the table is full the oldest makes room. Others are never removed for room.
+//! 3. Those that only one side has agreed to ([`State::is_half_open`]) are in a list, the oldest first: they
+//!    have a bound of their own, and when the table is full the oldest makes room. Others are never removed
+//!    for room.
 
 use crate::ends::Words;
 use alloc::boxed::Box;
@@ -226,7 +227,8 @@ impl Connections {
             words[at::EXPIRES] = now.wrapping_add(self.timeouts[state as usize & 7]);
             return Some(words[at::OWNER]);
         }
-        // What the server has not answered gets more time, and its place in the list, when half of it is over.
+        // What the server has not answered gets more time, and its place in the list, when half of it is
+        // over.
         let one_sided = State::OneSided as u32;
         let is_early =
             state == one_sided && ingress == 0 && left > (self.timeouts[one_sided as usize] / 2) as i32;

@@ -1,8 +1,8 @@
 //! ICMP errors about connections: the packet that one carries is given the ends that its receiver knows.
 //!
-//! From the clients' side an error is about an answer, and goes to the server that sent it. From the servers' side it
-//! is about a client's packet; the virtual address stands for its sender, which the client could not know. An error
-//! neither begins nor prolongs a connection.
+//! From the clients' side an error is about an answer, and goes to the server that sent it. From the servers'
+//! side it is about a client's packet; the virtual address stands for its sender, which the client could not
+//! know. An error neither begins nor prolongs a connection.
 
 use crate::balancer::Balancer;
 use crate::connection::Key;
@@ -37,8 +37,8 @@ pub fn from_client(balancer: &mut Balancer, frame: &mut [u8], view: &mut View) -
     Ok(server)
 }
 
-/// An error from the servers' side: the server that the packet was for; `None` when it is not about a packet to a
-/// server's port.
+/// An error from the servers' side: the server that the packet was for; `None` when it is not about a packet
+/// to a server's port.
 ///
 /// # Errors
 /// Why it is dropped.

@@ -1,5 +1,5 @@
-//! The server with the fewest connections for its weight, as the winner of a tournament: a change of one server's
-//! number is played again against as many others as its number has bits.
+//! The server with the fewest connections for its weight, as the winner of a tournament: a change of one
+//! server's number is played again against as many others as its number has bits.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -2,20 +2,21 @@
 //! connections out.
 //!
 //! A packet's way:
-//! 1. [`usual`] reads the common packet (IPv4 without options, TCP or UDP). [`ends`] tells the service that it is
-//!    for, or the server that it is from, and its [`connection`] the server. The whole batch is read first, then all
-//!    lines of the index are fetched, then all connections; memory answers for the whole batch at once that way.
-//! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`balancer`] finds its connection or chooses a
-//!    server for it by [`maglev`], [`least`] or [`affinity`]; [`icmp`] does the same for errors.
-//! 3. Its destination becomes the server's end (and the source of an answer the virtual one, RFC 1624), or IP stays
-//!    as it is; [`links`] writes Ethernet addresses, and where they are not known the packet waits.
+//! 1. [`usual`] reads the common packet (IPv4 without options, TCP or UDP). [`ends`] tells the service that
+//!    it is for, or the server that it is from, and its [`connection`] the server. The whole batch is read
+//!    first, then all lines of the index are fetched, then all connections; memory answers for the whole
+//!    batch at once that way.
+//! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`balancer`] finds its connection or
+//!    chooses a server for it by [`maglev`], [`least`] or [`affinity`]; [`icmp`] does the same for errors.
+//! 3. Its destination becomes the server's end (and the source of an answer the virtual one, RFC 1624), or IP
+//!    stays as it is; [`links`] writes Ethernet addresses, and where they are not known the packet waits.
 //! 4. [`checks`] find out which servers are up.
 //!
 //! A changed configuration or file of servers is another instance, made beside the workers; the change on the
 //! packets' way is the hand-over of what [`state`] knows.
 //!
-//! Limits: 1,024 services, 16,384 servers, 4,000,000 connections; frames with VLAN tags are for no service, and so are
-//! packets from the servers' side to a virtual address. Memory is taken once, at the start.
+//! Limits: 1,024 services, 16,384 servers, 4,000,000 connections; frames with VLAN tags are for no service,
+//! and so are packets from the servers' side to a virtual address. Memory is taken once, at the start.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -82,7 +83,8 @@ pub struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of chance.
+    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of
+    /// chance.
     fn advance(&mut self, now: Nanos, sweep: usize) {
         if !self.ticks.have_begun() {
             self.balancer.begin(now.0);

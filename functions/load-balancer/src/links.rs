@@ -1,10 +1,11 @@
-//! The two links: how frames get the Ethernet addresses of servers, and of clients or the router towards them.
+//! The two links: how frames get the Ethernet addresses of servers, and of clients or the router towards
+//! them.
 //!
-//! 1. An interface that is attached to a device with addresses: next hops are the platform's neighbours. Those that
-//!    are known are kept in [`Rewrite`](crate::services::Rewrite) and here, for others [`NextHops`] asks and holds
-//!    packets.
-//! 2. An interface that is not: a server has the Ethernet address of the configuration, or addresses stay as they
-//!    are, as between two routers.
+//! 1. An interface that is attached to a device with addresses: next hops are the platform's neighbours.
+//!    Those that are known are kept in [`Rewrite`](crate::services::Rewrite) and here, for others
+//!    [`NextHops`] asks and holds packets.
+//! 2. An interface that is not: a server has the Ethernet address of the configuration, or addresses stay as
+//!    they are, as between two routers.
 
 use crate::ends::Words;
 use crate::services::{Services, Way};
@@ -18,8 +19,8 @@ use nf_sdk::{Host, Nanos, Packet, Prefix};
 pub const CLIENTS: u16 = 0;
 /// The interface of servers.
 pub const SERVERS: u16 = 1;
-/// How often next hops that are known are asked for again, so that the platform keeps them; and how soon those
-/// for which there was no room.
+/// How often next hops that are known are asked for again, so that the platform keeps them; and how soon
+/// those for which there was no room.
 const KEEP: Nanos = Nanos::from_secs(60);
 const SOON: Nanos = Nanos::from_millis(100);
 

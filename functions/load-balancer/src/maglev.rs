@@ -2,13 +2,13 @@
 //! Balancer", NSDI 2016, section 3.4).
 //!
 //! 1. Each server has an order of preference over all places of the table, made of its address and port.
-//! 2. In turns each server takes the first place of its order that is free, until none is. A server of less weight
-//!    has fewer turns.
-//! 3. A connection's hash leads to a place. When a server goes, its places go to others, and nearly all others keep
-//!    theirs, because the orders stay as they are.
+//! 2. In turns each server takes the first place of its order that is free, until none is. A server of less
+//!    weight has fewer turns.
+//! 3. A connection's hash leads to a place. When a server goes, its places go to others, and nearly all
+//!    others keep theirs, because the orders stay as they are.
 //!
-//! The hashes have no secret: several balancers with the same servers choose alike, and so does one that was started
-//! anew. A client can hence choose among the servers by its port.
+//! The hashes have no secret: several balancers with the same servers choose alike, and so does one that was
+//! started anew. A client can hence choose among the servers by its port.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,8 +20,8 @@ const SIZES: [usize; 5] = [251, 1021, 4093, 16_381, 65_537];
 /// more servers than the largest table has room for.
 const PER_SERVER: usize = 100;
 
-/// Most places that are looked at for a server that may be chosen. Of 300 servers of which one is up, it is found among
-/// so many with a probability of 0.97.
+/// Most places that are looked at for a server that may be chosen. Of 300 servers of which one is up, it is
+/// found among so many with a probability of 0.97.
 pub const LONGEST_WALK: usize = 1024;
 
 /// A server as the table knows it.
@@ -93,7 +93,8 @@ impl Maglev {
         Maglev { places }
     }
 
-    /// The server of a hash, or the next one that may be chosen; `None` when there is none among [`LONGEST_WALK`] places.
+    /// The server of a hash, or the next one that may be chosen; `None` when there is none among
+    /// [`LONGEST_WALK`] places.
     pub fn choose(&self, hash: u64, may_be: impl Fn(u16) -> bool) -> Option<u16> {
         let place = ((hash >> 32) * self.places.len() as u64) >> 32;
         let (before, from) = self.places.split_at_checked(place as usize)?;

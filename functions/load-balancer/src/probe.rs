@@ -15,8 +15,9 @@ const HOPS: u8 = 64;
 /// An end: address and port.
 pub type End = (IpAddr, u16);
 
-/// An IP packet in a frame whose Ethernet addresses are to be written; `None` when the addresses are of different
-/// families. The transport checksum, of which the message has zeros, is written `at` bytes behind its beginning.
+/// An IP packet in a frame whose Ethernet addresses are to be written; `None` when the addresses are of
+/// different families. The transport checksum, of which the message has zeros, is written `at` bytes behind
+/// its beginning.
 pub fn packet(from: IpAddr, to: IpAddr, protocol: u8, message: &[u8], at: usize) -> Option<Vec<u8>> {
     let ends = Endpoints::new(from, to)?;
     let mut message = message.to_vec();

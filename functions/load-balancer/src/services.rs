@@ -1,7 +1,8 @@
-//! Services and their servers: which ones an end is of, which servers are up, and how a packet for each is written.
+//! Services and their servers: which ones an end is of, which servers are up, and how a packet for each is
+//! written.
 //!
-//! Servers are numbered over all services. What the usual packet needs of one is in its [`Rewrite`]; everything
-//! else stands apart.
+//! Servers are numbered over all services. What the usual packet needs of one is in its [`Rewrite`];
+//! everything else stands apart.
 
 use crate::ends::{End, Ends, Words, kind, words};
 use crate::least::{self, Tournament};
@@ -66,7 +67,8 @@ pub struct Running {
     pub servers: Range<u16>,
     maglev: Maglev,
     least: Option<Tournament>,
-    /// Servers that new connections may go to, in order: what a stale table does not lead to is chosen among them.
+    /// Servers that new connections may go to, in order: what a stale table does not lead to is chosen among
+    /// them.
     takers: Vec<u16>,
     /// A server has come up or gone down since the table was made.
     is_stale: bool,
@@ -270,7 +272,8 @@ impl Services {
         self.stale += usize::from(!core::mem::replace(&mut running.is_stale, true));
     }
 
-    /// The server of a hash, wherever its connections are; `None` at once when new connections may go to none.
+    /// The server of a hash, wherever its connections are; `None` at once when new connections may go to
+    /// none.
     pub fn by_hash(&self, service: u16, hash: u64) -> Option<u16> {
         let running = self.get(service)?;
         let count = running.takers.len() as u64;

@@ -10,8 +10,8 @@ use nf_sdk::ticks::span;
 use nf_sdk::wire::{TCP, UDP};
 use nf_sdk::{Config, Error, Map, Nanos};
 
-/// Most servers of all services together: each has a port of its own that checks are sent from (RFC 6335 section
-/// 6: 49152 to 65535).
+/// Most servers of all services together: each has a port of its own that checks are sent from (RFC 6335
+/// section 6: 49152 to 65535).
 pub const MAX_SERVERS: usize = 16_384;
 
 /// How a new connection gets its server.

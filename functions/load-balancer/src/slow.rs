@@ -1,5 +1,5 @@
-//! Packets that are not usual: the beginnings and ends of connections, IPv6, ICMP, fragments, answers to checks, next
-//! hops that have to be asked for, and what is for no service.
+//! Packets that are not usual: the beginnings and ends of connections, IPv6, ICMP, fragments, answers to
+//! checks, next hops that have to be asked for, and what is for no service.
 
 use crate::balancer::{Balancer, Refused, flag};
 use crate::checks::Checks;
@@ -28,8 +28,8 @@ pub enum Course {
     AsIs,
 }
 
-/// What becomes of a packet: where it goes, that it answered a check, that it waits for its first fragment, or why it
-/// is dropped.
+/// What becomes of a packet: where it goes, that it answered a check, that it waits for its first fragment,
+/// or why it is dropped.
 enum Judgement {
     Goes(Course),
     Check,
@@ -290,8 +290,8 @@ impl Around<'_> {
         }
     }
 
-    /// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence another
-    /// packet takes its place. One whose next hop is not known is dropped.
+    /// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence
+    /// another packet takes its place. One whose next hop is not known is dropped.
     fn follow_held(&mut self, services: &Services, mut held: Held, course: Course, first: u32, ingress: u16) {
         let (passed, interface) = match course {
             Course::ToServer(_) => (Passed::Forwarded, SERVERS),

@@ -7,8 +7,8 @@
 //! | 2, a connection | version (1), client (16), ports (4), server (2) | state (1), ticks left (4), acknowledgment (4) |
 //! | 3, a client | version (1), client (16), service (2) | server (2), ticks left (4) |
 //!
-//! All little-endian, addresses as packets have them. Services and servers are the exporter's; what has no counterpart
-//! in this configuration is left out, with its connections.
+//! All little-endian, addresses as packets have them. Services and servers are the exporter's; what has no
+//! counterpart in this configuration is left out, with its connections.
 
 use crate::LoadBalancer;
 use crate::affinity::Known;
@@ -144,8 +144,8 @@ fn get(numbers: &[u16], number: u16) -> Option<u16> {
     numbers.get(usize::from(number)).copied().filter(|number| *number != NONE)
 }
 
-/// Takes everything over that this configuration has a place for. False, and there are no connections, when an entry is
-/// not what [`export`] writes.
+/// Takes everything over that this configuration has a place for. False, and there are no connections, when
+/// an entry is not what [`export`] writes.
 pub(crate) fn import(function: &mut LoadBalancer, entries: &mut StateReader<'_>) -> bool {
     // As long as there was no batch whose time could be the tables' secret, other instances' connections are.
     let mut is_seeded = function.ticks.have_begun();

@@ -1,5 +1,5 @@
-//! The usual packet: untagged, IPv4 without options, whole, TCP or UDP, of a connection that it changes nothing of but
-//! the time, whose server is up and whose next hop is known.
+//! The usual packet: untagged, IPv4 without options, whole, TCP or UDP, of a connection that it changes
+//! nothing of but the time, whose server is up and whose next hop is known.
 
 use crate::balancer::{Balancer, flag};
 use crate::ends::{V6, Words};
@@ -32,8 +32,8 @@ struct Ahead {
 
 /// What is kept of the packets of a batch.
 pub struct Window {
-    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which the
-    /// sandbox's loads and stores include.
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which
+    /// the sandbox's loads and stores include.
     ahead: [Box<Ahead>; MAX_BATCH],
     /// Connections that the packets probably belong to.
     numbers: [u32; MAX_BATCH],
@@ -74,7 +74,8 @@ fn read(balancer: &Balancer, packet: &[u8], ahead: &mut Ahead) -> Option<()> {
     Some(())
 }
 
-/// Reads all packets, then finds out where their connections probably are and has those fetched into the cache.
+/// Reads all packets, then finds out where their connections probably are and has those fetched into the
+/// cache.
 #[inline(always)]
 pub fn look_up(balancer: &Balancer, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
     let connections = &balancer.connections;

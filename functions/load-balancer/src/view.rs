@@ -129,8 +129,8 @@ impl View {
         (self.protocol == TCP).then_some(self.segment)
     }
 
-    /// Writes one end of the packet, and what checksums make of that. `partial`: the transport checksum is that of
-    /// the pseudo header alone, and is completed later.
+    /// Writes one end of the packet, and what checksums make of that. `partial`: the transport checksum is
+    /// that of the pseudo header alone, and is completed later.
     pub fn set_end(&mut self, frame: &mut [u8], at_source: bool, (address, port): NewEnd, partial: bool) {
         let network = self.set_address(frame, at_source, address);
         let Some(checksum_at) = transport_checksum(self.protocol).filter(|_| self.part == Part::Ports) else {

@@ -7,8 +7,8 @@
 //!    refuses waits, and nothing else is done until it takes it: what is to be exported stays where it is
 //!    counted.
 //!
-//! Templates come first, and again at an interval, because UDP may lose them. When the program stops, everything that was
-//! not exported is.
+//! Templates come first, and again at an interval, because UDP may lose them. When the program stops,
+//! everything that was not exported is.
 //!
 //! Time is that of the packets: of a capture that is read as fast as it goes, the recorded time.
 
@@ -111,8 +111,8 @@ impl Exporter {
         sooner
     }
 
-    /// A packet of this time is about to be counted: what was due before is done first. Recorded time runs ahead of
-    /// the timer, and by any length: flows are looked at when they were to be, then now.
+    /// A packet of this time is about to be counted: what was due before is done first. Recorded time runs
+    /// ahead of the timer, and by any length: flows are looked at when they were to be, then now.
     #[inline(always)]
     pub(crate) fn catch_up(&mut self, table: &mut FlowTable, host: &mut Host, now: Nanos) {
         if let Some(due) = self.deadline

@@ -9,13 +9,14 @@
 //! - a flow's counts are what was seen of it since it came in; before that it weighed at most its `missed`;
 //! - a flow that is not in the table weighs at most `floor`, which stays 0 until the first flow is replaced.
 //!
-//! Flows and places are divided into groups of [`GROUP`]. A flow's hash names its group, and in a full table it
-//! takes the place of the lightest flow that lies in the group's places: the algorithm runs in each group by
-//! itself, and what a flow can have weighed before is what its own group gave up. Until the table is full,
+//! Flows and places are divided into groups of [`GROUP`]. A flow's hash names its group, and in a full table
+//! it takes the place of the lightest flow that lies in the group's places: the algorithm runs in each group
+//! by itself, and what a flow can have weighed before is what its own group gave up. Until the table is full,
 //! flows take the next free place of whatever group, so that nothing is given up early. The lightest of a
 //! group is found among weights that were true once, side by side in a cache line; weights only grow, so the
-//! least is looked up until it tells the truth. Packets of known flows never touch them. Beside them is where each
-//! flow belongs in the index, so that what a flow touches that gives up its place is known before that place is read.
+//! least is looked up until it tells the truth. Packets of known flows never touch them. Beside them is where
+//! each flow belongs in the index, so that what a flow touches that gives up its place is known before that
+//! place is read.
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
@@ -32,8 +33,8 @@ pub(crate) const PACKET_WEIGHT: u64 = 512;
 /// Places of a group, of which the last has the remaining ones too: so many that heavy flows seldom fill one.
 const GROUP: usize = 16;
 
-/// The part of an index slot that numbers an entry, from 1; the rest is the hash's upper half, which says where
-/// the slot belongs, so that neither a search nor a removal looks at flows in vain.
+/// The part of an index slot that numbers an entry, from 1; the rest is the hash's upper half, which says
+/// where the slot belongs, so that neither a search nor a removal looks at flows in vain.
 const NUMBER: u64 = u32::MAX as u64;
 
 /// A flow and its counts: one cache line.
@@ -306,8 +307,8 @@ impl FlowTable {
         self.index.get(home(hash) & (self.index.len() - 1)).copied().unwrap_or(0)
     }
 
-    /// The same for what the index then says: the flow, if it seems to be there, or the places among which one will
-    /// be found for it. The slot that seems to be the flow's, or 0; and something of what was read.
+    /// The same for what the index then says: the flow, if it seems to be there, or the places among which
+    /// one will be found for it. The slot that seems to be the flow's, or 0; and something of what was read.
     #[inline(always)]
     pub(crate) fn touch(&self, hash: u64) -> (u64, u64) {
         let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);

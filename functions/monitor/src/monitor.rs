@@ -171,8 +171,8 @@ impl NetworkFunction for Monitor {
 }
 
 impl Monitor {
-    /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported; whether the exporter
-    /// has to be called sooner than was said.
+    /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported; whether the
+    /// exporter has to be called sooner than was said.
     #[inline(always)]
     fn count<const EXPORT: bool>(&mut self, batch: &mut Batch<'_>) -> bool {
         // First everything that needs the packet, then everything that needs the table: so the misses of one
@@ -252,8 +252,8 @@ impl Monitor {
         }
     }
 
-    /// Has what the first so many waiting packets need of the table fetched into the cache. Loops of their own,
-    /// and short: the processor then has all of the batch's reads on their way at a time.
+    /// Has what the first so many waiting packets need of the table fetched into the cache. Loops of their
+    /// own, and short: the processor then has all of the batch's reads on their way at a time.
     #[inline(always)]
     fn fetch(&mut self, waiting: usize) {
         let Monitor { pending, table, .. } = self;

@@ -132,7 +132,8 @@ pub(crate) fn line(monitor: &Monitor) -> String {
     line
 }
 
-/// The `most` flows that lead by a measure, and where they are, first the greatest; equal ones in the order in which they came.
+/// The `most` flows that lead by a measure, and where they are, first the greatest; equal ones in the order
+/// in which they came.
 pub(crate) fn top(flows: &[Flow], most: usize, measure: Measure) -> impl Iterator<Item = (usize, &Flow)> {
     let mut leaders: BinaryHeap<Reverse<(u64, Reverse<usize>)>> = BinaryHeap::with_capacity(most + 1);
     for (place, flow) in flows.iter().enumerate() {

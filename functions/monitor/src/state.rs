@@ -7,8 +7,8 @@
 //!
 //! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes
 //! each), number of EtherTypes, these (number, packets, bytes), 256 protocols (packets, bytes), the classes
-//! of size, since version 2 packets in tunnels, by kind, and since version 3 packets that were there only in part and
-//! those with an IPv4 length of 0.
+//! of size, since version 2 packets in tunnels, by kind, and since version 3 packets that were there only in
+//! part and those with an IPv4 length of 0.
 
 use crate::config::MOST_FLOWS;
 use crate::flow_id::FlowId;

@@ -176,7 +176,8 @@ impl Tracks {
         }
     }
 
-    /// What is to be exported of a flow now, of every one when the monitor `ends`; whether it is still to be watched otherwise.
+    /// What is to be exported of a flow now, of every one when the monitor `ends`; whether it is still to be
+    /// watched otherwise.
     pub(crate) fn due(
         &mut self,
         entry: usize,

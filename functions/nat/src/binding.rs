@@ -1,8 +1,8 @@
 //! Inside hosts and their mappings.
 //!
-//! A mapping gives an inside end one outside end for all that it talks to (endpoint-independent mapping, RFC 4787
-//! REQ-1, RFC 5382 REQ-1). It lasts as long as it has sessions; that of a forwarded port lasts for ever. A host
-//! lasts as long as it has mappings, and its mappings have one outside address (RFC 4787 REQ-2).
+//! A mapping gives an inside end one outside end for all that it talks to (endpoint-independent mapping, RFC
+//! 4787 REQ-1, RFC 5382 REQ-1). It lasts as long as it has sessions; that of a forwarded port lasts for ever.
+//! A host lasts as long as it has mappings, and its mappings have one outside address (RFC 4787 REQ-2).
 
 use crate::ports::Ports;
 use crate::session::InsideEnds;
@@ -332,8 +332,8 @@ impl Bindings {
         Err(NoMapping::NoPort)
     }
 
-    /// Makes a mapping as another instance had it; `None` when its outside end is not free, is not in the pool
-    /// or there is no room.
+    /// Makes a mapping as another instance had it; `None` when its outside end is not free, is not in the
+    /// pool or there is no room.
     pub fn restore(&mut self, ends: &InsideEnds, outside: (Address, Port), mac: [u32; 2]) -> Option<u32> {
         let place = self.ports.find(outside.0)?;
         let known = self.find_host(ends);
@@ -440,8 +440,8 @@ impl Bindings {
     }
 }
 
-/// The addresses that inside ends have sent to, for address-dependent filtering: how many sessions a mapping has
-/// with each remote address.
+/// The addresses that inside ends have sent to, for address-dependent filtering: how many sessions a mapping
+/// has with each remote address.
 pub struct Permissions {
     entries: Slab<HalfLine>,
     index: Index,

@@ -1,6 +1,6 @@
-//! ICMP errors (RFC 5508 section 4): the packet that one carries is given back the ends that its sender knows, and
-//! the checksums in it and around it follow. An error neither begins, ends nor prolongs a session (REQ-6, RFC
-//! 5382 REQ-10).
+//! ICMP errors (RFC 5508 section 4): the packet that one carries is given back the ends that its sender
+//! knows, and the checksums in it and around it follow. An error neither begins, ends nor prolongs a session
+//! (REQ-6, RFC 5382 REQ-10).
 
 use crate::binding::Target;
 use crate::metrics::Reason;
@@ -102,8 +102,8 @@ pub fn outward(translator: &mut Translator, frame: &mut [u8], view: &mut View) -
     Ok(())
 }
 
-/// An error from outside, about a packet that came from inside; where it goes. An error for an IPv6 host is left as
-/// it is.
+/// An error from outside, about a packet that came from inside; where it goes. An error for an IPv6 host is
+/// left as it is.
 ///
 /// # Errors
 /// Why it is dropped.

@@ -2,11 +2,12 @@
 //! (RFC 4787, RFC 5382, RFC 5508).
 //!
 //! A packet's way:
-//! 1. [`usual`] reads the common packet (IPv4 without options, TCP or UDP) and finds its [`session`]. The whole
-//!    batch is read first, then all lines of the indexes are fetched, then all sessions; memory answers for the
-//!    whole batch at once that way. A usual packet is rewritten by what its session says.
-//! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`translator`] finds or begins its session in
-//!    [`binding`] and [`ports`], [`icmp`] turns errors inside out, later fragments follow their first one's [`course`].
+//! 1. [`usual`] reads the common packet (IPv4 without options, TCP or UDP) and finds its [`session`]. The
+//!    whole batch is read first, then all lines of the indexes are fetched, then all sessions; memory answers
+//!    for the whole batch at once that way. A usual packet is rewritten by what its session says.
+//! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`translator`] finds or begins its
+//!    session in [`binding`] and [`ports`], [`icmp`] turns errors inside out, later fragments follow their
+//!    first one's [`course`].
 //! 3. What is sent from inside to the pool is translated twice and goes back to the inside.
 //! 4. With a prefix for it, packets of IPv6 become packets of IPv4 and back ([`nat64`]).
 //! 5. What may not be translated passes as it is or is dropped; [`unsolicited`] answers late.
@@ -66,7 +67,8 @@ pub struct Nat {
 }
 
 impl Nat {
-    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of chance.
+    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of
+    /// chance.
     fn advance(&mut self, now: Nanos, sweep: usize) {
         if !self.ticks.have_begun() {
             self.translator.begin(now.0);

@@ -30,8 +30,8 @@ pub enum Reason {
     Untranslatable = 9,
 }
 
-/// Names in the report and in the manifest: packets that were translated from inside, from outside and back to
-/// the inside, packets that pass as they are, then the reasons.
+/// Names in the report and in the manifest: packets that were translated from inside, from outside and back
+/// to the inside, packets that pass as they are, then the reasons.
 pub const NAMES: [&str; 14] = [
     "outward",
     "inward",

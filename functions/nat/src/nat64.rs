@@ -1,8 +1,8 @@
 //! NAT64: hosts of IPv6 reach remote ends of IPv4 (RFC 6146). A remote IPv4 address stands in an IPv6 prefix
 //! (RFC 6052); headers are translated as RFC 7915 has it.
 //!
-//! A session's inside end is of IPv6, its outside and remote ends are of IPv4: sessions, mappings, ports and limits
-//! are those of the other packets. What has no counterpart in the other version is dropped
+//! A session's inside end is of IPv6, its outside and remote ends are of IPv4: sessions, mappings, ports and
+//! limits are those of the other packets. What has no counterpart in the other version is dropped
 //! ([`Reason::Untranslatable`]).
 
 use crate::binding::Target;
@@ -114,8 +114,8 @@ pub struct View6 {
 }
 
 impl View6 {
-    /// Reads an IPv6 packet. Extension headers other than that of fragments are left out of what is translated
-    /// (RFC 7915 section 5.1).
+    /// Reads an IPv6 packet. Extension headers other than that of fragments are left out of what is
+    /// translated (RFC 7915 section 5.1).
     ///
     /// # Errors
     /// Why it is dropped.
@@ -300,8 +300,8 @@ fn query_to(message: &mut [u8], kind: u8, ends: Option<[[u32; 4]; 2]>) {
     seal(message, ends);
 }
 
-/// Gives a frame another network header: all bytes up to its tags stay, `header` follows with the EtherType before
-/// it, then the bytes from `l4` to `end`.
+/// Gives a frame another network header: all bytes up to its tags stay, `header` follows with the EtherType
+/// before it, then the bytes from `l4` to `end`.
 ///
 /// # Errors
 /// [`Reason::Untranslatable`]: there is no room in front of the packet.
@@ -581,8 +581,8 @@ fn error_outward(
     rebuild(packet, view.l3, &outer, &out)
 }
 
-/// A query that an error carries. Its checksum covers what the error may not have, and is left to be what it was
-/// but for the type.
+/// A query that an error carries. Its checksum covers what the error may not have, and is left to be what it
+/// was but for the type.
 fn carried_query(message: &mut [u8], kind: u8) {
     let old = half(message, 0).unwrap_or(0);
     if let Some(first) = message.first_mut() {

@@ -1,9 +1,9 @@
 //! Which ports of the pool are taken, a bit each, and which one a mapping gets.
 //!
-//! A port is used by one mapping at a time (RFC 4787 REQ-3a, RFC 5382 REQ-7). The choice: the inside host's own
-//! port if it is free and may be preserved; else the first free one from a place that a secret decides
-//! (RFC 6056), of the same range (0-1023 or above, RFC 4787 REQ-3b) and for UDP of the same parity (REQ-4), as
-//! long as there is one.
+//! A port is used by one mapping at a time (RFC 4787 REQ-3a, RFC 5382 REQ-7). The choice: the inside host's
+//! own port if it is free and may be preserved; else the first free one from a place that a secret decides
+//! (RFC 6056), of the same range (0-1023 or above, RFC 4787 REQ-3b) and for UDP of the same parity (REQ-4),
+//! as long as there is one.
 
 use crate::settings::{Settings, place};
 use alloc::vec;
@@ -72,8 +72,8 @@ impl Ports {
         self.used.iter().map(|used| u64::from(*used)).sum()
     }
 
-    /// The address for a host that has none yet: the first from a place that `chance` decides that is not busy,
-    /// else the one with the fewest ports in use.
+    /// The address for a host that has none yet: the first from a place that `chance` decides that is not
+    /// busy, else the one with the fewest ports in use.
     pub fn choose(&self, chance: u64) -> u32 {
         let count = self.pool.len();
         let begin = (chance % count.max(1) as u64) as usize;

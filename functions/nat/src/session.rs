@@ -1,8 +1,9 @@
 //! Sessions: which inside end talks to which remote end, and under which outside end.
 //!
-//! A session is one cache line. It is found by its inside ends and by its outside ends, through an index each.
-//! Sessions that have no answer yet or have ended wait in a list, the oldest first: when there is no room, the
-//! first of them goes. A session whose time is over counts as absent at once, whether it was swept or not.
+//! A session is one cache line. It is found by its inside ends and by its outside ends, through an index
+//! each. Sessions that have no answer yet or have ended wait in a list, the oldest first: when there is no
+//! room, the first of them goes. A session whose time is over counts as absent at once, whether it was swept
+//! or not.
 
 use crate::settings::{Settings, Timeouts};
 use nf_sdk::Line;
@@ -36,8 +37,8 @@ pub mod at {
     pub const NEWER: usize = 12;
     /// The next older one.
     pub const OLDER: usize = 13;
-    /// What the sums of packets from inside gain: in the lower half that of the IPv4 header, in the upper that
-    /// of the transport header.
+    /// What the sums of packets from inside gain: in the lower half that of the IPv4 header, in the upper
+    /// that of the transport header.
     pub const GAIN: usize = 14;
 }
 
@@ -277,8 +278,8 @@ impl Sessions {
         line.0[at::STATE] & 0xff != 0 && line.0[at::EXPIRES].wrapping_sub(self.now) as i32 > 0
     }
 
-    /// The session if it has these ends of IPv4, is live, and the usual packet of `ingress` changes nothing but
-    /// its time; the time is brought up to date.
+    /// The session if it has these ends of IPv4, is live, and the usual packet of `ingress` changes nothing
+    /// but its time; the time is brought up to date.
     #[inline(always)]
     pub fn usual(
         &mut self,

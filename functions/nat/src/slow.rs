@@ -1,5 +1,5 @@
-//! Packets that are not usual: the beginnings and ends of sessions, hairpins, ICMP, fragments, and what is not
-//! translated.
+//! Packets that are not usual: the beginnings and ends of sessions, hairpins, ICMP, fragments, and what is
+//! not translated.
 
 use crate::course::Course;
 use crate::icmp;
@@ -54,8 +54,8 @@ fn mac_at(frame: &[u8], at: usize) -> [u32; 2] {
     [word(frame, at).unwrap_or(0), u32::from(half(frame, at + 4).unwrap_or(0))]
 }
 
-/// Sends a frame that goes back to where it came from to this Ethernet address, or to its sender if that is not
-/// known.
+/// Sends a frame that goes back to where it came from to this Ethernet address, or to its sender if that is
+/// not known.
 fn turn_back(frame: &mut [u8], mac: [u32; 2]) -> [u32; 2] {
     let (receiver, sender) = (mac_at(frame, 0), mac_at(frame, 6));
     let to = if mac == [0, 0] { sender } else { mac };
@@ -460,8 +460,8 @@ fn followed(held: &mut Held, course: &Course) -> Option<Vec<u8>> {
     Some(core::mem::take(&mut held.bytes))
 }
 
-/// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence another
-/// packet takes its place.
+/// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence
+/// another packet takes its place.
 fn follow_held(
     mut held: Held,
     course: &Course,
@@ -507,8 +507,8 @@ fn outward(
     Ok(())
 }
 
-/// Translates a packet to the pool; the Ethernet address of the host that it goes to, zeros if that is not known, and
-/// its addresses if it has become a packet of IPv6.
+/// Translates a packet to the pool; the Ethernet address of the host that it goes to, zeros if that is not
+/// known, and its addresses if it has become a packet of IPv6.
 #[allow(clippy::type_complexity)]
 fn inward(
     translator: &mut Translator,

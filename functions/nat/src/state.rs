@@ -1,9 +1,9 @@
 //! Sessions on their way to another instance.
 //!
 //! An entry's key: version (1), flags (bit 0: the inside is of IPv6), then as words inside address (four),
-//! remote address, ports, kind. Its value as words: outside address, outside port, ticks that are left, state,
-//! flags, and the host's Ethernet address in two. All little-endian. Mappings follow from sessions, and those of
-//! forwarded ports from the configuration.
+//! remote address, ports, kind. Its value as words: outside address, outside port, ticks that are left,
+//! state, flags, and the host's Ethernet address in two. All little-endian. Mappings follow from sessions,
+//! and those of forwarded ports from the configuration.
 
 use crate::session::{BEGUN_OUTSIDE, COUNTED, InsideEnds, State, at};
 use crate::settings::place;
@@ -56,8 +56,8 @@ pub fn export(translator: &Translator, out: &mut StateWriter<'_>) -> bool {
     })
 }
 
-/// Takes sessions over; those whose outside end this configuration does not have are left out, and those for which
-/// there is no room. False, and there is no session, when an entry is not what [`export`] writes.
+/// Takes sessions over; those whose outside end this configuration does not have are left out, and those for
+/// which there is no room. False, and there is no session, when an entry is not what [`export`] writes.
 pub fn import(translator: &mut Translator, has_begun: bool, entries: &mut StateReader<'_>) -> bool {
     // As long as there was no batch whose time could be the tables' secret, other instances' sessions are.
     let mut is_seeded = has_begun;

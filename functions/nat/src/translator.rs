@@ -310,8 +310,8 @@ impl Translator {
         }
     }
 
-    /// Both sides have agreed to a connection: one that was begun from outside counts for its host from now on,
-    /// and lets in what its remote address sends.
+    /// Both sides have agreed to a connection: one that was begun from outside counts for its host from now
+    /// on, and lets in what its remote address sends.
     fn agree(&mut self, number: u32) {
         let words = self.sessions.get(number).0;
         if words[at::STATE] & COUNTED != 0 {

@@ -1,5 +1,5 @@
-//! SYNs from outside that nothing asked for (RFC 5382 REQ-4): an ICMP error goes back after six seconds, unless
-//! the inside end sent a SYN of its own in between, as in a simultaneous open.
+//! SYNs from outside that nothing asked for (RFC 5382 REQ-4): an ICMP error goes back after six seconds,
+//! unless the inside end sent a SYN of its own in between, as in a simultaneous open.
 
 use crate::session::OutsideEnds;
 use alloc::collections::VecDeque;
@@ -53,8 +53,8 @@ impl Unsolicited {
     }
 }
 
-/// An ICMP unreachable message to the sender of an IPv4 packet whose header begins at `l3` and ends at `l4`, as a
-/// frame back to where it came from. It comes from `source`, or from where the packet was sent.
+/// An ICMP unreachable message to the sender of an IPv4 packet whose header begins at `l3` and ends at `l4`,
+/// as a frame back to where it came from. It comes from `source`, or from where the packet was sent.
 pub fn unreachable(frame: &[u8], l3: usize, l4: usize, code: u8, source: Option<u32>) -> Option<Vec<u8>> {
     let carried = frame.get(l3..(l4 + CARRIED).min(frame.len()))?;
     let mut out = Vec::with_capacity(l3 + 28 + carried.len());

@@ -1,5 +1,5 @@
-//! The usual packet: untagged, IPv4 without options, whole, TCP or UDP, of a session that it changes nothing of but
-//! the time.
+//! The usual packet: untagged, IPv4 without options, whole, TCP or UDP, of a session that it changes nothing
+//! of but the time.
 
 use crate::metrics::Tally;
 use crate::session::{InsideEnds, at, flag};
@@ -26,8 +26,8 @@ struct Ahead {
 
 /// What is kept of the packets of a batch.
 pub struct Window {
-    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which the
-    /// sandbox's loads and stores include.
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which
+    /// the sandbox's loads and stores include.
     ahead: [Box<Ahead>; MAX_BATCH],
     /// Sessions that the packets probably belong to.
     numbers: [u32; MAX_BATCH],
@@ -93,8 +93,8 @@ pub fn look_up(translator: &Translator, batch: &mut Batch<'_>, window: &mut Wind
     if is_any_new { touched ^ look_up_new(translator, window, count) } else { touched }
 }
 
-/// The same for what a session that begins is noted in: its host, its mapping by both ends, its port, and the session
-/// by its outside ends, with the port that the host uses.
+/// The same for what a session that begins is noted in: its host, its mapping by both ends, its port, and the
+/// session by its outside ends, with the port that the host uses.
 #[inline(never)]
 fn look_up_new(translator: &Translator, window: &mut Window, count: usize) -> u32 {
     let Translator { sessions, bindings, .. } = translator;

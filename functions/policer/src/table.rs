@@ -1,5 +1,5 @@
-//! Buckets by key, in memory that is taken once: which slot a bucket is in is decided by [`Groups`]. The hash has a
-//! secret, so that a sender cannot choose groups.
+//! Buckets by key, in memory that is taken once: which slot a bucket is in is decided by [`Groups`]. The hash
+//! has a secret, so that a sender cannot choose groups.
 
 use crate::meter::Level;
 use alloc::boxed::Box;

@@ -49,8 +49,8 @@ use nf_sdk::{
 use settings::Settings;
 use table::{Four, Table};
 
-/// How often the next hops of routes are asked for again, so that the platform keeps them; and how soon those for
-/// which there was no room.
+/// How often the next hops of routes are asked for again, so that the platform keeps them; and how soon those
+/// for which there was no room.
 const KEEP: Nanos = Nanos::from_secs(60);
 const SOON: Nanos = Nanos::from_millis(100);
 

@@ -2,8 +2,8 @@
 //! behind it.
 //!
 //! 1. [`Links::new`] has what the configuration says.
-//! 2. [`Links::update`] adds what the devices have: Ethernet address and MTU where the configuration has none,
-//!    and their addresses. What they bring to the routing table is in [`Links::routes`].
+//! 2. [`Links::update`] adds what the devices have: Ethernet address and MTU where the configuration has
+//!    none, and their addresses. What they bring to the routing table is in [`Links::routes`].
 //! 3. [`Links::way`] says how an address on a link is reached.
 
 use crate::header::mac_word;

@@ -126,8 +126,9 @@ impl Identity {
         packet.get(SOURCE_MAC).is_none_or(|source| source == mac)
     }
 
-    /// Whether a common packet (untagged IPv4) may go by its connection alone: it comes from the device, or goes to it. What
-    /// is from a DHCP server to a client does not leave: a connection that was opened from outside would let it.
+    /// Whether a common packet (untagged IPv4) may go by its connection alone: it comes from the device, or
+    /// goes to it. What is from a DHCP server to a client does not leave: a connection that was opened from
+    /// outside would let it.
     #[inline(always)]
     pub fn may_be_usual(&self, packet: &[u8], ingress: u32) -> bool {
         let at = if ingress == 0 { SOURCE } else { DESTINATION };

@@ -1,18 +1,20 @@
-//! The network function `security-groups`: what may reach what opens a device and what may leave it. It stands
-//! between the device, at its interface `outside`, and the function that would open the device, at `inside`.
+//! The network function `security-groups`: what may reach what opens a device and what may leave it. It
+//! stands between the device, at its interface `outside`, and the function that would open the device, at
+//! `inside`.
 //!
 //! A packet's way is that of [`packet_filter`], with three things before the rules:
-//! 1. [`identity`]: what comes from inside has the device's addresses for sources, and what comes from outside goes to
-//!    one of them, or to many.
-//! 2. [`link`]: ARP, neighbour discovery and DHCP, without which no address is of any use, pass without a rule, where they
-//!    claim nothing that is not the device's.
-//! 3. [`layers`]: the administrator's rules and the tenant's. A connection opens if each of the two lists that are there
-//!    has a rule for it.
+//! 1. [`identity`]: what comes from inside has the device's addresses for sources, and what comes from
+//!    outside goes to one of them, or to many.
+//! 2. [`link`]: ARP, neighbour discovery and DHCP, without which no address is of any use, pass without a
+//!    rule, where they claim nothing that is not the device's.
+//! 3. [`layers`]: the administrator's rules and the tenant's. A connection opens if each of the two lists
+//!    that are there has a rule for it.
 //!
-//! Rules change by another instance that takes the connections over: those that its rules do not allow end. As every
-//! rule allows, a rule that comes ends none, and one that goes ends those that it alone allowed.
+//! Rules change by another instance that takes the connections over: those that its rules do not allow end.
+//! As every rule allows, a rule that comes ends none, and one that goes ends those that it alone allowed.
 //!
-//! Limits: those of `packet_filter`; 64 addresses of the configuration and those of the device; no packet is written.
+//! Limits: those of `packet_filter`; 64 addresses of the configuration and those of the device; no packet is
+//! written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;

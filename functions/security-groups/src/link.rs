@@ -1,6 +1,6 @@
-//! What passes without a rule, because no address is of any use without it: ARP, neighbour and router discovery, and
-//! DHCP. From inside it passes as far as it claims what is the device's: not another's address, and not to be a router
-//! or a DHCP server.
+//! What passes without a rule, because no address is of any use without it: ARP, neighbour and router
+//! discovery, and DHCP. From inside it passes as far as it claims what is the device's: not another's
+//! address, and not to be a router or a DHCP server.
 
 use crate::identity::{Identity, inside};
 use crate::metrics::Reason;
@@ -9,7 +9,8 @@ use nf_sdk::headers::ethernet::{self, ethertype};
 use packet_filter::header::{Class, Header};
 use packet_filter::rule::UDP;
 
-/// Bytes of an ARP packet of IPv4 over Ethernet (RFC 826), and how it begins: both kinds of addresses, their lengths.
+/// Bytes of an ARP packet of IPv4 over Ethernet (RFC 826), and how it begins: both kinds of addresses, their
+/// lengths.
 const ARP: usize = 28;
 const ARP_KINDS: [u8; 6] = [0, 1, 8, 0, 6, 4];
 /// What it asks or says.
@@ -18,7 +19,8 @@ const REPLY: [u8; 2] = [0, 2];
 
 /// ICMPv6 type of a multicast router's question (RFC 2710 section 3, RFC 3810 section 5.1).
 const LISTENER_QUERY: u8 = 130;
-/// ICMPv6 types of RFC 4861 section 4, of which a host sends two kinds of solicitation and advertisements of itself.
+/// ICMPv6 types of RFC 4861 section 4, of which a host sends two kinds of solicitation and advertisements of
+/// itself.
 const ROUTER_SOLICITATION: u8 = 133;
 const ROUTER_ADVERTISEMENT: u8 = 134;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
@@ -59,7 +61,8 @@ pub fn arp(identity: &Identity, packet: &[u8], is_from_inside: bool) -> Result<(
     }
     let is_mac = identity.mac().is_none_or(|mac| body[8..14] == mac);
     let sender = [body[14], body[15], body[16], body[17]];
-    // Whether an address is free is asked without one (RFC 5227). Asked for another's, it would keep that from its address.
+    // Whether an address is free is asked without one (RFC 5227). Asked for another's, it would keep that
+    // from its address.
     let target = [body[24], body[25], body[26], body[27]];
     let is_probe = sender == [0; 4] && operation == REQUEST && identity.has_ipv4(target);
     if is_mac && (is_probe || identity.has_ipv4(sender)) { Ok(()) } else { Err(Reason::Spoofed) }
@@ -91,7 +94,8 @@ pub fn discovery(identity: &Identity, header: &Header, packet: &[u8]) -> Result<
     if honest { Ok(()) } else { Err(Reason::Spoofed) }
 }
 
-/// Whether link-layer addresses in the options (RFC 4861 section 4.6) are the device's, as far as that is known.
+/// Whether link-layer addresses in the options (RFC 4861 section 4.6) are the device's, as far as that is
+/// known.
 fn options(identity: &Identity, options: Option<&[u8]>) -> Result<bool, Reason> {
     let mut rest = options.ok_or(Reason::Malformed)?;
     while let [kind, length, ..] = *rest {
@@ -108,9 +112,10 @@ fn options(identity: &Identity, options: Option<&[u8]>) -> Result<bool, Reason> 
     Ok(true)
 }
 
-/// DHCP (RFC 2131): `None` where the rules are asked. A client's broadcasts leave, answers to one come in; a renewal, which
-/// goes to a server's own address, is for the rules: it could go anywhere. What a server sends does not leave, not even in
-/// fragments, whose first one would open the way for the rest; all else of fragments is for the rules.
+/// DHCP (RFC 2131): `None` where the rules are asked. A client's broadcasts leave, answers to one come in; a
+/// renewal, which goes to a server's own address, is for the rules: it could go anywhere. What a server sends
+/// does not leave, not even in fragments, whose first one would open the way for the rest; all else of
+/// fragments is for the rules.
 pub fn dhcp(identity: &Identity, header: &Header, packet: &[u8]) -> Option<Result<(), Reason>> {
     let is_from_inside = header.ingress() == 0;
     let ports = ((header.ports >> 16) as u16, header.ports as u16);

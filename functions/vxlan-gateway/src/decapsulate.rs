@@ -155,8 +155,8 @@ impl Gateway {
     }
 }
 
-/// What the traffic class of the packet in a frame becomes by the congestion that the outer packet met (RFC 6040);
-/// `Some(None)` where it stays, `None` where the packet is to be dropped.
+/// What the traffic class of the packet in a frame becomes by the congestion that the outer packet met (RFC
+/// 6040); `Some(None)` where it stays, `None` where the packet is to be dropped.
 fn congestion(view: &ethernet::View<'_>, outer: u8) -> Option<Option<u8>> {
     let class = match (view.ethertype(), view.payload()) {
         (ethertype::IPV4, [_, class, ..]) => *class,
@@ -191,7 +191,8 @@ fn take_off(packet: &mut Packet<'_>, inner: Inner, vlan: u16, host: &mut Host) -
         if record.gso_type != 0 {
             return Err(Reason::Unsegmented);
         }
-        // The checksum that is to be completed goes with the headers, and only the host could say so of this packet.
+        // The checksum that is to be completed goes with the headers, and only the host could say so of this
+        // packet.
         let frame = packet.bytes().get(inner.at..inner.end).unwrap_or_default();
         let (addresses, rest) = frame.split_at_checked(12).ok_or(Reason::Malformed)?;
         let mut made = Vec::with_capacity(frame.len() + tag);

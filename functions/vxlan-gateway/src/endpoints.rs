@@ -1,13 +1,14 @@
 //! Where Ethernet addresses were heard: on the VLAN side, or behind which endpoint of the VXLAN network.
 //!
-//! 1. [`Endpoints::learn`] notes where the source of a frame is. An address that is heard somewhere else has moved.
-//! 2. [`Endpoints::toward`] finds the destination of a frame. An address that the other side sends to is *answered*:
-//!    it has a peer that heard of it.
+//! 1. [`Endpoints::learn`] notes where the source of a frame is. An address that is heard somewhere else has
+//!    moved.
+//! 2. [`Endpoints::toward`] finds the destination of a frame. An address that the other side sends to is
+//!    *answered*: it has a peer that heard of it.
 //! 3. What is not heard again is forgotten after the time of ageing.
 //!
-//! Limits: each network has a table of its own size, so that a flood in one takes nothing from another. A full table
-//! gives up the oldest address that was never answered, and none that was; where all were, a new one is not learned, and
-//! frames for it go to all. Each address takes some 130 bytes.
+//! Limits: each network has a table of its own size, so that a flood in one takes nothing from another. A
+//! full table gives up the oldest address that was never answered, and none that was; where all were, a new
+//! one is not learned, and frames for it go to all. Each address takes some 130 bytes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;

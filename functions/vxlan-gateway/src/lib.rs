@@ -1,16 +1,16 @@
 //! The network function `vxlan-gateway`: joins VLANs of one side with VXLAN networks of the other (RFC 7348).
 //!
 //! 1. A frame from the VLAN side: its VLAN names the network ([`networks`]), its source address is learned
-//!    ([`endpoints`]), the place of its destination is looked up. [`encapsulate`] puts the headers of [`outer`] in front
-//!    of it, and [`underlay`] sends it to the endpoint; a frame for all, or for an address whose place is not known,
-//!    goes to all endpoints of the network, a copy for each.
-//! 2. A packet from the VXLAN side: [`decapsulate`] checks it, learns behind which endpoint its source is, takes its
-//!    headers off and sends it to the VLAN, never back to another endpoint (split horizon).
-//! 3. A frame that is too long with its headers is fragmented if it is IPv4 and may be; otherwise its sender is told,
-//!    as often as the limit allows (`path_mtu`).
+//!    ([`endpoints`]), the place of its destination is looked up. [`encapsulate`] puts the headers of
+//!    [`outer`] in front of it, and [`underlay`] sends it to the endpoint; a frame for all, or for an address
+//!    whose place is not known, goes to all endpoints of the network, a copy for each.
+//! 2. A packet from the VXLAN side: [`decapsulate`] checks it, learns behind which endpoint its source is,
+//!    takes its headers off and sends it to the VLAN, never back to another endpoint (split horizon).
+//! 3. A frame that is too long with its headers is fragmented if it is IPv4 and may be; otherwise its sender
+//!    is told, as often as the limit allows (`path_mtu`).
 //!
-//! Limits: one outer address; 4,095 networks with at most 64 endpoints in a list and 262,144 addresses each; the
-//! priority of a VLAN tag is not carried; outer fragments are not put together; no ARP of its own.
+//! Limits: one outer address; 4,095 networks with at most 64 endpoints in a list and 262,144 addresses each;
+//! the priority of a VLAN tag is not carried; outer fragments are not put together; no ARP of its own.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -44,8 +44,8 @@ pub const VLAN: u16 = 0;
 /// The side of the tunnels.
 pub const VXLAN: u16 = 1;
 
-/// How often addresses that were not heard again are looked for, how many of them are forgotten at a time, and how
-/// soon the next ones are.
+/// How often addresses that were not heard again are looked for, how many of them are forgotten at a time,
+/// and how soon the next ones are.
 const LOOK: Nanos = Nanos::from_secs(10);
 const AT_ONCE: usize = 1024;
 const SOON: Nanos = Nanos::from_millis(10);
@@ -156,7 +156,8 @@ impl Gateway {
     }
 }
 
-/// Whether a frame to this address stays on its link (IEEE 802.1D section 7.12.6: bridges forward none of them).
+/// Whether a frame to this address stays on its link (IEEE 802.1D section 7.12.6: bridges forward none of
+/// them).
 pub(crate) fn is_reserved(destination: Mac) -> bool {
     matches!(destination, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }

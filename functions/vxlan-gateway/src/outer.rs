@@ -11,8 +11,8 @@ pub const VALID_VNI: u8 = 0x08;
 /// Source ports: RFC 7348 section 5 asks for those of RFC 6335's dynamic range.
 pub const FIRST_PORT: u16 = 49152;
 
-/// A checksum in the frame that is still to be completed: where its sum begins and where it is stored, in bytes from
-/// the frame's first.
+/// A checksum in the frame that is still to be completed: where its sum begins and where it is stored, in
+/// bytes from the frame's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
     /// Where the sum begins.
@@ -52,9 +52,9 @@ const fn ip_length(remote: IpAddr) -> usize {
 }
 
 impl Outer {
-    /// Writes the headers at the beginning of `packet`, which has the frame behind [`length`] bytes of room. The
-    /// Ethernet addresses are left to write. `None`, and nothing of use is written, when the packet is longer than IP
-    /// can say.
+    /// Writes the headers at the beginning of `packet`, which has the frame behind [`length`] bytes of room.
+    /// The Ethernet addresses are left to write. `None`, and nothing of use is written, when the packet is
+    /// longer than IP can say.
     pub fn write(&self, packet: &mut [u8], partial: Option<Partial>) -> Option<()> {
         let at = ethernet::HEADER_LENGTH + ip_length(self.remote);
         let length = u16::try_from(packet.len().checked_sub(at)?).ok()?;
@@ -112,8 +112,8 @@ impl Outer {
     }
 }
 
-/// Adds a datagram as it will be when the checksum in it is complete: the bytes that this covers then add up to the
-/// complement of what stands in its place now, so they are not read.
+/// Adds a datagram as it will be when the checksum in it is complete: the bytes that this covers then add up
+/// to the complement of what stands in its place now, so they are not read.
 fn body(sum: Sum, datagram: &[u8], partial: Option<Partial>) -> Option<Sum> {
     let Some(Partial { start, offset }) = partial else { return Some(sum.add_bytes(datagram)) };
     let start = start + udp::HEADER_LENGTH + VXLAN;

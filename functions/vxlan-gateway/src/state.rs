@@ -1,9 +1,9 @@
-//! What an instance hands over to the next: where addresses were heard. Those of networks that the next one does not
-//! have are left out.
+//! What an instance hands over to the next: where addresses were heard. Those of networks that the next one
+//! does not have are left out.
 //!
-//! An entry's key is the VXLAN network (4 bytes) and the address; its value when it was heard (seconds since the Unix
-//! epoch, 4 bytes), whether it was answered (1 byte), and the endpoint's address: none on the VLAN side, else 4 or 16
-//! bytes. Numbers are little-endian.
+//! An entry's key is the VXLAN network (4 bytes) and the address; its value when it was heard (seconds since
+//! the Unix epoch, 4 bytes), whether it was answered (1 byte), and the endpoint's address: none on the VLAN
+//! side, else 4 or 16 bytes. Numbers are little-endian.
 
 use crate::Gateway;
 use crate::endpoints::Place;

@@ -1,8 +1,8 @@
 //! The network that carries the tunnels: this endpoint's own addresses, and the way to the others.
 //!
-//! The next hop of an endpoint is the endpoint itself where it is on the link, else the gateway. Its Ethernet address is
-//! the configuration's, or the platform finds it out by the device behind the interface, and packets wait for that
-//! ([`NextHops`]).
+//! The next hop of an endpoint is the endpoint itself where it is on the link, else the gateway. Its Ethernet
+//! address is the configuration's, or the platform finds it out by the device behind the interface, and
+//! packets wait for that ([`NextHops`]).
 
 use crate::VXLAN;
 use crate::endpoints::Mac;
@@ -62,7 +62,8 @@ impl Underlay {
     pub fn update(&mut self, host: &mut Host, now: Nanos) {
         self.next.update(host, now);
         let local = self.settings.local;
-        // An address that is not known yet to be the device's alone is not told; a link-local one often is before.
+        // An address that is not known yet to be the device's alone is not told; a link-local one often is
+        // before.
         let is_like_local = |address: &IpAddr| match address {
             IpAddr::V4(_) => local.is_ipv4(),
             IpAddr::V6(six) => local.is_ipv6() && !six.is_unicast_link_local(),
@@ -99,8 +100,8 @@ impl Underlay {
         Outer { local, remote, vni, port, ttl, traffic_class, hash, is_unsummed: zero_checksum }
     }
 
-    /// Sends a packet of its own accord or one that came in: where the Ethernet address is known without asking, this
-    /// writes both.
+    /// Sends a packet of its own accord or one that came in: where the Ethernet address is known without
+    /// asking, this writes both.
     fn write_known(&self, packet: &mut [u8], next: IpAddr) -> bool {
         let known = || self.settings.neighbours.get(&next).copied().or_else(|| devices::group_mac(next));
         let (Some(source), Some(destination)) = (self.mac(), known()) else { return false };

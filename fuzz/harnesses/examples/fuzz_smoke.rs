@@ -1,7 +1,7 @@
 //! Replays the seeds of every harness and mutates them for a bounded time.
 //!
-//! `fuzz_smoke [SECONDS [SEED [TARGET...]]]`: SECONDS for all of them together (100), SEED of the mutations (1).
-//! An input that fails is written to `fuzz/artifacts/TARGET`, and the exit status is 1.
+//! `fuzz_smoke [SECONDS [SEED [TARGET...]]]`: SECONDS for all of them together (100), SEED of the mutations
+//! (1). An input that fails is written to `fuzz/artifacts/TARGET`, and the exit status is 1.
 
 use harnesses::smoke::{Finding, Progress, seeds, smoke};
 use harnesses::{HARNESSES, Harness};

@@ -1,5 +1,5 @@
-//! Any bytes as a layer of a container's image, and any entries with headers that are right: refused in words, or unpacked
-//! within the folder, beside which nothing changes.
+//! Any bytes as a layer of a container's image, and any entries with headers that are right: refused in
+//! words, or unpacked within the folder, beside which nothing changes.
 
 use container_image::{Bounds, ImageError, Layout, Owners};
 use sha2::{Digest, Sha256};

@@ -1,5 +1,5 @@
-//! Frames of any bytes, from which any layers are taken off: refused, or what comes off goes back on and comes off as the
-//! same again.
+//! Frames of any bytes, from which any layers are taken off: refused, or what comes off goes back on and
+//! comes off as the same again.
 
 use encapsulation::{Front, Headers, LayerKind, Mismatch, TakenOff, put_back, take_off};
 

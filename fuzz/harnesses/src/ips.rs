@@ -1,5 +1,5 @@
-//! Any frames get one verdict, a reset is never answered, what is sent has right checksums and is bounded, and any state
-//! is taken or refused.
+//! Any frames get one verdict, a reset is never answered, what is sent has right checksums and is bounded,
+//! and any state is taken or refused.
 
 use crate::configuration::Configuration;
 use ips::{INSIDE, Ips, OUTSIDE, SUSPICIOUS};

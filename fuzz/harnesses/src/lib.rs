@@ -1,10 +1,11 @@
-//! What is fuzzed, and with which claims: one function for each parser, or whatever else is fed by packets, guests,
-//! files and clients. Each takes any bytes, and panics when a claim does not hold.
+//! What is fuzzed, and with which claims: one function for each parser, or whatever else is fed by packets,
+//! guests, files and clients. Each takes any bytes, and panics when a claim does not hold.
 //!
 //! 1. [`HARNESSES`] lists them by name. `fuzz/seeds/NAME` has inputs of each, which reach deep into it.
-//! 2. `make fuzz-smoke` replays the seeds and then mutates them for a bounded time ([`smoke`]): on the stable toolchain,
-//!    without coverage or sanitizers, as a part of what CI runs.
-//! 3. `make fuzz` runs the same functions under libFuzzer, guided by coverage and with sanitizers (`fuzz/fuzz_targets`).
+//! 2. `make fuzz-smoke` replays the seeds and then mutates them for a bounded time ([`smoke`]): on the stable
+//!    toolchain, without coverage or sanitizers, as a part of what CI runs.
+//! 3. `make fuzz` runs the same functions under libFuzzer, guided by coverage and with sanitizers
+//!    (`fuzz/fuzz_targets`).
 //! 4. An input that either finds is put into `fuzz/seeds/NAME` with the change that mends what it found.
 //!
 //! Limits: nothing here opens a socket or needs root.

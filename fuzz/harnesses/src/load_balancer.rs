@@ -1,5 +1,5 @@
-//! Any frames get one counted verdict and keep their length; any state and any file of servers is taken or refused, and
-//! what is exported is taken.
+//! Any frames get one counted verdict and keep their length; any state and any file of servers is taken or
+//! refused, and what is exported is taken.
 
 use crate::configuration::Configuration;
 use load_balancer::LoadBalancer;

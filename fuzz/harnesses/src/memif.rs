@@ -1,8 +1,9 @@
-//! Any bytes as messages of a memif peer, in any order, to a master and a slave: what is read as a message is written as
-//! the same, and each handshake ends with an agreement or a reason, after as many messages as the protocol has at most.
+//! Any bytes as messages of a memif peer, in any order, to a master and a slave: what is read as a message is
+//! written as the same, and each handshake ends with an agreement or a reason, after as many messages as the
+//! protocol has at most.
 //!
-//! The first byte says which role is played; each 129 that follow are a message, behind a byte that says what comes
-//! along: nothing, a memory file, or an eventfd.
+//! The first byte says which role is played; each 129 that follow are a message, behind a byte that says what
+//! comes along: nothing, a memory file, or an eventfd.
 
 use port_memif::{Handshake, LENGTH, Message, Role, Settings};
 use rustix::event::{EventfdFlags, eventfd};

@@ -6,8 +6,8 @@ use fastrand::Rng;
 const EDGES: [u64; 12] =
     [0, 1, 7, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
 
-/// Mutates an input in a few places. What is taken over from elsewhere comes from `other`; no more than `longest` bytes
-/// are left.
+/// Mutates an input in a few places. What is taken over from elsewhere comes from `other`; no more than
+/// `longest` bytes are left.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], longest: usize) {
     for _ in 0..1 << rng.u32(0..4) {
         once(rng, input, other);

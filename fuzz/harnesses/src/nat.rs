@@ -1,5 +1,5 @@
-//! Any frames get one counted verdict and, without another version of IP, keep their length; any state is taken or refused, and what is exported
-//! is taken.
+//! Any frames get one counted verdict and, without another version of IP, keep their length; any state is
+//! taken or refused, and what is exported is taken.
 
 use crate::configuration::Configuration;
 use nat::Nat;

@@ -1,8 +1,9 @@
-//! Any bytes as messages of a native process, and as the descriptors that it sends: what is read as a message is written as
-//! the same; no packet comes of what the process was not lent, none twice, and none reaches out of its buffer.
+//! Any bytes as messages of a native process, and as the descriptors that it sends: what is read as a message
+//! is written as the same; no packet comes of what the process was not lent, none twice, and none reaches out
+//! of its buffer.
 //!
-//! The first byte says whether the process may write; each 33 that follow are a step: lend a buffer, or take back what four
-//! words name.
+//! The first byte says whether the process may write; each 33 that follow are a step: lend a buffer, or take
+//! back what four words name.
 
 use native_abi::{Answer, Descriptor, Hello};
 use packet_memory::{PageKind, Pool, PoolConfig};

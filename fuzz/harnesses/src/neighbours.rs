@@ -1,8 +1,9 @@
-//! Frames of any bytes, asks and other settings at any time: the tables of a device stay within their bounds, what it
-//! sends is well-formed, its own, and no more than its limits allow, and it asks to be called again only later.
+//! Frames of any bytes, asks and other settings at any time: the tables of a device stay within their bounds,
+//! what it sends is well-formed, its own, and no more than its limits allow, and it asks to be called again
+//! only later.
 //!
-//! An input begins with a byte of settings. Then come steps: a kind, by how much time passes (a mantissa and an
-//! exponent), a length, and so many bytes.
+//! An input begins with a byte of settings. Then come steps: a kind, by how much time passes (a mantissa and
+//! an exponent), a length, and so many bytes.
 
 use neighbours::{Asker, Device, Input, Limits, Prefix, Rate, Resolution, Settings, classify};
 use packet::checksum::{self, Endpoints};
@@ -36,8 +37,8 @@ fn settings(bits: u8) -> Settings {
     }
 }
 
-/// The frame with its checksums made right, so that what is behind them is reached; a DHCP message is of the exchange
-/// that the device began last.
+/// The frame with its checksums made right, so that what is behind them is reached; a DHCP message is of the
+/// exchange that the device began last.
 fn repaired(frame: &[u8], xid: [u8; 4]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let Some((_, packet)) = frame.split_at_mut_checked(ethernet::HEADER_LENGTH) else { return frame };
@@ -183,7 +184,8 @@ pub fn run(data: &[u8]) {
 
 /// A frame of DHCP is stored without the zeros between its fixed part and its options.
 fn padded(bytes: &[u8]) -> Vec<u8> {
-    // Ethernet, IPv4 and UDP; then up to the client's hardware address; then 192 zeros; then magic and options.
+    // Ethernet, IPv4 and UDP; then up to the client's hardware address; then 192 zeros; then magic and
+    // options.
     const FIXED: usize = 14 + 20 + 8 + 44;
     let is_dhcp = bytes.get(12..14) == Some(&[8, 0]) && bytes.get(23) == Some(&protocol::UDP);
     if !is_dhcp || bytes.len() <= FIXED {

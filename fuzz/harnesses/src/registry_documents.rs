@@ -1,5 +1,5 @@
-//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, of functions and of
-//! containers, and whatever an operator writes as a reference.
+//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, of functions
+//! and of containers, and whatever an operator writes as a reference.
 
 use container_image::{ACCEPT, DOCUMENT_MAX, LAYERS_MAX, Parts};
 use registry::{Descriptor, Digest, Manifest, Reference, challenges, check_config};

@@ -1,5 +1,5 @@
-//! Any frames get one counted verdict and stay as they are, what leaves claims nothing but the device's own, any state is taken
-//! or refused, and what is exported is taken.
+//! Any frames get one counted verdict and stay as they are, what leaves claims nothing but the device's own,
+//! any state is taken or refused, and what is exported is taken.
 
 use crate::configuration::Configuration;
 use nf_sdk::native::{Runner, Script, Step, TestPacket};
@@ -27,8 +27,8 @@ static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     RULES.map(|rules| configuration.read(&format!("{rules}{IDENTITY}"), ""))
 });
 
-/// Whether a frame claims nothing that is not the device's: its addresses, none of them, or the link-local one; no VLAN; not
-/// to be a DHCP server. Of neighbour advertisements, the target.
+/// Whether a frame claims nothing that is not the device's: its addresses, none of them, or the link-local
+/// one; no VLAN; not to be a DHCP server. Of neighbour advertisements, the target.
 fn is_own(frame: &[u8]) -> bool {
     let is_v4 = |at: usize, may_be_none: bool| {
         frame[at..at + 4] == [192, 0, 2, 9] || may_be_none && frame[at..at + 4] == [0; 4]

@@ -1,12 +1,12 @@
 //! Replays seeds and mutates them, within a bound of time: finds what needs no guidance by coverage.
 //!
 //! 1. [`seeds`] reads a harness's seeds.
-//! 2. [`smoke`] replays each, and then runs mutations of them until its time is over. The same seed of the generator
-//!    gives the same mutations in the same order.
+//! 2. [`smoke`] replays each, and then runs mutations of them until its time is over. The same seed of the
+//!    generator gives the same mutations in the same order.
 //! 3. A panic ends it with the [`Finding`]: the input, to be kept as a seed.
 //!
-//! Limits: an abort, as of a stack that overflows, ends the process without a finding; an input that takes for ever is
-//! told by who calls, which knows what runs from [`Progress`].
+//! Limits: an abort, as of a stack that overflows, ends the process without a finding; an input that takes
+//! for ever is told by who calls, which knows what runs from [`Progress`].
 
 use crate::Harness;
 use crate::mutate::mutate;
@@ -61,8 +61,8 @@ pub fn seeds(folder: &Path, harness: &Harness) -> io::Result<Vec<Vec<u8>>> {
     paths.iter().map(|path| std::fs::read(path).map_err(|error| told(path, error))).collect()
 }
 
-/// Replays `seeds` and runs mutations of them for as long as `goes_on`, which is told how many inputs were run, says so.
-/// Returns how many.
+/// Replays `seeds` and runs mutations of them for as long as `goes_on`, which is told how many inputs were
+/// run, says so. Returns how many.
 ///
 /// # Errors
 /// The first input on which the harness panicked.

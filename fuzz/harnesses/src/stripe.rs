@@ -1,5 +1,5 @@
-//! Any frames at the links of a striped bond, at any times: each is given on once or refused, and none waits for longer
-//! or among more than it should.
+//! Any frames at the links of a striped bond, at any times: each is given on once or refused, and none waits
+//! for longer or among more than it should.
 
 use stripe::{ADDRESSES, EtherType, HEADER, Header, Late, Receiver, WAIT, WINDOW};
 use telemetry::clock::Nanos;

@@ -20,7 +20,8 @@ pub fn run(bytes: &[u8]) {
         packet.edit(|record| header.note(record, 0));
         let record = *packet.record();
         let told = VnetHeader::of(&record);
-        // Without segmentation the record's field says how much of a packet was captured: no header says that.
+        // Without segmentation the record's field says how much of a packet was captured: no header says
+        // that.
         let size = if header.gso_type == nf_abi::offload::GSO_NONE { 0 } else { header.gso_size };
         assert_eq!((told.gso_type, told.gso_size, record.gso_size), (header.gso_type, size, size));
         let place = usize::from(record.csum_start) + usize::from(record.csum_offset);

@@ -1,5 +1,6 @@
-//! Any frames get one counted verdict, what leaves by the side of the tunnels is VXLAN with right checksums and comes
-//! back from another gateway as it was, no table grows over its bound, and any state is taken or refused.
+//! Any frames get one counted verdict, what leaves by the side of the tunnels is VXLAN with right checksums
+//! and comes back from another gateway as it was, no table grows over its bound, and any state is taken or
+//! refused.
 
 use crate::configuration::Configuration;
 use nf_abi::PacketRecord;

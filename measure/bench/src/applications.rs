@@ -1,8 +1,8 @@
-//! Applications through a stateful firewall between two TAP devices, beside the kernel's bridge with the same rules
-//! in nftables, and beside a veth pair with nothing in between.
+//! Applications through a stateful firewall between two TAP devices, beside the kernel's bridge with the same
+//! rules in nftables, and beside a veth pair with nothing in between.
 //!
-//! 1. Requests a second of redis (GET and SET of 3 bytes, 50 connections) and of memcached (nine GETs to a SET, 16
-//!    connections), by `redis-benchmark` and `memcaslap`.
+//! 1. Requests a second of redis (GET and SET of 3 bytes, 50 connections) and of memcached (nine GETs to a
+//!    SET, 16 connections), by `redis-benchmark` and `memcaslap`.
 //! 2. The median of sockperf's latency one way: half of a round trip of 14 bytes of UDP, one at a time.
 //!
 //! Each is run through one and the other in turns.

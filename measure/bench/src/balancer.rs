@@ -1,5 +1,5 @@
-//! Load balancing: packets of a million connections, what a connection takes of memory, what the function takes without
-//! any, and what becomes of connections when a server goes.
+//! Load balancing: packets of a million connections, what a connection takes of memory, what the function
+//! takes without any, and what becomes of connections when a server goes.
 
 use crate::frames::{DISTINCT, Flow, Numbers};
 use crate::functions::{Load, Pair, Times};
@@ -125,7 +125,8 @@ pub(crate) fn connections(
     Ok(times)
 }
 
-/// Bytes of memory that an instance has for itself, with room for so many connections: it is taken at the start.
+/// Bytes of memory that an instance has for itself, with room for so many connections: it is taken at the
+/// start.
 fn memory(sandbox: &Sandbox, connections: u32) -> Result<f64, BenchError> {
     let pool = pool(64, None)?;
     let image = stock("load-balancer")?;

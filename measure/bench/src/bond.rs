@@ -1,9 +1,10 @@
 //! One TCP stream over two links between two hosts, beside the same stream over one of them.
 //!
-//! 1. The program itself is started on two hosts, each a network namespace, that are joined by two links. Each
-//!    link is a veth pair that a token bucket of the kernel's (`tbf`) holds to 200 Mbit/s in either direction.
-//! 2. On both hosts a bond is over the links: striped, which gives one flow both of them. A client and a server
-//!    are behind the bonds.
+//! 1. The program itself is started on two hosts, each a network namespace, that are joined by two links.
+//!    Each link is a veth pair that a token bucket of the kernel's (`tbf`) holds to 200 Mbit/s in either
+//!    direction.
+//! 2. On both hosts a bond is over the links: striped, which gives one flow both of them. A client and a
+//!    server are behind the bonds.
 //! 3. The same is there a second time with bonds that balance by flow, which give one flow one link.
 //! 4. iperf3 sends one stream through the one and the other in turns.
 //! 5. The programs are asked to end, and their accounts are looked at.
@@ -165,8 +166,8 @@ impl Drop for File {
     }
 }
 
-/// Looks at the account that a program printed at its end: a striped bond has used both links alike, and every
-/// packet is accounted for.
+/// Looks at the account that a program printed at its end: a striped bond has used both links alike, and
+/// every packet is accounted for.
 fn check(balance: &str, output: &str) -> Result<(), BenchError> {
     let mut last = output.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let account = last

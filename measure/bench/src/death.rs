@@ -1,8 +1,8 @@
 //! What it costs when a native function dies: another process stands by and takes over, under load.
 //!
-//! Two chains go through one worker, each from a source through the processes of two native ports to an end that knows which
-//! process each packet has passed. The processes of one are killed, at random moments, and stopped, so that they hang; the
-//! other one's live, and lose no packet.
+//! Two chains go through one worker, each from a source through the processes of two native ports to an end
+//! that knows which process each packet has passed. The processes of one are killed, at random moments, and
+//! stopped, so that they hang; the other one's live, and lose no packet.
 
 use crate::statistics::percentile;
 use crate::{BenchError, Bound, Measurement};
@@ -283,8 +283,9 @@ impl Random {
 }
 
 impl Chain {
-    /// Ends the process that has the packets by a signal, at a random moment; how long it takes until a packet has passed
-    /// the one that stands by, which is returned. `None`: it had them before, because the first one was taken for hung.
+    /// Ends the process that has the packets by a signal, at a random moment; how long it takes until a
+    /// packet has passed the one that stands by, which is returned. `None`: it had them before, because the
+    /// first one was taken for hung.
     fn end(
         &self,
         first: Function,

@@ -244,8 +244,8 @@ impl Streams {
         frame
     }
 
-    /// A handshake behind which the client's first byte has the number `next`, and the interface that each frame
-    /// comes in by.
+    /// A handshake behind which the client's first byte has the number `next`, and the interface that each
+    /// frame comes in by.
     pub(crate) fn handshake(flow: usize, next: u32) -> ([Vec<u8>; 4], [u16; 4]) {
         const SERVER: u32 = 5000;
         let frames = [

@@ -1,16 +1,16 @@
 //! The most that a sender who knows the rules makes `dpi` spend, searched for.
 //!
-//! 1. A payload is a unit that is said over and over in a stream, cut into segments of one size. The first units
-//!    are made of what rules look for: their contents alone, all but the last, in order and in reverse, in heads
-//!    of requests, and many rules' contents side by side.
-//! 2. Those that cost most by byte are kept, joined, cut, stretched and mixed with what other rules look for, and
-//!    the costliest are kept again.
-//! 3. Of the costliest unit of each size [`PACKETS`] consecutive segments are shown [`RUNS`] times. The work of a
-//!    batch is the same each time, so that the least time counts: in others the processor did something else
-//!    meanwhile.
+//! 1. A payload is a unit that is said over and over in a stream, cut into segments of one size. The first
+//!    units are made of what rules look for: their contents alone, all but the last, in order and in reverse,
+//!    in heads of requests, and many rules' contents side by side.
+//! 2. Those that cost most by byte are kept, joined, cut, stretched and mixed with what other rules look for,
+//!    and the costliest are kept again.
+//! 3. Of the costliest unit of each size [`PACKETS`] consecutive segments are shown [`RUNS`] times. The work
+//!    of a batch is the same each time, so that the least time counts: in others the processor did something
+//!    else meanwhile.
 //!
-//! What ordinary traffic costs is the median over [`PACKETS`] consecutive packets each of the traffic that goes
-//! with the rules.
+//! What ordinary traffic costs is the median over [`PACKETS`] consecutive packets each of the traffic that
+//! goes with the rules.
 
 use crate::dpi_load::Streams;
 use crate::dpi_rules::{self, Passes, Traffic};
@@ -27,8 +27,8 @@ use telemetry::clock::{Cycles, Moment, Nanos};
 
 /// Consecutive packets that a figure is about.
 const PACKETS: usize = 1000;
-/// Bytes of data in the segments that are searched: few, so that what a packet may cost weighs most, and as many
-/// as there can be.
+/// Bytes of data in the segments that are searched: few, so that what a packet may cost weighs most, and as
+/// many as there can be.
 const SIZES: [usize; 2] = [256, 1460];
 /// Segments that a unit is tried with, and units that are kept.
 const TRIED: usize = 2 * BATCH;

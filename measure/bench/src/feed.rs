@@ -257,8 +257,8 @@ pub(crate) fn drive(worker: &mut Worker, delivered: &AtomicU64, packets: usize) 
 /// Slots of a [`MemoryPort`]'s ring.
 const SLOTS: usize = 256;
 
-/// An end that costs what a device in memory does: it copies every packet into a ring of slots. No kernel works
-/// in it, so what it takes of one function depends on no other.
+/// An end that costs what a device in memory does: it copies every packet into a ring of slots. No kernel
+/// works in it, so what it takes of one function depends on no other.
 pub(crate) struct MemoryPort {
     ring: Vec<u8>,
     slot: usize,

@@ -79,8 +79,8 @@ pub(crate) fn instance_with(
     WasmGuest::new(program, pool, settings(config)).map_err(BenchError::setup)
 }
 
-/// The same where a call may take a minute: how long it takes is the result, which has a bound of its own, and the
-/// default `max_call` would end the very calls that miss it.
+/// The same where a call may take a minute: how long it takes is the result, which has a bound of its own,
+/// and the default `max_call` would end the very calls that miss it.
 pub(crate) fn patient_instance(
     program: &Arc<Program>,
     pool: &Arc<Pool>,

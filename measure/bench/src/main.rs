@@ -13,8 +13,8 @@ use clap::Parser;
 use std::process::ExitCode;
 use tables::HugeTables;
 
-/// The allocator of `superfluid`, so that what is measured in this process is what runs in that one; tables of
-/// native functions lie on the pages that those of sandboxes lie on.
+/// The allocator of `superfluid`, so that what is measured in this process is what runs in that one; tables
+/// of native functions lie on the pages that those of sandboxes lie on.
 #[global_allocator]
 static ALLOCATOR: HugeTables = HugeTables;
 

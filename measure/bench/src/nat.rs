@@ -11,8 +11,8 @@ use nat::Nat;
 use nf_abi::Verdict;
 use nf_sdk::native::Runner;
 
-/// The outside address that established sessions share: hosts keep their ports, so that answers are known before
-/// they are translated.
+/// The outside address that established sessions share: hosts keep their ports, so that answers are known
+/// before they are translated.
 const OUTSIDE: u32 = 0xc633_6407;
 /// Inside ends that share it; each talks to several remote ends.
 const INSIDE_ENDS: u32 = 60_000;
@@ -89,7 +89,8 @@ pub(crate) fn sessions(
     Ok(times)
 }
 
-/// Packets that each begin a session, of an inside end of its own, in a table that has a million of them at the end.
+/// Packets that each begin a session, of an inside end of its own, in a table that has a million of them at
+/// the end.
 fn beginning(sandbox: &Sandbox) -> Result<Times, BenchError> {
     let config = "pool: [198.51.100.0/26]\nmax_sessions: 1200000\nmax_hosts: 70000\n";
     let mut pair = pair(sandbox, config)?;

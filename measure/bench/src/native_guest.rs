@@ -1,8 +1,8 @@
 // UNSAFETY: native functions work on packet memory by address, which their interface makes the caller
 // promise.
 #![allow(unsafe_code)]
-//! The functions without a sandbox: they work on the packets' own records, in place. Copies of the records, and
-//! checks of what comes back, are needed by sandboxes alone.
+//! The functions without a sandbox: they work on the packets' own records, in place. Copies of the records,
+//! and checks of what comes back, are needed by sandboxes alone.
 
 use guest::{
     Answers, Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,

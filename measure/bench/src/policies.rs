@@ -1,8 +1,8 @@
 //! From a port to the openers of 1,000 devices over it, by policies of several kinds, and of one.
 //!
-//! Each device has a policy for a VLAN, a VNI, a network or a port, in equal parts, and packets are for any of
-//! them at random, so that nearly each one of a batch goes another way. What is counted is what a packet takes
-//! more than over a plain wire between the same ends.
+//! Each device has a policy for a VLAN, a VNI, a network or a port, in equal parts, and packets are for any
+//! of them at random, so that nearly each one of a batch goes another way. What is counted is what a packet
+//! takes more than over a plain wire between the same ends.
 
 mod tunnels;
 

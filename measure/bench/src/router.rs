@@ -1,6 +1,6 @@
-//! A router at full load whose file of routes changes: how many changes a second, from the file to the packets, and
-//! whether one is lost. The change goes the way of `apply`: the file is read and checked, a table is made, the old
-//! function hands over to the new one. Then the same router beside DPDK's.
+//! A router at full load whose file of routes changes: how many changes a second, from the file to the
+//! packets, and whether one is lost. The change goes the way of `apply`: the file is read and checked, a
+//! table is made, the old function hands over to the new one. Then the same router beside DPDK's.
 
 use crate::daemon::pause::host;
 use crate::frames::Numbers;

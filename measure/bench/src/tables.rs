@@ -1,8 +1,8 @@
-// UNSAFETY: an allocator is asked for memory by address. It hands on what another one gives, and its test runs
-// what it does beside that.
+// UNSAFETY: an allocator is asked for memory by address. It hands on what another one gives, and its test
+// runs what it does beside that.
 #![allow(unsafe_code)]
-//! Large allocations on huge pages, where the host has them: functions that run natively beside their sandboxes
-//! have their tables there, as sandboxes have.
+//! Large allocations on huge pages, where the host has them: functions that run natively beside their
+//! sandboxes have their tables there, as sandboxes have.
 
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};

@@ -31,8 +31,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     ])
 }
 
-/// Gbit/s of one TCP connection between each of several pairs of hosts, in turns; the first turn warms up and is
-/// not counted.
+/// Gbit/s of one TCP connection between each of several pairs of hosts, in turns; the first turn warms up and
+/// is not counted.
 pub(crate) fn in_turns<const N: usize>(
     sides: [(&Hosts, &str); N],
     progress: &mut dyn FnMut(f64, &str),

@@ -1,6 +1,6 @@
-//! One TCP connection through a stateful firewall between two TAP devices, beside the kernel's bridge with the same
-//! rules in nftables, and beside Open vSwitch's connection tracking in user space. iperf3 runs through each in turns;
-//! what is compared is what arrives.
+//! One TCP connection through a stateful firewall between two TAP devices, beside the kernel's bridge with
+//! the same rules in nftables, and beside Open vSwitch's connection tracking in user space. iperf3 runs
+//! through each in turns; what is compared is what arrives.
 
 use crate::between_hosts::{Bridged, Firewalled, Rules, hosts};
 use crate::tap::{ALLOWED, SEGMENTS, in_turns};

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pairs");
 
-/// A program that prints one result a line of `figures`, one line for each time that it is started, and ends with 1.
+/// A program that prints one result a line of `figures`, one line for each time that it is started, and ends
+/// with 1.
 fn program(folder: &Path, name: &str, figures: &[f64]) -> PathBuf {
     let path = folder.join(name);
     let reports: Vec<String> = figures

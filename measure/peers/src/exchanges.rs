@@ -1,7 +1,7 @@
 //! Traffic for [`crate::public_rules`]: connections of HTTP, TLS and SMB from the first SYN to the last FIN,
 //! and questions and answers of DNS. One flow in three carries what a loud rule looks for, in the part of the
-//! message that it is about; nothing meets a silent rule. Rules with each keyword have their turns, so that no
-//! keyword is met by less than one flow in a hundred. Bodies come with a length, in chunks and compressed.
+//! message that it is about; nothing meets a silent rule. Rules with each keyword have their turns, so that
+//! no keyword is met by less than one flow in a hundred. Bodies come with a length, in chunks and compressed.
 //!
 //! Limits: IPv4, in order, without losses or overlaps.
 

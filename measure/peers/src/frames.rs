@@ -200,9 +200,9 @@ impl Established {
         Established { connections, segments, inside, outside }
     }
 
-    /// How each connection began: what is sent from inside, and what from outside. Between a SYN, its SYN-ACK and the
-    /// first frame after them lie as many other frames of the same end as there are connections, so that two ends
-    /// that send equally fast do so in the right order.
+    /// How each connection began: what is sent from inside, and what from outside. Between a SYN, its SYN-ACK
+    /// and the first frame after them lie as many other frames of the same end as there are connections, so
+    /// that two ends that send equally fast do so in the right order.
     pub fn opening(&self) -> (Vec<Frame>, Vec<Frame>) {
         let mut bytes = Vec::with_capacity(FRAME);
         let mut all = |flags: u8, back: bool| -> Vec<Frame> {

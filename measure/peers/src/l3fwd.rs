@@ -1,5 +1,5 @@
-//! DPDK's router `l3fwd` (of its examples), and testpmd on the same ports, which forwards without looking where to. `scripts/l3fwd`
-//! builds the router from Debian's source package, and raises its limits.
+//! DPDK's router `l3fwd` (of its examples), and testpmd on the same ports, which forwards without looking
+//! where to. `scripts/l3fwd` builds the router from Debian's source package, and raises its limits.
 
 use crate::capture::write_frames;
 use crate::dpdk::Telemetry;
@@ -37,8 +37,8 @@ pub struct L3fwd {
 }
 
 impl L3fwd {
-    /// Starts the router with at most [`FRAMES`] frames and [`ROUTES`] routes; each of these IPv4 prefixes, an address and its length,
-    /// leads out of the second port.
+    /// Starts the router with at most [`FRAMES`] frames and [`ROUTES`] routes; each of these IPv4 prefixes,
+    /// an address and its length, leads out of the second port.
     ///
     /// # Errors
     /// [`PeerError`].

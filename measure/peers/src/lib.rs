@@ -5,9 +5,9 @@
 //! The life of a peer:
 //! 1. [`missing`] says which programs are not installed, and the command that installs them. Nothing is
 //!    installed here.
-//! 2. [`Testpmd::start`], [`OpenVswitch::start`] or [`l3fwd::L3fwd::start`] writes what the program needs into a [`Folder`] of its
-//!    own, starts it in a network namespace of its own, and waits until its polling thread polls. Suricata
-//!    runs a capture to its end instead: [`Suricata::read`].
+//! 2. [`Testpmd::start`], [`OpenVswitch::start`] or [`l3fwd::L3fwd::start`] writes what the program needs
+//!    into a [`Folder`] of its own, starts it in a network namespace of its own, and waits until its polling
+//!    thread polls. Suricata runs a capture to its end instead: [`Suricata::read`].
 //! 3. While the other side is measured it is stopped ([`Polling::pause`]), so that it takes no processor time
 //!    and no cache; then it goes on ([`Polling::resume`]) and is given time to warm up.
 //! 4. [`Polling::measure`] gives the packets that it sent in a window and the processor time of its polling

@@ -12,8 +12,8 @@ use testbed::Namespace;
 /// Logarithm of the slots of a ring: 1,024, as a wire between two workers has.
 const RING: u32 = 10;
 
-/// See the module's documentation. The first takes frames from a null port and gives them to the second, which
-/// gives them to another one.
+/// See the module's documentation. The first takes frames from a null port and gives them to the second,
+/// which gives them to another one.
 #[derive(Debug)]
 pub struct MemifPair {
     first: Polling,

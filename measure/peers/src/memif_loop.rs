@@ -1,8 +1,8 @@
-//! One testpmd with two memif ports, which sends by one what comes by the other: both ends of a forwarder between two
-//! memif, on the processor of everything else.
+//! One testpmd with two memif ports, which sends by one what comes by the other: both ends of a forwarder
+//! between two memif, on the processor of everything else.
 //!
-//! A burst of packets goes round in each direction, from its start on, so that neither side ever loses one: there are fewer
-//! than a ring has slots. The slower of testpmd and the forwarder sets the pace.
+//! A burst of packets goes round in each direction, from its start on, so that neither side ever loses one:
+//! there are fewer than a ring has slots. The slower of testpmd and the forwarder sets the pace.
 
 use crate::process::Process;
 use crate::{Cores, Folder, PeerError};
@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 use testbed::Namespace;
 
-/// Queues of each port: Open vSwitch transmits by one for each of its threads, of which the main one is the first.
+/// Queues of each port: Open vSwitch transmits by one for each of its threads, of which the main one is the
+/// first.
 const QUEUES: usize = 2;
 /// Packets that go round in each direction and queue, and most that testpmd takes at once.
 const BURST: usize = 256;

@@ -29,8 +29,8 @@ table=1,priority=10,in_port=1,ip,ct_state=+trk+new,actions=ct(commit),output:3
 table=1,priority=0,actions=drop
 ";
 
-/// A device's groups as OpenStack has them in Open vSwitch: a zone of its own, sources that are the device's, and a rule
-/// of the tenant that allows the connections, the last of ten.
+/// A device's groups as OpenStack has them in Open vSwitch: a zone of its own, sources that are the device's,
+/// and a rule of the tenant that allows the connections, the last of ten.
 const GROUPS: &str = "\
 table=0,priority=10,in_port=1,ip,nw_src=192.0.2.9,ct_state=-trk,actions=ct(table=1,zone=7)
 table=0,priority=10,in_port=2,ip,nw_dst=192.0.2.9,ct_state=-trk,actions=ct(table=1,zone=7)

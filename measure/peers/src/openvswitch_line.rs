@@ -1,5 +1,6 @@
-//! Open vSwitch's datapath in user space, with connection tracking, between two hosts that send and receive by the
-//! kernel: TCP in large segments (`userspace-tso-enable`), which needs the daemon that is built with DPDK.
+//! Open vSwitch's datapath in user space, with connection tracking, between two hosts that send and receive
+//! by the kernel: TCP in large segments (`userspace-tso-enable`), which needs the daemon that is built with
+//! DPDK.
 
 use crate::openvswitch::{DAEMON, Place};
 use crate::process::Process;

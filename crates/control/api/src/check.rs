@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// What a document comes to that was checked, and nothing more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckReport {
-    /// All that is wrong with it; nothing, if it can be applied as far as can be told without starting anything.
+    /// All that is wrong with it; nothing, if it can be applied as far as can be told without starting
+    /// anything.
     pub faults: Vec<PlacedFault>,
     /// What is allowed but probably not meant, and what could not be checked.
     pub warnings: Vec<PlacedFault>,

@@ -19,7 +19,8 @@ pub struct Traffic {
 pub enum DeviceLaid {
     /// As itself: packets pass it, and it counts them.
     Device,
-    /// As wires between its ports and its openers, which is all that it would do: what its ports count is its own.
+    /// As wires between its ports and its openers, which is all that it would do: what its ports count is its
+    /// own.
     Wires,
 }
 
@@ -111,6 +112,7 @@ pub struct DeviceOpener {
 pub struct DeviceAddress {
     /// With the length of its network's prefix: `192.0.2.9/24`.
     pub address: String,
-    /// `valid`; `tentative`, until it is known to be its alone; `deprecated`; `duplicate`: another station has it.
+    /// `valid`; `tentative`, until it is known to be its alone; `deprecated`; `duplicate`: another station
+    /// has it.
     pub state: String,
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Ports, functions, devices, switches and services, and what leads from one to another: at a moment. Two of them
-/// make rates.
+/// Ports, functions, devices, switches and services, and what leads from one to another: at a moment. Two of
+/// them make rates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Graph {
     /// When this was so, in nanoseconds of the daemon's clock.

@@ -10,7 +10,8 @@ pub struct HistoryMoment {
     /// When the daemon was started: what was before is not known.
     #[schemars(extend("format" = "date-time"))]
     pub started: String,
-    /// When step 0 was, in milliseconds since 1970, by the clock as it is now: a clock that is set moves all steps.
+    /// When step 0 was, in milliseconds since 1970, by the clock as it is now: a clock that is set moves all
+    /// steps.
     pub start_ms: u64,
     /// The first step that is known.
     pub first: u64,
@@ -24,16 +25,16 @@ pub struct HistoryMoment {
     pub layout: u64,
     /// Objects for which there is no room, so that they are not here.
     pub left_out: u64,
-    /// The objects, by kind: `function`, `port`, `device`, `edge`, `tenant`, and for all but tenants `worker`, `pool` and
-    /// `host`.
+    /// The objects, by kind: `function`, `port`, `device`, `edge`, `tenant`, and for all but tenants
+    /// `worker`, `pool` and `host`.
     pub objects: BTreeMap<String, HistoryObjects>,
 }
 
 /// Objects of a kind, as columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryObjects {
-    /// Their names; of an edge its kind and ends, such as `wire/lan~fw:inside`. Left out where the client has said that it
-    /// knows them.
+    /// Their names; of an edge its kind and ends, such as `wire/lan~fw:inside`. Left out where the client has
+    /// said that it knows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
     /// Whose they are, in the order of their names; null: the host's, or not of one tenant alone.

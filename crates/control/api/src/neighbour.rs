@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A device on its links, and a part of the neighbours that it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceNeighbours {
-    /// What it is on its links, and what interfaces are there that open it with addresses of their own; none where there
-    /// are no addresses.
+    /// What it is on its links, and what interfaces are there that open it with addresses of their own; none
+    /// where there are no addresses.
     pub stations: Vec<Station>,
     /// Its neighbours, in the order of their addresses.
     pub items: Vec<Neighbour>,

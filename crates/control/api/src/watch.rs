@@ -36,8 +36,8 @@ pub struct Trace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^([0-9a-fA-F]{2})*$"))]
     pub inject: Option<String>,
-    /// So many of a packet's first bytes are told with it, and again at each place that it left with others; none
-    /// without it.
+    /// So many of a packet's first bytes are told with it, and again at each place that it left with others;
+    /// none without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 14, max = 256))]
     pub heads: Option<u32>,
@@ -47,8 +47,8 @@ pub struct Trace {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
-    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, a device, a side of one,
-    /// such as `edge:lan`, or a wire, such as `lan~fw:0`.
+    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, a device, a side of
+    /// one, such as `edge:lan`, or a wire, such as `lan~fw:0`.
     pub at: String,
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`. Without it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,8 +109,8 @@ pub struct TracedPacket {
 pub struct TraceHop {
     /// The port, function or device: `port/lan`, `function/fw`, `device/edge`.
     pub at: String,
-    /// What happened: `received`, `injected`, `called`, `gave up`, `transmitted`, `trapped`, `down`, `lost`, or of a
-    /// device `passed`.
+    /// What happened: `received`, `injected`, `called`, `gave up`, `transmitted`, `trapped`, `down`, `lost`,
+    /// or of a device `passed`.
     pub what: String,
     /// The function's interface that it came in by, or the device's port or opener.
     #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
@@ -118,8 +118,8 @@ pub struct TraceHop {
     /// What the function decided: `interface`, `service`, `hold`, `drop`, `consume`, `none`, `bad`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// The function's interface that it went out by, the device's port or opener, the service, or the slot that it
-    /// is held in.
+    /// The function's interface that it went out by, the device's port or opener, the service, or the slot
+    /// that it is held in.
     #[serde(default, rename = "out", skip_serializing_if = "Option::is_none")]
     pub egress: Option<String>,
     /// Why it ended here, if it did.
@@ -136,7 +136,8 @@ pub struct TraceHop {
     /// Packets of that batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// Its first bytes as it left this place, in hexadecimal, if they were asked for and are others than before.
+    /// Its first bytes as it left this place, in hexadecimal, if they were asked for and are others than
+    /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 }

@@ -1,9 +1,10 @@
 //! What a tenant may change, checked when it is asked for and once more while no other change is under way.
 //!
-//! A tenant's token changes functions and security groups of the tenant, and chains, wires and observers that name
-//! functions and ports of the tenant alone. The rules of its groups name groups of the tenant alone. What it may not see is as if it were not there, except that a name can be
-//! taken. What of a function's spec is the host's, such as an image in a file, is for
-//! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
+//! A tenant's token changes functions and security groups of the tenant, and chains, wires and observers that
+//! name functions and ports of the tenant alone. The rules of its groups name groups of the tenant alone.
+//! What it may not see is as if it were not there, except that a name can be taken. What of a function's spec
+//! is the host's, such as an image in a file, is for [`Control::confined`](crate::Control::confined) to say;
+//! it stays as an administrator has written it.
 
 use crate::answer::faulty;
 use crate::change::{Wanted, WantedObject, not_held};

@@ -1,5 +1,5 @@
-//! Large values are dropped beside the thread that answers: the tree of a document of 4 MiB takes as long to be
-//! given back as it took to be read.
+//! Large values are dropped beside the thread that answers: the tree of a document of 4 MiB takes as long to
+//! be given back as it took to be read.
 //!
 //! One thread of low priority drops all of them, one after the other. What waits for it was read by a request
 //! within the bounds of its client, and takes less time to be dropped than to be read.

@@ -132,8 +132,8 @@ impl Shared {
         }
     }
 
-    /// Whether there is room for a line that names objects in so many bytes, without a look at the disk. Lines
-    /// that wait, or are being written, take their room first.
+    /// Whether there is room for a line that names objects in so many bytes, without a look at the disk.
+    /// Lines that wait, or are being written, take their room first.
     fn has_room(&self, names: u64) -> bool {
         let Ok(audit) = self.audit.try_lock() else { return false };
         locked(&self.pending).jobs.is_empty() && audit.has_room(names)
@@ -213,8 +213,8 @@ impl AuditQueue {
         self.shared.wake();
     }
 
-    /// Writes what is in the queue on the calling thread, which the disk may keep for a while; or leaves it to
-    /// the thread that is at it.
+    /// Writes what is in the queue on the calling thread, which the disk may keep for a while; or leaves it
+    /// to the thread that is at it.
     pub fn write_here(&self) {
         self.shared.help();
     }

@@ -29,7 +29,8 @@ pub(crate) struct Read {
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body of at most so many bytes, and of as many as any may have. It takes room as it comes: one that is announced and does not come takes none.
+/// Reads a body of at most so many bytes, and of as many as any may have. It takes room as it comes: one that
+/// is announced and does not come takes none.
 pub(crate) async fn read(
     body: &mut Incoming,
     budget: &Arc<Semaphore>,

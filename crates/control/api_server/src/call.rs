@@ -338,8 +338,8 @@ impl Call {
         }
     }
 
-    /// Bytes of its body at most, where that is less than for any: what is not written down as it is has a few
-    /// keys, and is taken apart on the thread that answers.
+    /// Bytes of its body at most, where that is less than for any: what is not written down as it is has a
+    /// few keys, and is taken apart on the thread that answers.
     pub fn most_bytes(self) -> Option<usize> {
         let whole = matches!(self, Call::Put(_) | Call::Upgrade | Call::Apply | Call::Check);
         (!whole).then_some(SMALL)

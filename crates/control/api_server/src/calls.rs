@@ -536,8 +536,8 @@ fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Res
     }
 }
 
-/// Changes one object, and answers with it as it is then. Another client may have changed it again already; the
-/// answer is then what this change wrote.
+/// Changes one object, and answers with it as it is then. Another client may have changed it again already;
+/// the answer is then what this change wrote.
 async fn change_one(
     state: &Arc<State>,
     asked: &Asked,

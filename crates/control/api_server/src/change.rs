@@ -155,8 +155,8 @@ struct MadeReady {
 }
 
 impl State {
-    /// Makes a change; `ended` is told how it ended, also when the client does not wait any more. Where one job
-    /// does all of it, that job writes its line of the audit log as well.
+    /// Makes a change; `ended` is told how it ended, also when the client does not wait any more. Where one
+    /// job does all of it, that job writes its line of the audit log as well.
     pub async fn change(
         self: &Arc<State>,
         wanted: Wanted,
@@ -431,7 +431,8 @@ impl State {
         Ok(Ready::Prepared(prepared))
     }
 
-    /// The end of step 3, for moments of which workers stand still, and steps 4 to 6, of a tenant's; `None` if everything is to begin anew.
+    /// The end of step 3, for moments of which workers stand still, and steps 4 to 6, of a tenant's; `None`
+    /// if everything is to begin anew.
     fn finish_now(
         &self,
         wanted: &Wanted,

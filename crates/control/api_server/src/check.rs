@@ -1,8 +1,8 @@
 //! Checking a whole document: steps 0 to 3 of a [change](crate::change), as far as they do nothing.
 //!
-//! What a tenant may not change is wrong with its document, and nothing of the host is read for it then. Images are
-//! not pinned: what is named as it was when it was applied means what it meant then. An image that would have to be
-//! fetched is told as a warning, with what is not checked because of it.
+//! What a tenant may not change is wrong with its document, and nothing of the host is read for it then.
+//! Images are not pinned: what is named as it was when it was applied means what it meant then. An image that
+//! would have to be fetched is told as a warning, with what is not checked because of it.
 
 use crate::answer::faulty;
 use crate::change::{Compared, Wanted, WantedObject};

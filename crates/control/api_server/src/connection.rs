@@ -33,7 +33,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-/// Serves a connection until the client ends it, takes too long, its slot is given to another, or the server ends.
+/// Serves a connection until the client ends it, takes too long, its slot is given to another, or the server
+/// ends.
 pub(crate) async fn serve<S>(
     state: Arc<State>,
     stream: S,

@@ -6,14 +6,15 @@
 //!    no token) has a slot for a short time, in a group in which each user or address has few.
 //! 3. With its first request under a token a connection goes over to the group of the token's tenant, or to
 //!    that of the readers of the host.
-//! 4. Browsers come to the page's own group, and go on in the same way with their session; those of administrators have a
-//!    group of theirs. What the page consists of is given to any: a connection without a session is always one that may be
-//!    closed for the next, so that clients that read slowly keep no other out.
+//! 4. Browsers come to the page's own group, and go on in the same way with their session; those of
+//!    administrators have a group of theirs. What the page consists of is given to any: a connection without
+//!    a session is always one that may be closed for the next, so that clients that read slowly keep no other
+//!    out.
 //! 5. Connections for metrics alone, in the clear on loopback, have a group of theirs.
 //!
 //! In a group that is full, or of a peer that has as many slots as it may, the connection that has been idle
-//! for longest is closed for the next one. Where none is idle the next one is refused: requests that are being
-//! answered are not cut off.
+//! for longest is closed for the next one. Where none is idle the next one is refused: requests that are
+//! being answered are not cut off.
 
 use crate::settings::Limits;
 use std::collections::{BTreeMap, HashMap};
@@ -308,8 +309,8 @@ impl ConnectionGroups {
         }
     }
 
-    /// Ends a connection that is idle and of which it is not known whose it is, or one that comes for metrics,
-    /// if there is one.
+    /// Ends a connection that is idle and of which it is not known whose it is, or one that comes for
+    /// metrics, if there is one.
     pub fn make_room(&self) -> bool {
         self.handshakes.evict() || self.unknown.evict() || self.page.evict() || self.metrics.evict()
     }

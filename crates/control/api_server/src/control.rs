@@ -71,9 +71,10 @@ pub trait Control: Send + Sync + 'static {
         false
     }
 
-    /// Checks a change, and does nothing for it: no image is fetched, pinned or compiled, and nothing is started. What is
-    /// allowed but probably not meant is returned. Of a tenant's, files and images are read that it may have already; another
-    /// is a fault of the kind [`ImageElsewhere`](api::FaultKind::ImageElsewhere), at the function's `image`.
+    /// Checks a change, and does nothing for it: no image is fetched, pinned or compiled, and nothing is
+    /// started. What is allowed but probably not meant is returned. Of a tenant's, files and images are read
+    /// that it may have already; another is a fault of the kind
+    /// [`ImageElsewhere`](api::FaultKind::ImageElsewhere), at the function's `image`.
     ///
     /// # Errors
     /// [`Refusal`]: all that is wrong with the change.
@@ -115,13 +116,13 @@ pub trait Control: Send + Sync + 'static {
     }
 
     /// How an object is, if there is something to tell; of a function, a
-    /// [`FunctionStatus`](api::FunctionStatus), of a device, a [`DeviceStatus`](api::DeviceStatus). What it says
-    /// to a tenant names nothing of others.
+    /// [`FunctionStatus`](api::FunctionStatus), of a device, a [`DeviceStatus`](api::DeviceStatus). What it
+    /// says to a tenant names nothing of others.
     fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value>;
 
-    /// What a device is on its links, with up to `limit` of its neighbours, of those whose addresses are behind
-    /// `after`, and of others with the last one's address. What it says to a tenant names nothing of others. It waits for
-    /// no worker. Without effect for one that is not there.
+    /// What a device is on its links, with up to `limit` of its neighbours, of those whose addresses are
+    /// behind `after`, and of others with the last one's address. What it says to a tenant names nothing of
+    /// others. It waits for no worker. Without effect for one that is not there.
     fn neighbours(
         &self,
         device: &str,
@@ -159,9 +160,9 @@ pub trait Control: Send + Sync + 'static {
         self.snapshots().into_iter().filter(own).collect()
     }
 
-    /// Does a job for a tenant's request on another thread: at a low priority, when the tenant's share of processor
-    /// time for its requests allows it, and in the account of that. It returns at once; the job is dropped where it
-    /// is not to be done any more.
+    /// Does a job for a tenant's request on another thread: at a low priority, when the tenant's share of
+    /// processor time for its requests allows it, and in the account of that. It returns at once; the job is
+    /// dropped where it is not to be done any more.
     ///
     /// # Errors
     /// [`Refusal::Busy`]: too much of the tenant waits.
@@ -226,9 +227,9 @@ pub trait Control: Send + Sync + 'static {
     fn history(&self, asked: &HistoryAsked, tenant: Option<&str>) -> Result<Arc<[u8]>, NoHistory>;
 
     /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its
-    /// end, until there are enough or the client stops reading. Returns when it has begun. A tenant follows packets
-    /// where every packet is its own, and sees no hop elsewhere; nothing is changed until this returns, and a change
-    /// by which packets of others come there ends it.
+    /// end, until there are enough or the client stops reading. Returns when it has begun. A tenant follows
+    /// packets where every packet is its own, and sees no hop elsewhere; nothing is changed until this
+    /// returns, and a change by which packets of others come there ends it.
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.

@@ -19,8 +19,9 @@ use tokio::time::{interval, sleep, timeout};
 
 /// Changes that are read from the store at a time.
 const BATCH: usize = 256;
-/// For how long a tenant's stream waits when it has been told of something, before it looks: what comes meanwhile is
-/// looked at once. A tenant has many connections, and its functions can tell something at any rate.
+/// For how long a tenant's stream waits when it has been told of something, before it looks: what comes
+/// meanwhile is looked at once. A tenant has many connections, and its functions can tell something at any
+/// rate.
 const PACE: Duration = Duration::from_millis(10);
 /// Parts of a stream that wait to be written, each of up to [`BATCH`] lines.
 const WAITING: usize = 4;

@@ -8,8 +8,8 @@
 //!    [calls](Call), checked for its form, and answered: what is read comes from the store's memory and from
 //!    the host, and what is changed goes through the store and the host, as `change` says in numbered steps.
 //!    The thread that answers waits for nothing: what takes its time is done beside it, a tenant's at a low
-//!    priority and in the tenant's share of processor time, except for the moments for which workers or changes
-//!    of others stand still (`State::promptly`). If it blocks all the same, another thread takes over
+//!    priority and in the tenant's share of processor time, except for the moments for which workers or
+//!    changes of others stand still (`State::promptly`). If it blocks all the same, another thread takes over
 //!    (`leader_followers`).
 //! 3. Work that takes long, such as compiling an image, is done as an operation beside the requests.
 //! 4. Clients that follow the events are told of each change. Each change stands in the audit log.

@@ -123,8 +123,8 @@ impl Operations {
         Ok(operation)
     }
 
-    /// Forgets the oldest ended ones of a tenant, or of administrators, that are more than are kept. What others
-    /// asked for stays.
+    /// Forgets the oldest ended ones of a tenant, or of administrators, that are more than are kept. What
+    /// others asked for stays.
     fn forget_oldest(&self, list: &mut VecDeque<Begun>, tenant: Option<&str>) {
         let (most, most_bytes) = match tenant {
             None => (self.kept, usize::MAX),

@@ -1,8 +1,9 @@
 //! Whose each object is, as the specs say it.
 //!
-//! A function, a port, a security group and a device are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
-//! and an observer are a tenant's if all that they name are functions, ports and devices of that tenant. A tenant's
-//! object is its own. All else, and what joins tenants or reaches a switch, is the administrator's alone.
+//! A function, a port, a security group and a device are the tenant's that their `tenant` names; without it,
+//! `default`'s. A chain, a wire and an observer are a tenant's if all that they name are functions, ports and
+//! devices of that tenant. A tenant's object is its own. All else, and what joins tenants or reaches a
+//! switch, is the administrator's alone.
 //!
 //! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and
 //! a history with owners, since the store does not know whose something was that is gone. Where a spec itself
@@ -276,7 +277,8 @@ impl Index {
         of(Kind::Function).or_else(|| of(Kind::Port)).or_else(|| of(Kind::Device))
     }
 
-    /// Functions, ports, groups and devices of a tenant: those that name it, and, of `default`, those that name none.
+    /// Functions, ports, groups and devices of a tenant: those that name it, and, of `default`, those that
+    /// name none.
     fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
         let unnamed = (tenant == DEFAULT_TENANT).then_some(None);
         let keys = [Some(Some(tenant.to_owned())), unnamed];

@@ -46,8 +46,8 @@ pub(crate) enum Access {
     /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as
     /// administrators are, and so no call of this class answers with secrets, packets or what snapshots hold.
     Read,
-    /// A tenant too, if its token is not for reading alone: it changes what is the tenant's, or looks into its
-    /// packets.
+    /// A tenant too, if its token is not for reading alone: it changes what is the tenant's, or looks into
+    /// its packets.
     Change,
     /// Administrators alone: it is about the host, or shows or touches what is others'.
     Administrator,
@@ -107,14 +107,14 @@ impl Call {
     }
 }
 
-/// Whether objects of a kind are for a tenant to make. The security groups of the tenant `default` are the administrator's:
-/// they bind the others.
+/// Whether objects of a kind are for a tenant to make. The security groups of the tenant `default` are the
+/// administrator's: they bind the others.
 pub(crate) fn may_change(tenant: &str, kind: Kind) -> bool {
     is_a_tenants_to_change(kind) && (kind != Kind::Group || tenant != DEFAULT_TENANT)
 }
 
-/// Kinds of objects that a tenant makes for itself. Of ports, devices and of itself it has what the administrator
-/// gives it.
+/// Kinds of objects that a tenant makes for itself. Of ports, devices and of itself it has what the
+/// administrator gives it.
 fn is_a_tenants_to_change(kind: Kind) -> bool {
     match kind {
         Kind::Function | Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => true,

@@ -462,7 +462,8 @@ async fn accept_page(state: Arc<State>, page: Option<(TcpListener, Option<TlsAcc
                         shaken = timeout(state.limits.unknown_time, tls.accept(stream)) => shaken.ok(),
                         () = slot.left() => None,
                     };
-                    // Browsers begin connections that they do not use, and leave those whose certificate they do not know.
+                    // Browsers begin connections that they do not use, and leave those whose certificate they
+                    // do not know.
                     match shaken {
                         Some(Ok(stream)) => connection::serve(state.clone(), stream, who, slot).await,
                         Some(Err(_)) | None => drop(slot),

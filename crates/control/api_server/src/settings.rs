@@ -119,8 +119,8 @@ impl Tcp {
 pub struct Page {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// The server's certificate, with those between it and the root, and its key, as PEM. Needed off loopback; on it
-    /// nothing is encrypted.
+    /// The server's certificate, with those between it and the root, and its key, as PEM. Needed off
+    /// loopback; on it nothing is encrypted.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// What it consists of; without `index.html` it is said that there is no page.
     pub files: &'static [PageFile],

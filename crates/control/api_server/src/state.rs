@@ -182,9 +182,9 @@ impl State {
 
     /// Does what may take its time where no other request waits for it: an administrator's small job on the
     /// thread that answers, which is relieved if it takes long, a large one on a thread of its own, a
-    /// tenant's in the tenant's turn at a low priority ([`Control::aside`]), and a reader's on one of the threads
-    /// that readers of the host share. It must not stop workers, nor hold what others wait for: that is for
-    /// [`promptly`](State::promptly).
+    /// tenant's in the tenant's turn at a low priority ([`Control::aside`]), and a reader's on one of the
+    /// threads that readers of the host share. It must not stop workers, nor hold what others wait for: that
+    /// is for [`promptly`](State::promptly).
     ///
     /// # Errors
     /// The job broke, or the tenant's threads are busy for too long.
@@ -221,9 +221,9 @@ impl State {
         }
     }
 
-    /// Does something short that others may wait for, because workers stand still meanwhile, or changes do: on a
-    /// thread of its own at the usual priority. A tenant's comes in the tenant's turn, if it has not `begun` in
-    /// one, and is charged to it.
+    /// Does something short that others may wait for, because workers stand still meanwhile, or changes do:
+    /// on a thread of its own at the usual priority. A tenant's comes in the tenant's turn, if it has not
+    /// `begun` in one, and is charged to it.
     ///
     /// # Errors
     /// Those of [`work_on`](State::work_on).
@@ -272,8 +272,8 @@ impl State {
             .map_err(|_| Problem::new(ProblemType::Busy, "the daemon ends"))
     }
 
-    /// Does a tenant's job in the tenant's turn. One that has not begun when the client leaves, or within `limit`,
-    /// is not done.
+    /// Does a tenant's job in the tenant's turn. One that has not begun when the client leaves, or within
+    /// `limit`, is not done.
     ///
     /// # Errors
     /// The job broke, or did not come to its turn.

@@ -78,8 +78,8 @@ impl Client {
         self.ask(Ask::get(paths::object(kind, name)))
     }
 
-    /// What a device is on its links, and all neighbours that it knows, part after part; those that come and go
-    /// meanwhile are there or are not.
+    /// What a device is on its links, and all neighbours that it knows, part after part; those that come and
+    /// go meanwhile are there or are not.
     ///
     /// # Errors
     /// [`ClientError`].

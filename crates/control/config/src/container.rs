@@ -273,8 +273,8 @@ impl Reader<'_> {
     }
 }
 
-/// A port's description: its interface, and a receive ring that the kernel makes in a tenth of the time that the ring of
-/// other ports takes it, which a container's start would wait for.
+/// A port's description: its interface, and a receive ring that the kernel makes in a tenth of the time that
+/// the ring of other ports takes it, which a container's start would wait for.
 fn settings_of(interface: &str, position: Position) -> Node {
     let entry = |key: &str, text: &str, quoted| {
         let value = NodeValue::Scalar { text: text.to_owned(), quoted };

@@ -1,8 +1,9 @@
-//! Reading security groups, and the devices that name them. What becomes of them is in [`guards`](crate::guards).
+//! Reading security groups, and the devices that name them. What becomes of them is in
+//! [`guards`](crate::guards).
 //!
-//! Groups without a `tenant` are the administrator's, the others a tenant's. A device names groups of the administrator
-//! and of its own tenant. A rule of the administrator's names any group as the other end, a tenant's rule the tenant's own
-//! alone: what is told to a tenant shows of no other group that it exists.
+//! Groups without a `tenant` are the administrator's, the others a tenant's. A device names groups of the
+//! administrator and of its own tenant. A rule of the administrator's names any group as the other end, a
+//! tenant's rule the tenant's own alone: what is told to a tenant shows of no other group that it exists.
 
 use crate::format::group_rule_schema;
 use crate::read::Reader;
@@ -223,7 +224,8 @@ impl Reader<'_> {
         self.guarded.insert(key.text.clone(), Guarded { groups, zone });
     }
 
-    /// Groups that rules name and that are not there or another tenant's, or whose addresses are not known here.
+    /// Groups that rules name and that are not there or another tenant's, or whose addresses are not known
+    /// here.
     pub(crate) fn group_references(&mut self, root_place: &Location<'_>, root: &Node) {
         // Of a part the other groups are not there.
         let Some((_, node)) = root.entry("groups").filter(|_| self.whole) else { return };

@@ -1,15 +1,16 @@
 //! The functions that security groups become.
 //!
-//! 1. When all openers are known, each device with groups that something opens gets a guard: a function of the stock
-//!    image `security-groups` and of the tenant `default`, in whose pool packets are checked; so are the device's ports,
-//!    so that they stay there. What opened the device is wired to the guard, and the guard opens the device. It works in
-//!    the claim and the account of the opener's tenant, whose packets and rules it works on.
-//! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list, those of the
-//!    tenant's the other.
+//! 1. When all openers are known, each device with groups that something opens gets a guard: a function of
+//!    the stock image `security-groups` and of the tenant `default`, in whose pool packets are checked; so
+//!    are the device's ports, so that they stay there. What opened the device is wired to the guard, and the
+//!    guard opens the device. It works in the claim and the account of the opener's tenant, whose packets and
+//!    rules it works on.
+//! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list,
+//!    those of the tenant's the other.
 //! 3. A group that a rule names becomes the addresses of its devices in the same zone.
 //!
-//! As the configuration is made of all objects together, a group, an address or a device that changes is a changed
-//! configuration of guards, which hand their connections over.
+//! As the configuration is made of all objects together, a group, an address or a device that changes is a
+//! changed configuration of guards, which hand their connections over.
 //!
 //! Limits: [`MOST_RULES`] in a list, with one for each address of groups that rules name.
 
@@ -151,7 +152,8 @@ impl Reader<'_> {
         members
     }
 
-    /// The administrator's rules and the tenant's. Of a device that names no group the administrator allows nothing.
+    /// The administrator's rules and the tenant's. Of a device that names no group the administrator allows
+    /// nothing.
     ///
     /// # Errors
     /// They are too many.

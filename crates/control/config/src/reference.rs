@@ -100,8 +100,8 @@ impl Names {
         self.order.iter().map(String::as_str)
     }
 
-    /// Resolves `NAME`, `FUNCTION:INTERFACE` or `DEVICE:PORT`. `None` when that is a fault, or when the function it names has
-    /// one already.
+    /// Resolves `NAME`, `FUNCTION:INTERFACE` or `DEVICE:PORT`. `None` when that is a fault, or when the
+    /// function it names has one already.
     pub(crate) fn resolve<'a>(
         &'a self,
         place: &Location<'_>,

@@ -21,7 +21,8 @@ const STRIPE_HEADER: u16 = ::stripe::HEADER as u16;
 const KEYS: [&str; 3] = ["addresses", "dhcp", "multicast"];
 
 impl Reader<'_> {
-    /// Reads what a device is on its link, or an interface that opens one; `Err`: it is wrong, which was told.
+    /// Reads what a device is on its link, or an interface that opens one; `Err`: it is wrong, which was
+    /// told.
     pub(crate) fn station(
         &mut self,
         place: &Location<'_>,
@@ -182,8 +183,8 @@ impl Reader<'_> {
         self.faults.extend(faults);
     }
 
-    /// Whether a device that has addresses is over ports where it has neighbours. Where they are for its tunnels, it is
-    /// at no port that has none.
+    /// Whether a device that has addresses is over ports where it has neighbours. Where they are for its
+    /// tunnels, it is at no port that has none.
     pub(crate) fn may_have_station(
         &mut self,
         place: &Location<'_>,
@@ -246,8 +247,8 @@ fn identities(settings: &Settings) -> impl Iterator<Item = String> + '_ {
 /// The addresses of a device that is read: none, or wrong, which was told.
 pub(crate) type StationRead<'a> = Result<Option<&'a Settings>, ()>;
 
-/// How a device is on the link of a port where these headers are taken off and put on, should it have addresses; `None`:
-/// it is not.
+/// How a device is on the link of a port where these headers are taken off and put on, should it have
+/// addresses; `None`: it is not.
 pub(crate) fn port_station(
     own: Option<&Settings>,
     decapsulate: &[LayerKind],
@@ -282,8 +283,8 @@ fn prefix(text: &str) -> Option<Prefix> {
     Some(Prefix { address: address.parse().ok()?, length })
 }
 
-/// A MAC address for a device, locally administered: the same for one host and name, so that neighbours know it
-/// again after a restart.
+/// A MAC address for a device, locally administered: the same for one host and name, so that neighbours know
+/// it again after a restart.
 fn own_mac(name: &str) -> Mac {
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     // FNV-1a.

@@ -10,8 +10,8 @@ use yaml_document::{Location, Node};
 const REFUSED: [&str; 3] = ["decapsulate", "encapsulate", "send"];
 
 impl Reader<'_> {
-    /// The EtherType of a striped bond's headers; the inner `None`: it is none. The outer one: it is wrong, which was
-    /// told.
+    /// The EtherType of a striped bond's headers; the inner `None`: it is none. The outer one: it is wrong,
+    /// which was told.
     pub(crate) fn stripe(
         &mut self,
         place: &Location<'_>,

@@ -196,8 +196,8 @@ impl Reader<'_> {
         Some((layer, remote))
     }
 
-    /// Faults of what a device's ports say of each other and of the packets' memory: of a port in `send` that is
-    /// none of the device's, and of headers for which a pool has no room.
+    /// Faults of what a device's ports say of each other and of the packets' memory: of a port in `send` that
+    /// is none of the device's, and of headers for which a pool has no room.
     pub(crate) fn sends(&mut self, place: &Location<'_>, node: &Node, device: &Device) {
         let Some((_, over)) = node.entry("over") else { return };
         let over_place = place.key("over", over.position);

@@ -25,8 +25,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the documents of the layout in `folder`, an open folder; `pinned` is the digest that its manifest,
-    /// or the index of platforms that names it, must have, if one was asked for.
+    /// Reads the documents of the layout in `folder`, an open folder; `pinned` is the digest that its
+    /// manifest, or the index of platforms that names it, must have, if one was asked for.
     ///
     /// # Errors
     /// [`ImageError`]: what is wrong, and where.

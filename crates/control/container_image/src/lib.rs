@@ -1,21 +1,22 @@
 //! Images of containers: an OCI image layout on disk, checked and unpacked into a folder.
 //!
 //! The life of an image:
-//! 1. [`Layout::open`] takes the descriptor of a folder with `oci-layout`, `index.json` and `blobs/sha256`, and
-//!    finds the one manifest for this machine's platform. Every document is read through its digest and size.
-//! 2. [`Layout::unpack`] applies the layers in their order to an empty folder: each is read once, and what comes
-//!    out counts only if the compressed bytes have the digest and size that the manifest names and the
+//! 1. [`Layout::open`] takes the descriptor of a folder with `oci-layout`, `index.json` and `blobs/sha256`,
+//!    and finds the one manifest for this machine's platform. Every document is read through its digest and
+//!    size.
+//! 2. [`Layout::unpack`] applies the layers in their order to an empty folder: each is read once, and what
+//!    comes out counts only if the compressed bytes have the digest and size that the manifest names and the
 //!    uncompressed ones the `diff_id` of the configuration.
 //! 3. [`Config`] says what the image runs: command, environment, user, working directory, volumes.
 //!
-//! Who fetches an image makes such a folder of it: [`parts`] says what a document names, [`index_of`] what the
-//! folder's index is.
+//! Who fetches an image makes such a folder of it: [`parts`] says what a document names, [`index_of`] what
+//! the folder's index is.
 //!
-//! All of an image is hostile. A name is relative, has no `..`, and is resolved below the folder by the kernel
-//! (`openat2(2)`, `RESOLVE_IN_ROOT`), so that a link of one layer leads the next one nowhere else. Files, folders
-//! and links are unpacked; devices, sockets and pipes are refused. Permissions lose setuid, setgid and the
-//! sticky bit; owners are moved into the range of user IDs that [`Owners`] gives, and one outside of it is refused.
-//! Extended attributes, and capabilities among them, are left out.
+//! All of an image is hostile. A name is relative, has no `..`, and is resolved below the folder by the
+//! kernel (`openat2(2)`, `RESOLVE_IN_ROOT`), so that a link of one layer leads the next one nowhere else.
+//! Files, folders and links are unpacked; devices, sockets and pipes are refused. Permissions lose setuid,
+//! setgid and the sticky bit; owners are moved into the range of user IDs that [`Owners`] gives, and one
+//! outside of it is refused. Extended attributes, and capabilities among them, are left out.
 //!
 //! Sources: OCI Image Format Specification 1.0 (layout, index, manifest, config, layer with its whiteouts);
 //! pax(1) and GNU tar for long names.

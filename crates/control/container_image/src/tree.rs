@@ -27,8 +27,8 @@ pub(crate) fn shown(name: &[u8]) -> String {
     printable::harmless(&String::from_utf8_lossy(name), 128)
 }
 
-/// A name of a layer as a relative path: without `..`, without a `/` in front or a zero inside. The root itself
-/// is the empty path.
+/// A name of a layer as a relative path: without `..`, without a `/` in front or a zero inside. The root
+/// itself is the empty path.
 pub(crate) fn relative(name: &[u8]) -> Result<PathBuf, LayerError> {
     let wrong = |reason| Err(LayerError::Name { name: shown(name), reason });
     if name.len() as u64 > NAME_MAX {

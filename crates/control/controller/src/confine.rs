@@ -4,8 +4,8 @@
 //! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none,
 //!   and no registry is asked that the administrator has not named.
 //! - Files that a function's `config` names.
-//! - All of a container but its wires, where its tenant may not have containers (`guests: [container]`); where it may, an image
-//!   that is a folder of the host, and [`HOSTS_OF_CONTAINERS`].
+//! - All of a container but its wires, where its tenant may not have containers (`guests: [container]`);
+//!   where it may, an image that is a folder of the host, and [`HOSTS_OF_CONTAINERS`].
 //! - [`HOSTS`]: what takes the time of a worker from others.
 
 use super::controller::Controller;

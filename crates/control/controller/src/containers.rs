@@ -22,8 +22,8 @@ use wiring::{Container, ContainerProbe, ProbeAsks, Wiring, container_port};
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
 
-/// What a wiring wants to run. Paths are meant from the catalog's folder; `layout` says where a tenant's image of a
-/// registry is, and its digest.
+/// What a wiring wants to run. Paths are meant from the catalog's folder; `layout` says where a tenant's
+/// image of a registry is, and its digest.
 pub fn wanted_containers(
     wiring: &Wiring,
     catalog: &Catalog,
@@ -131,12 +131,12 @@ pub fn concerns_ports(happened: &Happened) -> bool {
     matches!(happened, Happened::Attached | Happened::Ended { .. })
 }
 
-/// From one look at ports because of containers to the next: for each all workers stop, and look after all of their
-/// ports.
+/// From one look at ports because of containers to the next: for each all workers stop, and look after all of
+/// their ports.
 const LOOKS_APART: Duration = Duration::from_millis(100);
 
-/// What is called when interfaces of a container have come or gone. Ports are looked at soon: at once, unless that was
-/// done a moment ago. It does not wait.
+/// What is called when interfaces of a container have come or gone. Ports are looked at soon: at once, unless
+/// that was done a moment ago. It does not wait.
 ///
 /// # Errors
 /// The system has no thread for it.

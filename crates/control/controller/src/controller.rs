@@ -36,8 +36,8 @@ pub(crate) struct Controller {
     pub(super) catalog: Catalog,
     pub(super) shelf: Shelf,
     pub(super) workshop: Arc<Workshop>,
-    /// Does what tenants' requests ask for. It is another one than the host's, so that a tenant whose functions
-    /// have used up its share for their starts can still be asked to give them up.
+    /// Does what tenants' requests ask for. It is another one than the host's, so that a tenant whose
+    /// functions have used up its share for their starts can still be asked to give them up.
     pub(super) requests: Offload,
     /// What the host may promise, in bytes.
     pub(super) memory: Option<u64>,

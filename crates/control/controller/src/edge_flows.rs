@@ -1,9 +1,11 @@
-//! What passes between functions, which nothing counts: what has to have passed, by what is counted at their ends.
+//! What passes between functions, which nothing counts: what has to have passed, by what is counted at their
+//! ends.
 //!
-//! Of a function it is known how many packets came to it, and, where all that it sends on leaves by its edges, how many left.
-//! Where all other ways into it or out of it are known, the last one is what remains. What is found at one function is known at
-//! the next, so that along a chain all is found from its ports. Packets that wait at this moment make the numbers small
-//! amounts too large or too small: they are kept from falling where a history is made of them.
+//! Of a function it is known how many packets came to it, and, where all that it sends on leaves by its
+//! edges, how many left. Where all other ways into it or out of it are known, the last one is what remains.
+//! What is found at one function is known at the next, so that along a chain all is found from its ports.
+//! Packets that wait at this moment make the numbers small amounts too large or too small: they are kept from
+//! falling where a history is made of them.
 
 use api::{EdgeKind, EdgeTraffic, GraphEdge};
 use std::collections::HashMap;

@@ -1,17 +1,18 @@
 //! Images of functions: pinned to digests when they are applied, kept by them, and given up when they are not
 //! needed any more.
 //!
-//! 1. [`Controller::resolve_images`] reads what each function's image names. An image of this program stays as it is
-//!    written. A file, or a tag in a registry, is pinned to what it means now: what is written down holds the
-//!    digest, and means the same for ever.
+//! 1. [`Controller::resolve_images`] reads what each function's image names. An image of this program stays
+//!    as it is written. A file, or a tag in a registry, is pinned to what it means now: what is written down
+//!    holds the digest, and means the same for ever.
 //! 2. A file that has not changed since it was last read, and a digest that is kept, are known at once.
 //!    Anything else is work: the registry is asked, the file is read, and what comes is checked and kept in
 //!    the state's folder `images`.
 //! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when
 //!    room is needed.
 //!
-//! A container's image that is in a registry is pinned and fetched likewise, into a layout of its tenant's in the state's
-//! folder `container-images`, which the launcher reads. One that is a folder is the launcher's to find.
+//! A container's image that is in a registry is pinned and fetched likewise, into a layout of its tenant's in
+//! the state's folder `container-images`, which the launcher reads. One that is a folder is the launcher's to
+//! find.
 //!
 //! So a restart needs neither the registry nor the file.
 //!
@@ -105,8 +106,8 @@ impl From<registry::PullError> for Lack {
     }
 }
 
-/// What a tenant may have of kept images: what it has pulled lately, or an object or a snapshot of its own names. It is
-/// found out once, however many functions ask.
+/// What a tenant may have of kept images: what it has pulled lately, or an object or a snapshot of its own
+/// names. It is found out once, however many functions ask.
 pub(super) struct Held<'a> {
     controller: &'a Controller,
     tenant: Option<&'a str>,
@@ -185,9 +186,9 @@ impl Controller {
         }))
     }
 
-    /// Changes, with images kept from a check that are not here, or that a tenant may not know without asking the registry
-    /// for them. Such an image gets a name of its own: what other objects name is not withheld with it, or the check would
-    /// tell who has it.
+    /// Changes, with images kept from a check that are not here, or that a tenant may not know without asking
+    /// the registry for them. Such an image gets a name of its own: what other objects name is not withheld
+    /// with it, or the check would tell who has it.
     pub(super) fn withheld(
         &self,
         changes: &[ObjectChange],

@@ -1,14 +1,14 @@
-//! The controller of a host, which is what `superfluid daemon` runs: it keeps running what the store says, and
-//! lets clients change it while packets pass.
+//! The controller of a host, which is what `superfluid daemon` runs: it keeps running what the store says,
+//! and lets clients change it while packets pass.
 //!
 //! The life of [`serve`]:
 //! 1. The store is opened, and the host made with the workers that it says.
 //! 2. The server hands all objects to [`Controller`], which starts them; only then it listens.
 //! 3. A service manager that wants to know is told so, and as long as all workers answer.
-//! 4. Beside the workers there are threads for the balance between them, for the history of the last hour, for memory that is given back, and
-//!    the server's.
-//! 5. Functions that are containers are kept by the launcher's [keeper](launcher::Keeper), on threads of its own; they
-//!    outlive the daemon, and the next one finds them.
+//! 4. Beside the workers there are threads for the balance between them, for the history of the last hour,
+//!    for memory that is given back, and the server's.
+//! 5. Functions that are containers are kept by the launcher's [keeper](launcher::Keeper), on threads of its
+//!    own; they outlive the daemon, and the next one finds them.
 //! 6. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every
 //!    packet returned.
 //!

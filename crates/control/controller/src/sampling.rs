@@ -1,11 +1,13 @@
-//! The history of the host: once a second all that is counted is looked at and kept, and clients are answered from that.
+//! The history of the host: once a second all that is counted is looked at and kept, and clients are answered
+//! from that.
 //!
-//! 1. A thread of its own wakes at each full second since the start. It reads the boards on which workers write what they have
-//!    counted: no worker stops for it.
-//! 2. What ports lose is looked at ([`PortHealth`](super::port_health::PortHealth)), the graph is drawn, and all of it goes to
-//!    a [`History`].
-//! 3. Clients ask for one step of all objects, or one object over time ([`answers`]). The last step is made into text once,
-//!    however many ask for it: once for administrators and readers together, and once for each tenant.
+//! 1. A thread of its own wakes at each full second since the start. It reads the boards on which workers
+//!    write what they have counted: no worker stops for it.
+//! 2. What ports lose is looked at ([`PortHealth`](super::port_health::PortHealth)), the graph is drawn, and
+//!    all of it goes to a [`History`].
+//! 3. Clients ask for one step of all objects, or one object over time ([`answers`]). The last step is made
+//!    into text once, however many ask for it: once for administrators and readers together, and once for
+//!    each tenant.
 
 mod answers;
 mod columns;
@@ -92,7 +94,8 @@ struct Known {
     edges: Vec<(String, Option<String>)>,
 }
 
-/// Sums over objects that come and go: what each has grown by is added, so that nothing is lost with one that goes.
+/// Sums over objects that come and go: what each has grown by is added, so that nothing is lost with one that
+/// goes.
 #[derive(Default)]
 struct Sums {
     step: u64,
@@ -284,8 +287,8 @@ fn keep_workers(history: &mut History, account: &Account, busy: &[Cycles]) {
     }
 }
 
-/// Another number for other edges, or other owners of nodes: devices may have changed already while the wiring that is known is
-/// the one before.
+/// Another number for other edges, or other owners of nodes: devices may have changed already while the
+/// wiring that is known is the one before.
 fn fingerprint(graph: &Graph) -> u64 {
     let mut hasher = DefaultHasher::new();
     for GraphEdge { kind, from, from_part, to, to_part, .. } in &graph.edges {

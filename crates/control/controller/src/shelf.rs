@@ -185,8 +185,8 @@ impl Shelf {
         }
     }
 
-    /// Where the image of a container is that is in a registry: of which digest, in which folder. `None`: it is the path of
-    /// a folder, or has no digest.
+    /// Where the image of a container is that is in a registry: of which digest, in which folder. `None`: it
+    /// is the path of a folder, or has no digest.
     pub(super) fn container_layout(&self, tenant: &str, image: &str) -> Option<(Digest, PathBuf)> {
         let digest = Reference::digest(&artifact(image)?)?;
         Some((digest, self.containers.as_ref().ok()?.layout(tenant, digest)))

@@ -84,7 +84,8 @@ fn limit() -> std::io::Result<()> {
     let time = libc::rlimit { rlim_cur: seconds, rlim_max: seconds + 1 };
     // SAFETY: plain system calls with valid pointers.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &bound) | libc::setrlimit(libc::RLIMIT_CPU, &time) };
-    // SAFETY: a plain system call with numbers. It fails where the process is nicer already, which is as good.
+    // SAFETY: a plain system call with numbers. It fails where the process is nicer already, which is as
+    // good.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     // What a service manager gave the daemon for its ports, the compiler does without.
     // SAFETY: a plain system call with numbers.

@@ -1,4 +1,5 @@
-//! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its objects.
+//! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its
+//! objects.
 
 use crate::devices::LaidDevices;
 use crate::observers::LaidObservation;
@@ -205,7 +206,8 @@ impl Deployed {
         tenants.iter().all(fits) && host.is_none_or(|host| all() <= host)
     }
 
-    /// What is wired to the guard of a device, if an end is the one by which a guard opens it: see [`Wiring::behind_guard`].
+    /// What is wired to the guard of a device, if an end is the one by which a guard opens it: see
+    /// [`Wiring::behind_guard`].
     pub(crate) fn behind_guard(&self, end: &Endpoint) -> Option<Endpoint> {
         let Endpoint::Interface(guard, OUTSIDE) = end else { return None };
         guarded_by(guard)?;

@@ -1,9 +1,9 @@
 //! What a device has done: packets and bytes at each of its ports and of each of its openers.
 //!
-//! A device that is laid as one counts what comes in by each of its plugs. One that is laid as mere wires counts
-//! nothing: what its ports count is its own then, because each is its alone. What leaves by a port is known where the
-//! port is the device's alone, or where all that openers send goes there; what an opener gets, where all that comes
-//! goes to it. Where neither is so there is no number: none is guessed.
+//! A device that is laid as one counts what comes in by each of its plugs. One that is laid as mere wires
+//! counts nothing: what its ports count is its own then, because each is its alone. What leaves by a port is
+//! known where the port is the device's alone, or where all that openers send goes there; what an opener
+//! gets, where all that comes goes to it. Where neither is so there is no number: none is guessed.
 
 use crate::Host;
 use crate::deployed::Deployed;
@@ -261,7 +261,8 @@ impl DeviceReading {
                         && self.openers.iter().filter(|other| takes(other)).count() > 1
                 };
                 if self.device.mode == Mode::Rootless {
-                    // What the others send: to the only one that receives, from one of two to the other, or to all.
+                    // What the others send: to the only one that receives, from one of two to the other, or
+                    // to all.
                     let alone = self.openers.iter().filter(|opener| receives(opener)).count() == 1;
                     if !alone && self.openers.len() > 2 && self.device.share != Share::Duplicate {
                         return None;

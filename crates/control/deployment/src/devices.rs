@@ -4,8 +4,8 @@
 //! 2. [`DeviceChange::take_off`] takes off what goes, before functions and ports go.
 //! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
 //!
-//! The pair of ports in a striped bond ([`crate::stripes`]) stays as long as the bond is one, and its tenant has the
-//! same memory: a bond that changes otherwise goes on with its numbers.
+//! The pair of ports in a striped bond ([`crate::stripes`]) stays as long as the bond is one, and its tenant
+//! has the same memory: a bond that changes otherwise goes on with its numbers.
 
 use crate::deployed::Deployed;
 use crate::device_reading::Plugged;
@@ -39,7 +39,8 @@ pub(crate) struct LaidDevices {
     /// Plugs that were given up in this change: none of them is given to another end in it, so that what was
     /// known of the former end is forgotten before.
     given_up: Vec<(Joint, SwitchPort)>,
-    /// Where tunnels of devices lead to whose next hop is found out: by device and port, with the tunnel's other end.
+    /// Where tunnels of devices lead to whose next hop is found out: by device and port, with the tunnel's
+    /// other end.
     next_hops: HashMap<String, NextHops>,
     /// The openers of each device, as they are laid.
     openers: BTreeMap<String, Vec<(Opener, Opening)>>,
@@ -415,7 +416,8 @@ fn settings(
 }
 
 impl LaidDevices {
-    /// Notes where the tunnels of a device lead to. What is known of a hop stays as long as the tunnel's other end.
+    /// Notes where the tunnels of a device lead to. What is known of a hop stays as long as the tunnel's
+    /// other end.
     fn set_next_hops(&mut self, name: &str, device: &wiring::Device) -> NextHops {
         let before = self.next_hops.remove(name).unwrap_or_default();
         let remotes = device.over.iter().filter_map(|(port, policy)| Some((port, policy.station?.remote?)));

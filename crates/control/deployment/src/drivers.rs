@@ -41,7 +41,8 @@ pub(crate) fn open(
 }
 
 /// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port.
-/// Devices that ports make themselves are not among them, nor are the interfaces of containers, which come with these.
+/// Devices that ports make themselves are not among them, nor are the interfaces of containers, which come
+/// with these.
 pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
     let named =
         wiring.ports.iter().filter(|(_, port)| ["af_packet", "af_xdp"].contains(&port.driver.as_str()));
@@ -58,8 +59,8 @@ pub(crate) fn names_another(port: &wiring::Port) -> bool {
     port.driver == "pcap" && port.settings.get("side_of").is_some()
 }
 
-/// What a port names as the one whose capture it is the other side of has to be one, and of the same tenant: their
-/// packets come from one pool, whose free buffers keep them in order.
+/// What a port names as the one whose capture it is the other side of has to be one, and of the same tenant:
+/// their packets come from one pool, whose free buffers keep them in order.
 ///
 /// # Errors
 /// The port, and what is wrong with what it names.

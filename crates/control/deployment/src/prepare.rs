@@ -340,8 +340,8 @@ fn own_pools(instances: &IndexMap<String, Instance>) -> impl Iterator<Item = (St
     })
 }
 
-/// Starts every function of a wiring with its configuration, and nothing else. Of what a function says it tells
-/// at most `log_lines` lines.
+/// Starts every function of a wiring with its configuration, and nothing else. Of what a function says it
+/// tells at most `log_lines` lines.
 ///
 /// # Errors
 /// What each function that refuses has to say.

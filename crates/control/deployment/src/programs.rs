@@ -39,8 +39,8 @@ impl<T> Programs<T> {
         Some(loaded.program.clone())
     }
 
-    /// Adds one that takes so many bytes, and gives those back that leave for it: unused ones, the longest not asked for first. The
-    /// caller drops them, where dropping may take its time.
+    /// Adds one that takes so many bytes, and gives those back that leave for it: unused ones, the longest
+    /// not asked for first. The caller drops them, where dropping may take its time.
     #[must_use = "what leaves is dropped outside of locks"]
     pub(crate) fn insert(&mut self, digest: String, program: Arc<T>, bytes: u64) -> Vec<Arc<T>> {
         self.looks += 1;

@@ -1,20 +1,21 @@
-//! What the platform is on the links of devices that have addresses, and for interfaces that open devices with addresses
-//! of their own: it answers for them, knows their neighbours, and tells the functions that open them.
+//! What the platform is on the links of devices that have addresses, and for interfaces that open devices
+//! with addresses of their own: it answers for them, knows their neighbours, and tells the functions that
+//! open them.
 //!
-//! 1. [`Stations::follow`] compares the devices and openers of a wiring with what is there, after each change: stations
-//!    come, change and go, at ports that packets pass meanwhile.
+//! 1. [`Stations::follow`] compares the devices and openers of a wiring with what is there, after each
+//!    change: stations come, change and go, at ports that packets pass meanwhile.
 //! 2. One thread, beside the workers, takes the frames that ports hand over, does what is due, and hands the
 //!    answers out. It sleeps until a port or a function has something, or something is due.
-//! 3. What functions read ([`nf_abi::DeviceEntry`]) is made anew when it changed, and given to each that opens the
-//!    device; what they ask for comes by [`Stations::asked`].
+//! 3. What functions read ([`nf_abi::DeviceEntry`]) is made anew when it changed, and given to each that
+//!    opens the device; what they ask for comes by [`Stations::asked`].
 //! 4. [`Stations::end`] gives back what stations hold of others, and ends the thread.
 //!
-//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station. Functions of a
-//! tenant ask for 2,000 addresses in a second, 4,096 at once, whose places in a station's table and turns are the
-//! tenant's ([`neighbours::Asker`]), and are told those alone; functions ask again for what is lost. Addresses that
-//! are on no network of a station are told to be unreachable for 20 s, 256 of each station, shared in the same way.
-//! Functions are told 100 times in a second at most, eight times at once, and those of a tenant 200,000 entries in a
-//! second ([`mod@tenants`]).
+//! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station.
+//! Functions of a tenant ask for 2,000 addresses in a second, 4,096 at once, whose places in a station's
+//! table and turns are the tenant's ([`neighbours::Asker`]), and are told those alone; functions ask again
+//! for what is lost. Addresses that are on no network of a station are told to be unreachable for 20 s, 256
+//! of each station, shared in the same way. Functions are told 100 times in a second at most, eight times at
+//! once, and those of a tenant 200,000 entries in a second ([`mod@tenants`]).
 
 mod asks;
 mod entries;
@@ -55,7 +56,8 @@ type Told = (FleetInstance, Arc<[u8]>);
 /// Asks that are worked off before others have their turn at the stations.
 const ASKS_AT_ONCE: usize = 1024;
 
-/// From one time that functions are told to the next, in the long run, and how many times may follow one another.
+/// From one time that functions are told to the next, in the long run, and how many times may follow one
+/// another.
 const TOLD_APART: Nanos = Nanos::from_millis(10);
 const TOLD_AT_ONCE: u64 = 8;
 
@@ -334,8 +336,8 @@ impl State {
         self.stations.values_mut().filter_map(|station| station.work(now)).min()
     }
 
-    /// What functions are to be told now, because it is not what they were told before; and when to look again for those
-    /// of tenants that were told as much as they may be.
+    /// What functions are to be told now, because it is not what they were told before; and when to look
+    /// again for those of tenants that were told as much as they may be.
     fn changed(&mut self, now: Nanos) -> (Vec<Told>, Option<Nanos>) {
         let (mut told, mut later): (Vec<_>, Option<Nanos>) = (Vec::new(), None);
         let mut spent: BTreeMap<&str, u64> = BTreeMap::new();

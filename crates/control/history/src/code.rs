@@ -1,5 +1,5 @@
-//! A number in 12 bits: exact below 128, and above that its highest seven bits, so that it is wrong by at most one part in
-//! 128.
+//! A number in 12 bits: exact below 128, and above that its highest seven bits, so that it is wrong by at
+//! most one part in 128.
 
 /// Numbers below this are exact.
 const EXACT: u64 = 128;

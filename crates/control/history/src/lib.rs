@@ -1,21 +1,23 @@
-//! The last hour of what a host counted, in little memory: steps of a second for ten minutes, and of ten seconds for an
-//! hour.
+//! The last hour of what a host counted, in little memory: steps of a second for ten minutes, and of ten
+//! seconds for an hour.
 //!
 //! The life of a step:
-//! 1. [`History::begin`] says which second it is. What counters had grown by since the last one belongs to it; where
-//!    seconds were missed, it is spread over them.
-//! 2. [`History::record`] is told of each object: the counters as they stand, and what is measured at this moment. An object that
-//!    is new gets room for all of its series, if there is some.
-//! 3. [`History::end`] ends it: objects of which nothing was told are gone. Ten steps make one of ten seconds.
-//! 4. [`History::moment`] reads all objects at one step, [`History::line`] one object over time. Of the last minute there is
-//!    more: [`History::minute`].
+//! 1. [`History::begin`] says which second it is. What counters had grown by since the last one belongs to
+//!    it; where seconds were missed, it is spread over them.
+//! 2. [`History::record`] is told of each object: the counters as they stand, and what is measured at this
+//!    moment. An object that is new gets room for all of its series, if there is some.
+//! 3. [`History::end`] ends it: objects of which nothing was told are gone. Ten steps make one of ten
+//!    seconds.
+//! 4. [`History::moment`] reads all objects at one step, [`History::line`] one object over time. Of the last
+//!    minute there is more: [`History::minute`].
 //!
-//! A number takes 12 bits: exact below 128, and above that six bits behind the first, so that it is wrong by less than
-//! 0.8% ([`code`]). A series is a ring of 960 of them, 1,440 bytes, which is taken from the system when the first number
-//! that is not 0 comes. A host that changes nothing takes no memory once all its series are there.
+//! A number takes 12 bits: exact below 128, and above that six bits behind the first, so that it is wrong by
+//! less than 0.8% ([`code`]). A series is a ring of 960 of them, 1,440 bytes, which is taken from the system
+//! when the first number that is not 0 comes. A host that changes nothing takes no memory once all its series
+//! are there.
 //!
-//! What it does not know: engines, tenants' rights, the clock. Limits: [`Limits`]; an object for which there is no room has no
-//! history, and is counted. Objects that are gone give way first.
+//! What it does not know: engines, tenants' rights, the clock. Limits: [`Limits`]; an object for which there
+//! is no room has no history, and is counted. Objects that are gone give way first.
 
 #![forbid(unsafe_code)]
 
@@ -178,7 +180,8 @@ impl History {
         self.left_out_now = 0;
     }
 
-    /// What an object has counted, and how it is, in the order of its kind's columns. `None`: there is no room for it.
+    /// What an object has counted, and how it is, in the order of its kind's columns. `None`: there is no
+    /// room for it.
     ///
     /// # Panics
     /// The kind is not one of those that were given, or the values are not as many as its columns.
@@ -206,8 +209,8 @@ impl History {
         Some(at)
     }
 
-    /// The same of what is kept of the last minute alone: counters by name, and a histogram's. It is asked for now and then:
-    /// see [`wants_minute`](History::wants_minute).
+    /// The same of what is kept of the last minute alone: counters by name, and a histogram's. It is asked
+    /// for now and then: see [`wants_minute`](History::wants_minute).
     pub fn record_minute<'a>(
         &mut self,
         object: usize,
@@ -326,7 +329,8 @@ impl History {
         self.free.push(at);
     }
 
-    /// Seconds of the steps in which a step is kept: 1, [`COARSE_STEP`], or none if it is not kept (any more, or yet).
+    /// Seconds of the steps in which a step is kept: 1, [`COARSE_STEP`], or none if it is not kept (any more,
+    /// or yet).
     #[must_use]
     pub fn resolution(&self, step: u64) -> Option<u64> {
         let last = self.step?;
@@ -337,8 +341,8 @@ impl History {
         Some(if fine { 1 } else { COARSE_STEP })
     }
 
-    /// All objects that were there at a step, by kind, that are to be shown (`shown` is asked with kind, name and tenant);
-    /// `None`: the step is not known.
+    /// All objects that were there at a step, by kind, that are to be shown (`shown` is asked with kind, name
+    /// and tenant); `None`: the step is not known.
     #[must_use]
     pub fn moment(&self, step: u64, shown: impl Fn(&Kind, Option<&str>) -> bool) -> Option<Vec<Objects<'_>>> {
         let coarse = self.resolution(step)? == COARSE_STEP;

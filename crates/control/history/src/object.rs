@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// How a column's values make a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It counts: a step has what it grew by. One that falls to less than half was made anew, and counts from the beginning;
-    /// one that falls by less was read late, and has not grown until it is above what it was.
+    /// It counts: a step has what it grew by. One that falls to less than half was made anew, and counts from
+    /// the beginning; one that falls by less was read late, and has not grown until it is above what it was.
     Sum,
-    /// The same of what is worked out from several counters that are not read at one moment: it may fall by [`LATE`] at
-    /// any time.
+    /// The same of what is worked out from several counters that are not read at one moment: it may fall by
+    /// [`LATE`] at any time.
     Derived,
     /// It is measured: a step has the highest.
     Highest,

@@ -54,7 +54,8 @@ impl Cgroups {
                     empty = false;
                     let Some(pid) = Pid::from_raw(process) else { continue };
                     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-                    // What is held is still the process that was listed: its number may have become another's.
+                    // What is held is still the process that was listed: its number may have become
+                    // another's.
                     if processes(group).contains(&process) {
                         let _ = pidfd_send_signal(&held, Signal::KILL);
                     }
@@ -80,7 +81,8 @@ impl Cgroups {
         }
     }
 
-    /// Removes a group, which is empty, from all hierarchies. One that is not stays for the next start to find.
+    /// Removes a group, which is empty, from all hierarchies. One that is not stays for the next start to
+    /// find.
     pub(crate) fn remove(&self, name: &str) {
         self.groups(name).iter().for_each(|group| drop(fs::remove_dir(group)));
     }

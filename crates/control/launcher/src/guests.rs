@@ -54,7 +54,8 @@ struct Entry {
     held: Option<OwnedFd>,
     /// Its probe failed: it is being killed.
     condemned: bool,
-    /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no other.
+    /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no
+    /// other.
     log: Arc<Mutex<Log>>,
 }
 
@@ -150,7 +151,8 @@ impl Guests {
             log
         };
         watch::begin(self, name, watched, output, log).ok()?;
-        // One that cannot be asked how it is runs on; nothing else is lost with the thread that there is none for.
+        // One that cannot be asked how it is runs on; nothing else is lost with the thread that there is none
+        // for.
         let _ = probe::begin(self, &record.start, pid);
         Some(())
     }
@@ -467,8 +469,8 @@ fn none(name: &str) -> Refusal {
     Refusal::new(format!("name: there is no guest `{name}`; allowed: one that `list` shows"))
 }
 
-/// The pipe of a guest's output: its reading end, and the one that the guest gets. That is open for reading too, so
-/// that a guest that writes while no launcher runs waits and is not ended by SIGPIPE.
+/// The pipe of a guest's output: its reading end, and the one that the guest gets. That is open for reading
+/// too, so that a guest that writes while no launcher runs waits and is not ended by SIGPIPE.
 fn pipe(folder: &Path, uids: u32) -> io::Result<(File, File)> {
     let path = folder.join("output");
     rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_bits_truncate(0o600), 0)?;

@@ -23,7 +23,8 @@ const NICE: i32 = 15;
 #[derive(Debug)]
 pub(crate) struct Images {
     folder: PathBuf,
-    /// One image of a tenant is unpacked at a time: two starts may need the same one. Others' are not waited for.
+    /// One image of a tenant is unpacked at a time: two starts may need the same one. Others' are not waited
+    /// for.
     turns: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
@@ -124,7 +125,8 @@ impl ImagesOfTenant<'_> {
         let layout = Layout::open(layout, pinned).map_err(Refusal::of("image"))?;
         let failed =
             |error: std::io::Error| Refusal::new(format!("image: the folder of unpacked images: {error}"));
-        // Of its users as well: a tenant whose range is another one in the file now cannot use the files of before.
+        // Of its users as well: a tenant whose range is another one in the file now cannot use the files of
+        // before.
         let folder = self.folder.join(self.tenant).join(uids.to_string());
         let root = folder.join(layout.digest().hex());
         if !root.exists() {

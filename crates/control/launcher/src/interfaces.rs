@@ -45,8 +45,9 @@ fn switch_on(interfaces: &[Interface]) -> Result<(), String> {
     Ok(())
 }
 
-/// The inner end's address: always the same for this outer end on this host, so that neighbours of a container that is
-/// started again find it at once. Locally administered; the rest is FNV-1a (RFC 9923) of both names.
+/// The inner end's address: always the same for this outer end on this host, so that neighbours of a
+/// container that is started again find it at once. Locally administered; the rest is FNV-1a (RFC 9923) of
+/// both names.
 fn mac(host: &str, outer: &str) -> [u8; 6] {
     let hash =
         host.trim().bytes().chain([0]).chain(outer.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

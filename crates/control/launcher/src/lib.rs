@@ -1,31 +1,32 @@
 //! The launcher: the one part of Superfluid that has the rights to start processes outside of the sandbox.
 //!
 //! The daemon has no more rights than ports need. What it wants started it asks this part for, which runs as
-//! root, in a unit of its own, and believes nothing: what may be started, with which files, for which tenant and as
-//! which users is in a file of its own, [`Permits`], that the daemon cannot write. A daemon that was taken over
-//! can start and end what this file allows, confined as this part confines it, and gains nothing else.
+//! root, in a unit of its own, and believes nothing: what may be started, with which files, for which tenant
+//! and as which users is in a file of its own, [`Permits`], that the daemon cannot write. A daemon that was
+//! taken over can start and end what this file allows, confined as this part confines it, and gains nothing
+//! else.
 //!
 //! The life of a guest, a container:
 //! 1. A [`Request::Start`] comes by the socket; the kernel says which user sent it ([`server`](serve)).
-//! 2. [`Permits::check`] finds tenant, image, mounts and interfaces in the file, or refuses the request with what
-//!    is allowed. Paths are opened without following links; what was checked is what is used.
-//! 3. The image is unpacked, once for a tenant, in the tenant's range of users ([`container_image`]); files that
-//!    are to be mounted are copied into the guest's own folder.
+//! 2. [`Permits::check`] finds tenant, image, mounts and interfaces in the file, or refuses the request with
+//!    what is allowed. Paths are opened without following links; what was checked is what is used.
+//! 3. The image is unpacked, once for a tenant, in the tenant's range of users ([`container_image`]); files
+//!    that are to be mounted are copied into the guest's own folder.
 //! 4. `config.json` is written here, nothing of it by the client: user, network, process, mount, IPC, UTS and
-//!    cgroup namespaces of its own, a read-only root, bounded temporary file systems, no new privileges, system
-//!    calls by an allow list, limits of memory, processor, processes and open files.
-//! 5. The OCI runtime (runc or crun) creates the container; the launcher holds it by a pidfd, gives it its ends of
-//!    the veth pairs, and has it started.
-//! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, or with the launcher. Its control group is killed, its interfaces
-//!    go, and [`Request::List`] says how it ended.
+//!    cgroup namespaces of its own, a read-only root, bounded temporary file systems, no new privileges,
+//!    system calls by an allow list, limits of memory, processor, processes and open files.
+//! 5. The OCI runtime (runc or crun) creates the container; the launcher holds it by a pidfd, gives it its
+//!    ends of the veth pairs, and has it started.
+//! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, or with the launcher. Its
+//!    control group is killed, its interfaces go, and [`Request::List`] says how it ended.
 //!
 //! A launcher that is started again finds what the one before it started, by the records in its folder, the
 //! process's start time and the control group, and holds it again; what it cannot hold it ends.
 //!
 //! A client that wants containers to stay as they are wanted has a [`Keeper`].
 //!
-//! Limits: [`REQUEST_MAX`], [`CONNECTIONS_MAX`], [`LOG_LINES`] lines of [`LOG_LINE`] bytes for each guest, and
-//! those of the file for each tenant.
+//! Limits: [`REQUEST_MAX`], [`CONNECTIONS_MAX`], [`LOG_LINES`] lines of [`LOG_LINE`] bytes for each guest,
+//! and those of the file for each tenant.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! Messages to the kernel that make interfaces, give them addresses, switch them on and remove them (rtnetlink(7),
-//! `linux/if_link.h`, `linux/veth.h`), and whether it did so. A run of `ip` for the same takes three milliseconds.
+//! Messages to the kernel that make interfaces, give them addresses, switch them on and remove them
+//! (rtnetlink(7), `linux/if_link.h`, `linux/veth.h`), and whether it did so. A run of `ip` for the same takes
+//! three milliseconds.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::netdevice::name_to_index;
@@ -44,7 +45,8 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// Makes a veth pair: `outer`, switched on, here, and `inner` with a link-layer address in another namespace.
+    /// Makes a veth pair: `outer`, switched on, here, and `inner` with a link-layer address in another
+    /// namespace.
     pub(crate) fn add_veth(&self, outer: &str, inner: (&str, [u8; 6], BorrowedFd<'_>)) -> io::Result<()> {
         self.ask(&veth(outer, inner.0, inner.1, inner.2.as_raw_fd()))
     }

@@ -1,9 +1,9 @@
 //! Whether a guest still works: a program that is run inside, or a connection to a TCP port of its own.
 //!
-//! A thread for each guest with a probe asks until the guest ends. What a probe runs is in the guest's control group and
-//! counts for its limits; that it is started is the tenant's turn: programs of one tenant's probes are run one after
-//! another, and a tenth of the time at most. A guest whose probe has failed as often as its settings say is killed; what
-//! follows is what follows each death.
+//! A thread for each guest with a probe asks until the guest ends. What a probe runs is in the guest's
+//! control group and counts for its limits; that it is started is the tenant's turn: programs of one tenant's
+//! probes are run one after another, and a tenth of the time at most. A guest whose probe has failed as often
+//! as its settings say is killed; what follows is what follows each death.
 
 use crate::Refusal;
 use crate::guests::Guests;

@@ -1,8 +1,8 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
-//! `{"start": {...}}`, `{"limit": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`; answered by `{"done": null}`,
-//! `{"guests": {...}}` or `{"refused": "..."}`. An unknown key is refused: there is none for users, namespaces,
-//! devices, capabilities or hooks.
+//! `{"start": {...}}`, `{"limit": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`; answered by `{"done":
+//! null}`, `{"guests": {...}}` or `{"refused": "..."}`. An unknown key is refused: there is none for users,
+//! namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,13 +48,14 @@ pub struct Start {
     /// How it is found out whether it still works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// A text of the client's, at most [`MARK_MAX`](crate::MARK_MAX) bytes, that [`Request::List`] says again.
+    /// A text of the client's, at most [`MARK_MAX`](crate::MARK_MAX) bytes, that [`Request::List`] says
+    /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
 
-/// How it is found out whether a guest still works: by a program that is run inside and ends with status 0, or by a TCP
-/// port of its own that takes a connection. One that fails is killed.
+/// How it is found out whether a guest still works: by a program that is run inside and ends with status 0,
+/// or by a TCP port of its own that takes a connection. One that fails is killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {

@@ -51,9 +51,9 @@ impl Runtime {
         self.run(command, "start", None)
     }
 
-    /// Runs a program in a container that runs, as what its `config.json` says; its number is written to `pid_file`.
-    /// What it writes is lost. One that takes too long is for `late` to end: the runtime, which is its parent, waits for it,
-    /// and the container's process namespace for that.
+    /// Runs a program in a container that runs, as what its `config.json` says; its number is written to
+    /// `pid_file`. What it writes is lost. One that takes too long is for `late` to end: the runtime, which
+    /// is its parent, waits for it, and the container's process namespace for that.
     pub(crate) fn exec(
         &self,
         name: &str,

@@ -1,8 +1,9 @@
 //! The system calls that guests may make.
 //!
-//! An allow list: what programs of every kind need, and nothing that concerns the host as a whole. Left out are
-//! modules, clocks, swap, mounts, keyrings, io_uring, bpf, perf, userfaultfd, ptrace, process_vm_*, handles of
-//! files, and new user namespaces. Names that a kernel or its libseccomp does not know are ignored by the runtime.
+//! An allow list: what programs of every kind need, and nothing that concerns the host as a whole. Left out
+//! are modules, clocks, swap, mounts, keyrings, io_uring, bpf, perf, userfaultfd, ptrace, process_vm_*,
+//! handles of files, and new user namespaces. Names that a kernel or its libseccomp does not know are ignored
+//! by the runtime.
 
 use serde_json::{Value, json};
 

@@ -15,8 +15,8 @@ pub struct Settings {
     pub run: PathBuf,
     /// The control groups' file systems.
     pub cgroups: PathBuf,
-    /// The control group that guests' are below, in the root of each hierarchy. It is the launcher's alone: what it
-    /// finds in it at its start and does not know it ends.
+    /// The control group that guests' are below, in the root of each hierarchy. It is the launcher's alone:
+    /// what it finds in it at its start and does not know it ends.
     pub group: String,
 }
 

@@ -54,8 +54,8 @@ fn until_end(held: &OwnedFd, mut output: File, log: &Mutex<Log>) -> Ended {
     }
 }
 
-/// Takes what is there, but no more than so many bytes; how many they were. A guest that writes faster than it is
-/// read waits at its pipe.
+/// Takes what is there, but no more than so many bytes; how many they were. A guest that writes faster than
+/// it is read waits at its pipe.
 fn drain(output: &mut File, log: &Mutex<Log>, most: usize) -> usize {
     let (mut bytes, mut taken) = ([0; 16 << 10], 0);
     while taken < most {

@@ -1,4 +1,5 @@
-//! Functions that are containers: whether they run, and what their processes take. Their packets are those of their ports.
+//! Functions that are containers: whether they run, and what their processes take. Their packets are those of
+//! their ports.
 
 use crate::Family;
 use crate::column::{self, Column};

@@ -1,5 +1,6 @@
-//! What is counted, as Prometheus reads it and, in [`json`], as clients and scripts do: an [`Account`](engine::Account) and a few facts beside it to
-//! text, in the two notations that there are. Nothing here waits, makes requests or keeps anything.
+//! What is counted, as Prometheus reads it and, in [`json`], as clients and scripts do: an
+//! [`Account`](engine::Account) and a few facts beside it to text, in the two notations that there are.
+//! Nothing here waits, makes requests or keeps anything.
 //!
 //! The life of a scrape:
 //! 1. The server of the scrape takes an account of the fleet, and has a [`Host`] of it: with the clock that

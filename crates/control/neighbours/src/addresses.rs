@@ -1,14 +1,15 @@
 //! The device's own addresses: whether another station has them, and for how long they may be used.
 //!
-//! 1. An address that is added is tentative: three probes for IPv4 (RFC 5227 section 2.1.1), one for IPv6 (RFC 4862
-//!    section 5.4), after a random pause. It answers nothing and is the source of nothing.
-//! 2. Without a conflict it is valid, and announced: twice for IPv4 (RFC 5227 section 2.3), once for IPv6 (RFC
-//!    9131).
+//! 1. An address that is added is tentative: three probes for IPv4 (RFC 5227 section 2.1.1), one for IPv6
+//!    (RFC 4862 section 5.4), after a random pause. It answers nothing and is the source of nothing.
+//! 2. Without a conflict it is valid, and announced: twice for IPv4 (RFC 5227 section 2.3), once for IPv6
+//!    (RFC 9131).
 //! 3. With one it is a duplicate, and tried again after a minute. One that DHCP or a router gave is not.
-//! 4. Another station that claims a valid IPv4 address is answered by an announcement, once in ten seconds at most
-//!    (RFC 5227 section 2.4, (c)); an address that DHCP gave is given up at the second claim (ibid., (b)).
-//! 5. An address with a lifetime is not chosen as a source any more after its preferred one, and gone after its valid
-//!    one.
+//! 4. Another station that claims a valid IPv4 address is answered by an announcement, once in ten seconds at
+//!    most (RFC 5227 section 2.4, (c)); an address that DHCP gave is given up at the second claim (ibid.,
+//!    (b)).
+//! 5. An address with a lifetime is not chosen as a source any more after its preferred one, and gone after
+//!    its valid one.
 
 use crate::settings::{MAX_ADDRESSES, Prefix};
 use std::net::IpAddr;
@@ -290,8 +291,8 @@ impl Addresses {
         })
     }
 
-    /// What was due has been done. Whether the address came into use or went: then what depends on it is to be
-    /// looked at.
+    /// What was due has been done. Whether the address came into use or went: then what depends on it is to
+    /// be looked at.
     pub(crate) fn advance(&mut self, address: IpAddr, now: Nanos, rng: &mut fastrand::Rng) {
         let four = address.is_ipv4();
         let Some(own) = self.get_mut(address) else { return };

@@ -1,4 +1,5 @@
-//! Which frames are of interest: the question for each frame that a device carries, so that only these are copied.
+//! Which frames are of interest: the question for each frame that a device carries, so that only these are
+//! copied.
 
 use packet::ethernet::{self, ethertype};
 use packet::{icmpv4, icmpv6, ipv4, ipv6, protocol, udp};

@@ -7,9 +7,11 @@ pub enum Fault {
     Malformed,
     /// A checksum is wrong.
     Checksum,
-    /// A message of neighbour discovery or MLD that came over a router: its hop limit is not what it has to be.
+    /// A message of neighbour discovery or MLD that came over a router: its hop limit is not what it has to
+    /// be.
     HopLimit,
-    /// Addresses that a message of this kind must not have: a sender that is a group, unspecified or this device.
+    /// Addresses that a message of this kind must not have: a sender that is a group, unspecified or this
+    /// device.
     Address,
     /// There were more than the device may process.
     Limited,
@@ -58,7 +60,8 @@ pub struct Counters {
     pub unanswered: u64,
     /// Frames that were not sent, because too many waited.
     pub lost: u64,
-    /// Neighbours that gave way to others: of the same asker, before they answered; of one with a larger part.
+    /// Neighbours that gave way to others: of the same asker, before they answered; of one with a larger
+    /// part.
     pub evicted: u64,
     /// Asks that found the table full, and the asker's part full of neighbours that answered.
     pub full: u64,

@@ -92,8 +92,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device that begins to make sure of its addresses. `seed` is what its pauses and identifiers are drawn from:
-    /// another one for each device, and at each start.
+    /// A device that begins to make sure of its addresses. `seed` is what its pauses and identifiers are
+    /// drawn from: another one for each device, and at each start.
     ///
     /// # Errors
     /// As [`Settings::check`].
@@ -117,9 +117,9 @@ impl Device {
         Ok(device)
     }
 
-    /// Other settings from now on: addresses and groups that stay are not disturbed, and neighbours in networks
-    /// that stay remain known. Another `mac` gives back what the device
-    /// holds of others, and begins everything anew.
+    /// Other settings from now on: addresses and groups that stay are not disturbed, and neighbours in
+    /// networks that stay remain known. Another `mac` gives back what the device holds of others, and begins
+    /// everything anew.
     ///
     /// # Errors
     /// As [`Settings::check`]; nothing has changed then.
@@ -204,8 +204,8 @@ impl Device {
         self.input_by(0, frame, now)
     }
 
-    /// The same, for a device that has several ways to its link: by which one the frame came, which the neighbours
-    /// show that it tells of.
+    /// The same, for a device that has several ways to its link: by which one the frame came, which the
+    /// neighbours show that it tells of.
     pub fn input_by(&mut self, way: u16, frame: &[u8], now: Nanos) -> Input {
         self.table.way = way;
         let outcome = self.look_at(frame, now);
@@ -370,8 +370,8 @@ impl Device {
         self.outbox.take()
     }
 
-    /// What is known about an address. One that is in a network of the device is asked for, and kept fresh for
-    /// [`LEASE`](crate::LEASE) from now. It is an ask of the device itself.
+    /// What is known about an address. One that is in a network of the device is asked for, and kept fresh
+    /// for [`LEASE`](crate::LEASE) from now. It is an ask of the device itself.
     pub fn resolve(&mut self, address: IpAddr, now: Nanos) -> Resolution {
         self.resolve_for(Asker::OWN, address, now)
     }
@@ -470,7 +470,8 @@ impl Device {
         self.settings.mac
     }
 
-    /// Bytes of the largest IP packet: the least of what is configured and what routers and a DHCP server say.
+    /// Bytes of the largest IP packet: the least of what is configured and what routers and a DHCP server
+    /// say.
     pub fn mtu(&self) -> u16 {
         let said = [self.routers.mtu(), self.dhcp.as_ref().and_then(Client::mtu)];
         said.into_iter().flatten().fold(self.settings.mtu, u16::min)
@@ -495,8 +496,8 @@ impl Device {
         }
     }
 
-    /// Ends it: what it holds of others (a DHCP lease, memberships) is given back by the frames that are left to
-    /// send. After that it does nothing.
+    /// Ends it: what it holds of others (a DHCP lease, memberships) is given back by the frames that are left
+    /// to send. After that it does nothing.
     pub fn stop(&mut self, now: Nanos) {
         self.leave_groups(now);
         self.dhcp_release(now);

@@ -1,5 +1,5 @@
-//! ICMP and ICMPv6 echo (RFC 792, RFC 4443 section 4.2): answered for the device's own addresses, to one station
-//! each, and only what was sent to this one alone (RFC 1122 section 3.2.2.6).
+//! ICMP and ICMPv6 echo (RFC 792, RFC 4443 section 4.2): answered for the device's own addresses, to one
+//! station each, and only what was sent to this one alone (RFC 1122 section 3.2.2.6).
 
 use crate::counters::{Fault, Input};
 use crate::device::Device;

@@ -8,7 +8,8 @@ use telemetry::clock::Nanos;
 /// Frames that wait at most; further ones are lost.
 const WAITING: usize = 1024;
 
-/// One in so many of the frames that may be sent at once is for the device's own: its addresses, DHCP, routers and groups.
+/// One in so many of the frames that may be sent at once is for the device's own: its addresses, DHCP,
+/// routers and groups.
 const KEPT: u32 = 4;
 
 /// What is to be sent, and what may be.

@@ -1,16 +1,17 @@
 //! Who asked for which entries of a table: each asker has a part of it, and they take turns.
 //!
 //! 1. [`Parts::hold`] notes that an asker needs an entry; several may need one.
-//! 2. When there is no room, [`Parts::giving`] says who gives up an entry: the asker that has the most, so that
-//!    none can take more than an equal part from others that want theirs. An asker that has no more than any other
-//!    gives up one of its own.
+//! 2. When there is no room, [`Parts::giving`] says who gives up an entry: the asker that has the most, so
+//!    that none can take more than an equal part from others that want theirs. An asker that has no more than
+//!    any other gives up one of its own.
 //! 3. [`Parts::due`] goes round the askers that have something to be done; the device's own come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use telemetry::clock::Nanos;
 
-/// On whose behalf an address is asked for: those of one asker share its part of a device's table and its turns.
+/// On whose behalf an address is asked for: those of one asker share its part of a device's table and its
+/// turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asker(pub u64);
 
@@ -62,8 +63,8 @@ impl Parts {
         }
     }
 
-    /// Who gives up which entry for one more of `asker`, which is at least as much in need of it; none: that one has as
-    /// many as any, and all of them have answered.
+    /// Who gives up which entry for one more of `asker`, which is at least as much in need of it; none: that
+    /// one has as many as any, and all of them have answered.
     pub(crate) fn giving(&self, asker: Asker) -> Option<(Asker, IpAddr)> {
         let own = self.parts.get(&asker).map_or(0, |part| part.held.len());
         let (most, part) = self.parts.iter().max_by_key(|(_, part)| part.held.len())?;

@@ -1,15 +1,15 @@
 //! The neighbours of one device: which are asked for, what was answered, and for how long that holds.
 //!
-//! 1. [`Table::ask`] makes an entry, and is the only thing that does: what comes from the link changes entries
-//!    that are there. An ask is a lease of five minutes, in which the entry is kept fresh.
+//! 1. [`Table::ask`] makes an entry, and is the only thing that does: what comes from the link changes
+//!    entries that are there. An ask is a lease of five minutes, in which the entry is kept fresh.
 //! 2. [`Table::due`] says which address is to be asked for, at all stations or at the one that had it; the
 //!    device sends, and [`Table::advance`] counts the try.
-//! 3. [`Table::answered`] ends the asking: the entry is reachable for 15 to 45 s. Then it is stale, and, as long as
-//!    its lease goes on, confirmed anew by asking its station (RFC 4861 section 7.3).
+//! 3. [`Table::answered`] ends the asking: the entry is reachable for 15 to 45 s. Then it is stale, and, as
+//!    long as its lease goes on, confirmed anew by asking its station (RFC 4861 section 7.3).
 //! 4. Three tries without an answer make it unreachable for 20 s, in which nothing is asked. After that it is
 //!    forgotten.
-//! 5. Another station that claims an address ([`Table::claimed`]) does not get it while the first one answers: that
-//!    is asked at once, and only when it is silent are all asked again.
+//! 5. Another station that claims an address ([`Table::claimed`]) does not get it while the first one
+//!    answers: that is asked at once, and only when it is silent are all asked again.
 //!
 //! Each asker has a [part](crate::parts) of the table, and its turn when something is to be sent.
 
@@ -24,7 +24,8 @@ use telemetry::clock::Nanos;
 const TRIES: u8 = 3;
 /// Between tries (RFC 4861 section 10, RetransTimer).
 const RETRY: Nanos = Nanos::from_millis(1_000);
-/// How long a station is reachable after it answered, at first, before it is drawn from half to one and a half of it.
+/// How long a station is reachable after it answered, at first, before it is drawn from half to one and a
+/// half of it.
 pub(crate) const REACHABLE: Nanos = Nanos::from_millis(30_000);
 /// From stale to asking anew.
 const DELAY: Nanos = Nanos::from_millis(5_000);
@@ -79,8 +80,8 @@ pub struct Neighbour {
     pub state: NeighbourState,
     /// Since when its link-layer address is what it is, or there is none.
     pub since: Nanos,
-    /// By which way its last answer came, as [`Device::input_by`](crate::Device::input_by) was told; none while there
-    /// is no link-layer address.
+    /// By which way its last answer came, as [`Device::input_by`](crate::Device::input_by) was told; none
+    /// while there is no link-layer address.
     pub way: Option<u16>,
 }
 
@@ -411,8 +412,8 @@ impl Table {
         self.awaited.contains(&address)
     }
 
-    /// A station answered that it has an address. Without effect for an address that was not asked for; for one that
-    /// another station has, a claim.
+    /// A station answered that it has an address. Without effect for an address that was not asked for; for
+    /// one that another station has, a claim.
     pub(crate) fn answered(&mut self, address: IpAddr, mac: Mac, now: Nanos, rng: &mut fastrand::Rng) {
         match self.entries.get(&address) {
             Some(entry) if entry.mac.is_some_and(|known| known != mac) => self.claimed(address, mac, now),
@@ -426,8 +427,8 @@ impl Table {
         }
     }
 
-    /// A station said of itself that it has an address, without having been asked. One that is asked for is known by
-    /// that, but not yet reachable; one that another station has is claimed.
+    /// A station said of itself that it has an address, without having been asked. One that is asked for is
+    /// known by that, but not yet reachable; one that another station has is claimed.
     pub(crate) fn claimed(&mut self, address: IpAddr, mac: Mac, now: Nanos) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         match entry.mac {

@@ -5,8 +5,9 @@
 //! unfinished/            layouts that are being fetched
 //! ```
 //!
-//! A tenant has what it has pulled, or an administrator for it, and nothing of others: layers that two have are there
-//! twice. A layout is whole, checked but for what only unpacking shows, and on the disk before it gets its name.
+//! A tenant has what it has pulled, or an administrator for it, and nothing of others: layers that two have
+//! are there twice. A layout is whole, checked but for what only unpacking shows, and on the disk before it
+//! gets its name.
 
 use crate::client::{ask_manifest, document, told};
 use crate::exchange::{Ask, Exchange};
@@ -44,8 +45,8 @@ pub struct ContainerImages {
 }
 
 impl ContainerImages {
-    /// Opens a folder, which is made if it is not there; what was not finished goes. A tenant's images may have `limit`
-    /// bytes together.
+    /// Opens a folder, which is made if it is not there; what was not finished goes. A tenant's images may
+    /// have `limit` bytes together.
     ///
     /// # Errors
     /// [`ImagesError::File`].
@@ -85,9 +86,10 @@ impl ContainerImages {
         Ok(())
     }
 
-    /// Sees to it that a tenant has the image that a reference means; the reference, pinned to it. Whether it may be had
-    /// the registry is asked in any case. Others of the tenant leave if there is no room, the longest there first, but for those
-    /// that are `needed`: it is told what the reference means, and says which are, that one included from then on.
+    /// Sees to it that a tenant has the image that a reference means; the reference, pinned to it. Whether it
+    /// may be had the registry is asked in any case. Others of the tenant leave if there is no room, the
+    /// longest there first, but for those that are `needed`: it is told what the reference means, and says
+    /// which are, that one included from then on.
     ///
     /// # Errors
     /// [`PullError`]; nothing is changed then but what had to leave.

@@ -17,14 +17,14 @@
 //!    content every time.
 //! 6. [`Images::pin`] says what is needed. The rest leaves, the longest unused first, when room is needed.
 //!
-//! Images of containers have layers instead: [`ContainerImages`] is a folder with an OCI image layout for each one that a tenant
-//! has, which the launcher checks again and unpacks.
+//! Images of containers have layers instead: [`ContainerImages`] is a folder with an OCI image layout for
+//! each one that a tenant has, which the launcher checks again and unpacks.
 //!
 //! All calls block, within the limits of [`Settings`]; none needs a runtime. An asynchronous caller uses its
 //! threads for blocking calls. [`Client`] and [`Images`] are shared between threads.
 //!
-//! Limits: SHA-256 alone; no proxies; no programs that keep credentials (`credHelpers`); of functions one layer, images of
-//! at most 32 MiB unless told otherwise, manifests and configurations of at most 1 MiB.
+//! Limits: SHA-256 alone; no proxies; no programs that keep credentials (`credHelpers`); of functions one
+//! layer, images of at most 32 MiB unless told otherwise, manifests and configurations of at most 1 MiB.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What is asked of a host's own snapshots without a look at their files: bytes by function, and by tenant their names
-//! and the images that they need.
+//! What is asked of a host's own snapshots without a look at their files: bytes by function, and by tenant
+//! their names and the images that they need.
 
 use api::Snapshot;
 use serde_json::Value;

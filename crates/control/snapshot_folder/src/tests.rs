@@ -63,8 +63,8 @@ fn sealed() -> (Keys, Vec<u8>) {
     (Keys::of(key), file)
 }
 
-/// What is asked for a tenant costs nothing for what others have: their files are not looked at, here because they are
-/// none that could be read.
+/// What is asked for a tenant costs nothing for what others have: their files are not looked at, here because
+/// they are none that could be read.
 #[test]
 fn a_tenants_snapshots_are_known_without_a_look_at_others_files() {
     let state = tempfile::tempdir().expect("a folder");

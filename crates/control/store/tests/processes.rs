@@ -69,8 +69,8 @@ fn number_of(store: &Store) -> u64 {
     number("left")
 }
 
-/// Lets a process write for so long after its start, or after its first commit; kills it, and compares what it
-/// said with what is there.
+/// Lets a process write for so long after its start, or after its first commit; kills it, and compares what
+/// it said with what is there.
 fn kill_after(folder: &Path, first: bool, delay: Duration, last: &mut (u64, Revision)) {
     let mut child = child("write", folder);
     let mut out = BufReader::new(child.stdout.take().unwrap());

@@ -211,8 +211,8 @@ pub(crate) struct LauncherOptions {
     /// The folder of what runs now, which must not outlive a start of the host.
     #[arg(long, value_name = "DIR", default_value = "/run/superfluid-launcher")]
     pub(crate) run: PathBuf,
-    /// The control group that containers' are below. It is the launcher's alone: what it finds in it and has not
-    /// started it ends.
+    /// The control group that containers' are below. It is the launcher's alone: what it finds in it and has
+    /// not started it ends.
     #[arg(long, value_name = "NAME", default_value = "superfluid")]
     pub(crate) cgroup: String,
 }
@@ -243,8 +243,8 @@ pub(crate) struct RestoreOptions {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  superfluid check examples/edge.yaml")]
 pub(crate) struct CheckOptions {
-    /// List all faults that functions find in files that their configuration names, such as rules; else the first
-    /// ones of each function, and how many more there are.
+    /// List all faults that functions find in files that their configuration names, such as rules; else the
+    /// first ones of each function, and how many more there are.
     #[arg(long)]
     pub(crate) all: bool,
     /// The file.

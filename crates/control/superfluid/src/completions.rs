@@ -1,6 +1,6 @@
-//! What completes commands in a shell: made of the definition of the command line, and for bash, zsh and fish with
-//! names of objects, as the daemon of $SUPERFLUID_SOCKET has them. Names are compared and not expanded, so that a
-//! name is never more than a name.
+//! What completes commands in a shell: made of the definition of the command line, and for bash, zsh and fish
+//! with names of objects, as the daemon of $SUPERFLUID_SOCKET has them. Names are compared and not expanded,
+//! so that a name is never more than a name.
 
 use crate::Outcome;
 use crate::cli::{CommandLine, CompletionsOptions};

@@ -1,8 +1,8 @@
 //! The program `superfluid`.
 //!
 //! 1. [`cli`] reads the command line.
-//! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it
-//!    out, [`run`] lets it work and shows it, [`view`] and [`event_json`] are how.
+//! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries
+//!    it out, [`run`] lets it work and shows it, [`view`] and [`event_json`] are how.
 //! 3. `daemon`: the same host, changed by clients; [`daemon_command`] starts the `controller`.
 //! 4. `launcher`: starts containers, with rights that the daemon has not; [`launcher_command`].
 //! 5. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.

@@ -1,5 +1,5 @@
-//! The page inside the program: what lay in `page/dist` when it was built, compressed. Nothing, where the page had not
-//! been built.
+//! The page inside the program: what lay in `page/dist` when it was built, compressed. Nothing, where the
+//! page had not been built.
 
 use api_server::PageFile;
 

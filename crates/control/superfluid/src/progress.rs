@@ -1,7 +1,8 @@
 //! A line on the terminal about what takes longer than a second: what is being done, and for how long.
 //!
 //! 1. [`Progress::begin`] starts a thread, which writes nothing in the first second.
-//! 2. From then on the thread draws the line over itself once a second. [`Progress::now`] changes what it says.
+//! 2. From then on the thread draws the line over itself once a second. [`Progress::now`] changes what it
+//!    says.
 //! 3. When the [`Progress`] is dropped the line is erased, before the command prints its result.
 //!
 //! Nothing is written unless standard error is a terminal, and nothing for output that a program reads.

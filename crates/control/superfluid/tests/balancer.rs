@@ -1,5 +1,5 @@
-//! The load balancer between kernels: clients of virtual addresses, servers that come and go, and answers that go
-//! straight to the client. Runs in namespaces of its own.
+//! The load balancer between kernels: clients of virtual addresses, servers that come and go, and answers
+//! that go straight to the client. Runs in namespaces of its own.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -133,8 +133,8 @@ fn answering(line: &Line) -> Vec<String> {
     names
 }
 
-/// Both servers are addresses of one host. Its answers from the address of direct server return have a link of their own
-/// to the client.
+/// Both servers are addresses of one host. Its answers from the address of direct server return have a link
+/// of their own to the client.
 fn arrange(line: &Line) {
     let (server, client) = (&line.server, &line.client);
     server.ip("addr flush dev eth0").expect("it is up");

@@ -1,5 +1,5 @@
-//! What `docs/containers.md` shows is carried out: a container of a real runtime in a chain, killed in the middle of traffic and
-//! started again. Runs in namespaces of its own; needs root, runc and busybox.
+//! What `docs/containers.md` shows is carried out: a container of a real runtime in a chain, killed in the
+//! middle of traffic and started again. Runs in namespaces of its own; needs root, runc and busybox.
 
 #[path = "../../registry/tests/hostile/server.rs"]
 #[expect(dead_code, reason = "other tests make it do more")]
@@ -110,8 +110,8 @@ fn await_answer(client: &Namespace) {
     }
 }
 
-/// Two hosts with the container's addresses as their routers, a folder with the guide's files in it, and a launcher that has
-/// them.
+/// Two hosts with the container's addresses as their routers, a folder with the guide's files in it, and a
+/// launcher that has them.
 fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background)) {
     let line = Line::new().expect("a line");
     for (host, own, router) in

@@ -1,5 +1,5 @@
-//! A daemon that has no file descriptor left: what needs one is refused with the reason, everything else is answered, and when there are
-//! descriptors again all goes on. Needs no privileges.
+//! A daemon that has no file descriptor left: what needs one is refused with the reason, everything else is
+//! answered, and when there are descriptors again all goes on. Needs no privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

@@ -1,5 +1,5 @@
-//! Security groups with real connections, `examples/groups.yaml`: rules, members, zones and layers change while these go on, and packets that
-//! are written to from another worker. Runs in namespaces of its own.
+//! Security groups with real connections, `examples/groups.yaml`: rules, members, zones and layers change
+//! while these go on, and packets that are written to from another worker. Runs in namespaces of its own.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
@@ -23,8 +23,8 @@ const MAC: &str = "02:00:00:00:00:02";
 /// What the server listens on.
 const PORTS: [u16; 3] = [7000, 7001, 7002];
 
-/// The server is behind a function of the tenant `red`, which opens a device that has the server's addresses: its
-/// kernel knows the client without asking, because the device speaks ARP for it.
+/// The server is behind a function of the tenant `red`, which opens a device that has the server's addresses:
+/// its kernel knows the client without asking, because the device speaks ARP for it.
 fn line() -> Line {
     let line = Line::new().expect("a line");
     line.server
@@ -175,7 +175,8 @@ fn connections_live_as_long_as_a_rule_of_each_layer_allows_them() {
     });
 }
 
-/// Looks through the whole pool of its tenant at each call, for UDP from port 0x1111 to port 53, and makes it port 54.
+/// Looks through the whole pool of its tenant at each call, for UDP from port 0x1111 to port 53, and makes it
+/// port 54.
 fn scribe(folder: &Path, pool: u32) -> PathBuf {
     let module = format!(
         r#"(module

@@ -1,5 +1,5 @@
-//! A connection between two hosts that carries what a rule finds is ended by resets, and others go on: `examples/ips.yaml`.
-//! Runs in namespaces of its own.
+//! A connection between two hosts that carries what a rule finds is ended by resets, and others go on:
+//! `examples/ips.yaml`. Runs in namespaces of its own.
 
 use serde_json::Value;
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 //! (`docs/glossary.md`).
 //!
 //! Five words that speak of a component as of an unknown person are counted. A few lines stay: the user of
-//! that name on UNIX systems, and constants.
+//! that name on UNIX systems, and constants. Comments are as wide as code.
 
 use std::path::{Path, PathBuf};
 
@@ -63,6 +63,51 @@ fn components_are_named() {
         "{all} lines have one of {words:?}; allowed: {LINES_MAX}. Name the component instead. The worst files:\n{}",
         worst.join("\n")
     );
+}
+
+/// Columns of a comment, as rustfmt.toml has them for code. rustfmt wraps no comments.
+const COLUMNS: usize = 110;
+
+/// Numbers of the lines that are comments and wider than code. Rows of tables, what stands in a block of code, and one
+/// word alone cannot be wrapped.
+fn wide_comments(text: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut is_wide = |line: &str| {
+        let Some(said) = line.trim_start().strip_prefix("//") else {
+            in_code = false;
+            return false;
+        };
+        let said = said.trim_start_matches(['/', '!']);
+        in_code ^= said.trim_start().starts_with("```");
+        let wraps = !in_code && !said.starts_with("     ") && !said.trim_start().starts_with('|');
+        wraps && line.chars().count() > COLUMNS && said.trim().contains(' ')
+    };
+    (1..).zip(text.lines()).filter(|(_, line)| is_wide(line)).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn comments_are_as_wide_as_code() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root =
+        here.ancestors().find(|folder| folder.join("SPECIFICATION.md").exists()).expect("the repository");
+    let mut files = Vec::new();
+    texts(root, &mut files);
+    let mut wide = Vec::new();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|it| it == "rs")) {
+        let text = std::fs::read_to_string(path).expect("text");
+        let name = path.strip_prefix(root).unwrap_or(path).display();
+        wide.extend(wide_comments(&text).into_iter().map(|line| format!("{name}:{line}")));
+    }
+    assert!(wide.is_empty(), "comments over {COLUMNS} columns:\n{}", wide.join("\n"));
+}
+
+#[test]
+fn wide_comments_are_found_but_for_what_cannot_be_wrapped() {
+    let long = "word ".repeat(30);
+    let text = format!(
+        "// {long}\n//! | {long} |\n//! ```text\n//! {long}\n//! ```\n/// {long}\nlet x = 1; // {long}\n"
+    );
+    assert_eq!(wide_comments(&text), [1, 6]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! memif ports of a daemon: DPDK's testpmd at a master and at a slave, killed and started again; and two ports of one
-//! daemon with each other. Needs no privileges.
+//! memif ports of a daemon: DPDK's testpmd at a master and at a slave, killed and started again; and two
+//! ports of one daemon with each other. Needs no privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

@@ -1,5 +1,5 @@
-//! Native ports of a daemon: a program in C between two of them, killed and started again, and a port that changes under
-//! it. Needs no privileges.
+//! Native ports of a daemon: a program in C between two of them, killed and started again, and a port that
+//! changes under it. Needs no privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

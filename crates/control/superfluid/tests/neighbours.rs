@@ -15,8 +15,8 @@ const OWN: &str = "10.83.0.9";
 const MAC: &str = "02:00:00:00:00:09";
 const OWN_V6: &str = "2001:db8::9";
 
-/// Sends each packet back by its interface to [`CLIENT`], once it knows where that is; until then it asks, and
-/// drops. Counts packets that it dropped, those that it sent, and changes of its table.
+/// Sends each packet back by its interface to [`CLIENT`], once it knows where that is; until then it asks,
+/// and drops. Counts packets that it dropped, those that it sent, and changes of its table.
 fn returner(folder: &Path) -> PathBuf {
     let client = CLIENT.parse().expect("an address");
     let ask: String =
@@ -87,7 +87,8 @@ enum Whose {
     Interface,
 }
 
-/// A device at the line's client, and a function that opens it. The addresses are the device's or the interface's.
+/// A device at the line's client, and a function that opens it. The addresses are the device's or the
+/// interface's.
 fn start(line: &Line, folder: &Path, whose: Whose) -> Background {
     let image = returner(folder);
     let file = folder.join("neighbours.yaml");
@@ -183,8 +184,8 @@ fn each_finds_the_other(whose: Whose) {
     }
 }
 
-/// A capture of ARP requests to the device, each from another station that is not there: 1,000 of them at once,
-/// forty times in a second.
+/// A capture of ARP requests to the device, each from another station that is not there: 1,000 of them at
+/// once, forty times in a second.
 fn storm() -> Vec<u8> {
     let words = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1];
     let mut capture: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

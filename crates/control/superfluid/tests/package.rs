@@ -1,5 +1,5 @@
-//! The Debian packages and the OCI image: made of the program under test, looked through, unpacked, and run in
-//! a root that has nothing else.
+//! The Debian packages and the OCI image: made of the program under test, looked through, unpacked, and run
+//! in a root that has nothing else.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -153,7 +153,8 @@ fn files(package: &Path, folder: &Path) {
     run(Command::new("gzip").arg("--test").arg(root.join("usr/share/doc/superfluid/changelog.gz")));
 }
 
-/// The example in C is built with what the package installs and nothing else, with either library, and starts.
+/// The example in C is built with what the package installs and nothing else, with either library, and
+/// starts.
 fn builds(package: &Path, folder: &Path) {
     let root = folder.join("development");
     run(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));

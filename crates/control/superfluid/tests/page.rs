@@ -1,5 +1,5 @@
-//! The daemon's side of the page with functions that run: the link, the history, and packets' first bytes along their way.
-//! Needs no privileges.
+//! The daemon's side of the page with functions that run: the link, the history, and packets' first bytes
+//! along their way. Needs no privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

@@ -1,4 +1,5 @@
-//! The page in Debian's Chromium, with this program's daemon and generated packets (`page/tests/real`). Needs no privileges.
+//! The page in Debian's Chromium, with this program's daemon and generated packets (`page/tests/real`). Needs
+//! no privileges.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Tunnels of devices and of functions with the kernel's VXLAN at the other end, and TCP that interfaces leave to be segmented.
-//! Runs in namespaces of its own.
+//! Tunnels of devices and of functions with the kernel's VXLAN at the other end, and TCP that interfaces
+//! leave to be segmented. Runs in namespaces of its own.
 
 use serde_json::Value;
 use std::fs;
@@ -18,8 +18,8 @@ const STREAM: usize = 3 << 20;
 /// Buffers that take what is still to be segmented as a whole.
 const LARGE: &str = "tenants: {default: {pool: {buffers: 1024, buffer_size: 64KiB}}}\n";
 
-/// Gives a host a device of the kernel's for network 7, with the host's address in it. Without the other end's Ethernet
-/// address it asks for that.
+/// Gives a host a device of the kernel's for network 7, with the host's address in it. Without the other
+/// end's Ethernet address it asks for that.
 fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: Option<&str>, address: &str) {
     host.ip("addr flush dev eth0").expect("the address moves into the tunnel");
     host.ip(&format!("addr add {own}/24 dev eth0")).expect("an address");
@@ -152,7 +152,8 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
     });
 }
 
-/// The function is the endpoint: the kernel at the other end finds it by ARP, and each learns what is behind the other.
+/// The function is the endpoint: the kernel at the other end finds it by ARP, and each learns what is behind
+/// the other.
 #[test]
 fn the_gateway_joins_a_link_with_the_kernels_network() {
     isolated("the_gateway_joins_a_link_with_the_kernels_network", || {
@@ -192,8 +193,8 @@ functions:
     });
 }
 
-/// No Ethernet address stands in the file: the device finds that of the other end, which finds the device's, and
-/// follows when it becomes another one.
+/// No Ethernet address stands in the file: the device finds that of the other end, which finds the device's,
+/// and follows when it becomes another one.
 #[test]
 fn a_tunnel_finds_its_next_hop() {
     isolated("a_tunnel_finds_its_next_hop", || {

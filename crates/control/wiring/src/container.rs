@@ -1,8 +1,8 @@
 //! Functions that are containers: ordinary programs, which the launcher starts.
 //!
 //! Each interface of one is an end of a veth pair, whose other end is a port of the wiring: packets get to it
-//! and from it like to and from any other port. The port is called after both, `ids:in`, which no port that an
-//! operator names can be.
+//! and from it like to and from any other port. The port is called after both, `ids:in`, which no port that
+//! an operator names can be.
 
 use crate::RestartDelays;
 use std::collections::BTreeMap;
@@ -95,8 +95,8 @@ pub fn is_container_port(port: &str) -> bool {
     port.contains(':')
 }
 
-/// The outer end of a container's interface, by its number below 16: `sfg`, ten digits for the function's name
-/// and one for the number. Two names may have the same; whoever reads them tells so.
+/// The outer end of a container's interface, by its number below 16: `sfg`, ten digits for the function's
+/// name and one for the number. Two names may have the same; whoever reads them tells so.
 pub fn container_link(function: &str, number: u8) -> String {
     // FNV-1a, of which 40 bits are used: an interface's name has at most 15 characters.
     let hash = function.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

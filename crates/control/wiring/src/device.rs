@@ -10,8 +10,8 @@
 //! | any other, and one that an observer is at | the device, wired to its openers and its ports |
 //! | a striped bond | two devices, and between them what keeps packets in order ([`mod@striped`]) |
 //!
-//! A port that has a `receive` policy, or that several devices are over, or one that only sees packets, gets a
-//! classifier, which is wired to the port and to its devices.
+//! A port that has a `receive` policy, or that several devices are over, or one that only sees packets, gets
+//! a classifier, which is wired to the port and to its devices.
 
 use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring, striped};
 use capture::Filter;
@@ -59,7 +59,8 @@ pub struct PortPolicy {
     pub encapsulate: Option<Encapsulation>,
     /// The port of the device by which that leaves which came by this one.
     pub send: Option<String>,
-    /// How the device, and what opens it, is a station on the port's link, where it has addresses; `None`: not there.
+    /// How the device, and what opens it, is a station on the port's link, where it has addresses; `None`:
+    /// not there.
     pub station: Option<PortStation>,
 }
 
@@ -68,8 +69,8 @@ pub struct PortPolicy {
 pub struct PortStation {
     /// EtherType and control of the VLAN tag that its frames have there.
     pub tag: Option<(u16, u16)>,
-    /// It is outside of the port's tunnel, where functions that open the device see nothing: its addresses are for the
-    /// tunnel alone.
+    /// It is outside of the port's tunnel, where functions that open the device see nothing: its addresses
+    /// are for the tunnel alone.
     pub outside: bool,
     /// The other end of the tunnel, if it is to find out where packets for that go.
     pub remote: Option<IpAddr>,
@@ -98,8 +99,8 @@ pub struct Opening {
     pub device: String,
     /// By this port of it alone.
     pub port: Option<String>,
-    /// Of openers that get the same packets in line, the one with the lowest number has the packet itself, and
-    /// then the first by name; the others get copies.
+    /// Of openers that get the same packets in line, the one with the lowest number has the packet itself,
+    /// and then the first by name; the others get copies.
     pub order: u32,
 }
 
@@ -244,8 +245,8 @@ fn meets(a: &Opening, b: &Opening) -> bool {
 }
 
 impl DeviceLayout {
-    /// Of devices as they are laid ([`striped::laid`]), the edges that open them, and the services that lead to
-    /// them. Functions that observe send and get nothing.
+    /// Of devices as they are laid ([`striped::laid`]), the edges that open them, and the services that lead
+    /// to them. Functions that observe send and get nothing.
     pub fn of<'a>(
         devices: &IndexMap<String, Device>,
         edges: impl Iterator<Item = &'a Edge>,

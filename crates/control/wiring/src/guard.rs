@@ -1,8 +1,8 @@
 //! Guards: functions of the platform that stand between a device with security groups and its opener.
 //!
-//! A guard has a name that no function of a file can have, `groups@DEVICE`. What opens the device is wired to its
-//! interface [`INSIDE`], and by [`OUTSIDE`] it opens the device itself. Whether the device is open to something is asked of
-//! what is wired to the guard ([`Wiring::behind_guard`]).
+//! A guard has a name that no function of a file can have, `groups@DEVICE`. What opens the device is wired to
+//! its interface [`INSIDE`], and by [`OUTSIDE`] it opens the device itself. Whether the device is open to
+//! something is asked of what is wired to the guard ([`Wiring::behind_guard`]).
 
 use crate::{Edge, Endpoint, Wiring};
 
@@ -24,7 +24,8 @@ pub fn guarded_by(function: &str) -> Option<&str> {
 }
 
 impl Edge {
-    /// An interface of a function, and the device that is behind it: it opens the device, or is wired to the device's guard.
+    /// An interface of a function, and the device that is behind it: it opens the device, or is wired to the
+    /// device's guard.
     pub fn device_behind(&self) -> Option<(&Endpoint, &str)> {
         if let Some((end, opening)) = self.opening() {
             return Some((end, &opening.device));
@@ -39,8 +40,8 @@ impl Edge {
 }
 
 impl Wiring {
-    /// The tenant that a function is shown to as its own: a guard is the platform's, has packets of the device's tenant, and
-    /// is shown to that.
+    /// The tenant that a function is shown to as its own: a guard is the platform's, has packets of the
+    /// device's tenant, and is shown to that.
     pub fn shown_to(&self, function: &str) -> Option<&str> {
         match guarded_by(function) {
             Some(device) => self.devices.get(device).map(|device| device.tenant.as_str()),
@@ -48,8 +49,8 @@ impl Wiring {
         }
     }
 
-    /// What is wired to the guard of a device, if an end is the one by which a guard opens it; any other end itself.
-    /// `None`: nothing is wired to the guard.
+    /// What is wired to the guard of a device, if an end is the one by which a guard opens it; any other end
+    /// itself. `None`: nothing is wired to the guard.
     pub fn behind_guard<'a>(&'a self, end: &'a Endpoint) -> Option<&'a Endpoint> {
         match end {
             Endpoint::Interface(guard, OUTSIDE) if guarded_by(guard).is_some() => {

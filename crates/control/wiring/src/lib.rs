@@ -8,12 +8,13 @@
 //!
 //! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most,
 //! but a switch any number of them, each of which plugs one port or interface into it, and a device as well,
-//! each of which opens it ([`DeviceLayout`] says what is laid for that). Observers have no edges: they
-//! are shown the packets that pass an instance, a port, a device or an edge. A service names an endpoint; packets for it go
-//! there as if they had come by that endpoint's edge. Each tenant has services of its own: a function reaches
-//! those of its tenant and no others.
+//! each of which opens it ([`DeviceLayout`] says what is laid for that). Observers have no edges: they are
+//! shown the packets that pass an instance, a port, a device or an edge. A service names an endpoint; packets
+//! for it go there as if they had come by that endpoint's edge. Each tenant has services of its own: a
+//! function reaches those of its tenant and no others.
 //!
-//! A [`Container`] is a function as well, that the launcher starts: no worker knows it, and its interfaces are ports.
+//! A [`Container`] is a function as well, that the launcher starts: no worker knows it, and its interfaces
+//! are ports.
 //!
 //! How processor cores are shared is part of the wiring too: [`Workers`], the worker that an [`Instance`] is
 //! to stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept
@@ -377,8 +378,8 @@ impl Wiring {
         }
     }
 
-    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch or device? On
-    /// the way into one of these nothing is copied: where a packet goes has not been decided yet.
+    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch or device?
+    /// On the way into one of these nothing is copied: where a packet goes has not been decided yet.
     pub fn copies(&self, from: &Endpoint, to: &Endpoint) -> bool {
         let decides = from.takes_many() || to.takes_many();
         !decides && self.pool_of(from) != self.pool_of(to)

@@ -19,8 +19,8 @@ const COVERED: [u64; 2] = [2 << 20, 1 << 30];
 /// What a tenant may have of the host's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantMemory {
-    /// The most that it is promised, in bytes: its pools, its functions and its containers together. `None`: no bound of
-    /// its own.
+    /// The most that it is promised, in bytes: its pools, its functions and its containers together. `None`:
+    /// no bound of its own.
     pub limit: Option<u64>,
     /// Bytes that are kept for it, whether it asks for them or not.
     pub reserve: u64,
@@ -167,9 +167,8 @@ impl Wiring {
 
     /// The claims that ask for more than there is, when the host may promise `host` bytes. Claimants that are
     /// `there` already come first, then the others in their order; what is refused to one is left for those
-    /// after it.
-    /// A tenant has so many bytes `beside` its pools and functions. Containers count for their tenant's limit and
-    /// not for the host's: their processes are not this one, and the launcher bounds them.
+    /// after it. A tenant has so many bytes `beside` its pools and functions. Containers count for their
+    /// tenant's limit and not for the host's: their processes are not this one, and the launcher bounds them.
     pub fn overdrafts(
         &self,
         host: Option<u64>,

@@ -24,8 +24,8 @@ pub struct Observation {
 /// Where an observer stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Watched {
-    /// An instance, by name: packets before it is called, of one interface or all. An instance that observes runs on
-    /// its worker.
+    /// An instance, by name: packets before it is called, of one interface or all. An instance that observes
+    /// runs on its worker.
     Instance(String, Option<u16>),
     /// A port, by name: what it receives and what it transmits.
     Port(String),

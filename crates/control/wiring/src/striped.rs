@@ -6,9 +6,9 @@
 //!                                                                    `--- nic2
 //! ```
 //!
-//! Openers have a device with one port, and the links a bond that is opened by one. Between the two stands a pair of
-//! ports, of which each gives out what the other one is handed (`port::striped` of the data path). Names of what is
-//! laid have a slash, which no name in an operator's file has.
+//! Openers have a device with one port, and the links a bond that is opened by one. Between the two stands a
+//! pair of ports, of which each gives out what the other one is handed (`port::striped` of the data path).
+//! Names of what is laid have a slash, which no name in an operator's file has.
 
 use crate::Endpoint;
 use crate::device::{Device, Opener, Opening, PortPolicy};
@@ -62,8 +62,8 @@ pub(crate) fn links_openers(
 }
 
 impl Device {
-    /// The ports by which a device of a name is on its link: of a striped bond, the one within which packets have
-    /// no sequence headers.
+    /// The ports by which a device of a name is on its link: of a striped bond, the one within which packets
+    /// have no sequence headers.
     pub fn ports_on_link(&self, name: &str) -> Vec<String> {
         match self.stripe {
             Some(_) => vec![inside(name)],

@@ -145,8 +145,8 @@ pub enum WiringFault {
     /// An observation names an instance, interface, port, device or wire that does not exist.
     #[error("the observer `{}` or what it observes, `{}`, does not exist", .0.observer, .0.at)]
     UnknownObservation(Observation),
-    /// An observer that has edges by which packets would pass through it, or services, or is observed, or, as a port, is
-    /// under a device or passed by.
+    /// An observer that has edges by which packets would pass through it, or services, or is observed, or, as
+    /// a port, is under a device or passed by.
     #[error("`{0}` is an observer and is wired, observed or a service as well")]
     ObserverInline(String),
     /// An observer whose image may write.
@@ -403,8 +403,8 @@ impl Wiring {
         }
     }
 
-    /// Whether an instance or a port of a tenant may be shown what passes a place: one where all packets are the
-    /// tenant's, or a device that is open to it. A container's port is open to what its container is.
+    /// Whether an instance or a port of a tenant may be shown what passes a place: one where all packets are
+    /// the tenant's, or a device that is open to it. A container's port is open to what its container is.
     pub fn may_observe(&self, observer: &str, tenant: &str, at: &Watched) -> bool {
         let observer = observer.split_once(':').map_or(observer, |(container, _)| container);
         let of_instance = |name: &str| self.instances.get(name).is_none_or(|there| there.tenant == tenant);

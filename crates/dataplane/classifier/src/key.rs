@@ -1,4 +1,5 @@
-//! What the classifier reads of a packet: the fields that conditions are about, at fixed places of a few words.
+//! What the classifier reads of a packet: the fields that conditions are about, at fixed places of a few
+//! words.
 
 use packet::ethernet::{ethertype, is_tag};
 use packet::tunnel::{GENEVE_PORT, Level, Tunnel, Tunnels, VXLAN_PORT};
@@ -259,8 +260,9 @@ impl Plain {
     }
 }
 
-/// Reads a packet as most are: with at most two tags, IP in one piece without options or extension headers, with ports
-/// unless it is a protocol without them. `None`: it is not such, and the words are to be thrown away.
+/// Reads a packet as most are: with at most two tags, IP in one piece without options or extension headers,
+/// with ports unless it is a protocol without them. `None`: it is not such, and the words are to be thrown
+/// away.
 #[inline(always)]
 fn plain(frame: &[u8], words: &mut [u64; WORDS], with_ethernet: bool) -> Option<Plain> {
     let head: &[u8; 14] = frame.first_chunk()?;

@@ -7,12 +7,13 @@
 //!
 //! A classifier does not change: another set of rules is another classifier.
 //!
-//! A packet is read once, into a few words (`key`). A filter is a number of *terms*: bits of these words that have to
-//! have certain values (`term`). Terms with the same mask are in one hash table, and a few bytes of the packet say which
-//! tables can have something for it (`tables`). So the cost depends on how many of the masks fit to a packet, hardly on
-//! the number of rules. A filter that has no such form (`not`, `less`, a second label, what is inside of a second tunnel)
-//! is asked itself, for packets that fit to what of it has that form; such filters cost as many evaluations as there are.
-//! With more than 64 masks, those of the fewest terms are looked for in the tables of others.
+//! A packet is read once, into a few words (`key`). A filter is a number of *terms*: bits of these words that
+//! have to have certain values (`term`). Terms with the same mask are in one hash table, and a few bytes of
+//! the packet say which tables can have something for it (`tables`). So the cost depends on how many of the
+//! masks fit to a packet, hardly on the number of rules. A filter that has no such form (`not`, `less`, a
+//! second label, what is inside of a second tunnel) is asked itself, for packets that fit to what of it has
+//! that form; such filters cost as many evaluations as there are. With more than 64 masks, those of the
+//! fewest terms are looked for in the tables of others.
 //!
 //! Limits: what became of a packet is not known here, so `dropped` matches nothing and `passed` everything
 //! ([`capture::Filter::uses_outcome`] tells such filters).
@@ -93,7 +94,8 @@ impl Classifier {
     }
 
     /// The class that takes the packet: the first one in order that wants it. Calls `see` for each observing
-    /// class that wants it, in no order. `head` is the packet's beginning, `length` its whole length in bytes.
+    /// class that wants it, in no order. `head` is the packet's beginning, `length` its whole length in
+    /// bytes.
     pub fn classify(&self, head: &[u8], length: u32, mut see: impl FnMut(u16)) -> Option<u16> {
         let key = self.reader.read(head);
         if !self.observers.is_empty() {

@@ -16,12 +16,12 @@ enum Loss {
 }
 
 impl Classifier {
-    /// Pairs of rules, by index, of which the later loses packets to the earlier: first those of which it loses all, so
-    /// that it never takes one, then those of which it loses some. A rule with itself is one whose filter matches
-    /// nothing. Observers neither take nor lose packets. At most [`MAX_PAIRS`].
+    /// Pairs of rules, by index, of which the later loses packets to the earlier: first those of which it
+    /// loses all, so that it never takes one, then those of which it loses some. A rule with itself is one
+    /// whose filter matches nothing. Observers neither take nor lose packets. At most [`MAX_PAIRS`].
     ///
-    /// A rule is reported that is certain to lose packets, as far as headers can be what its filter says; what filters
-    /// say beyond single fields (`not`, `less`) counts where two are the same.
+    /// A rule is reported that is certain to lose packets, as far as headers can be what its filter says;
+    /// what filters say beyond single fields (`not`, `less`) counts where two are the same.
     pub fn shadowed(&self) -> Vec<(usize, usize)> {
         let (mut never, others) = self.losses();
         never.extend(others);

@@ -1,5 +1,5 @@
-//! Terms by their masks: a hash table for each mask (tuple space search; Srinivasan, Suri and Varghese, 1999), and
-//! before them, for some bytes of a key, which tables can have something for their values.
+//! Terms by their masks: a hash table for each mask (tuple space search; Srinivasan, Suri and Varghese,
+//! 1999), and before them, for some bytes of a key, which tables can have something for their values.
 
 use crate::key::{Key, LEVELS, WORDS};
 use crate::term::Term;
@@ -100,7 +100,8 @@ impl Tables {
         let mut tables: BTreeMap<Key, Groups> = BTreeMap::new();
         for Ranked { rank, class, terms } in rules {
             for (place, term) in terms.iter().enumerate() {
-                // The finest that is a part of the term's own; a mask of nothing is one of them if they are not all.
+                // The finest that is a part of the term's own; a mask of nothing is one of them if they are
+                // not all.
                 let coarser = |mask: &&Key| mask.iter().zip(&term.mask).all(|(mask, own)| mask & !own == 0);
                 let bits = |mask: &Key| mask.iter().map(|word| word.count_ones()).sum::<u32>();
                 let mask = match masks.contains_key(&term.mask) {
@@ -182,9 +183,9 @@ fn masks(rules: &[Ranked<'_>]) -> BTreeMap<Key, usize> {
     most.into_iter().collect()
 }
 
-/// The bytes by which tables are sorted out: the flags, and for each table that with the fewest values in it, unless one
-/// that is there already has few. Zero is what is not there, so that a byte with entries of zero tells little; EtherType
-/// and protocol are those of most packets.
+/// The bytes by which tables are sorted out: the flags, and for each table that with the fewest values in it,
+/// unless one that is there already has few. Zero is what is not there, so that a byte with entries of zero
+/// tells little; EtherType and protocol are those of most packets.
 fn bytes(list: &[(Table, Groups)]) -> Vec<Byte> {
     // A single table is as fast asked as sorted out.
     if list.len() < 2 {

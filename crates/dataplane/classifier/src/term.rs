@@ -14,7 +14,8 @@ const TUNNELS: u64 = flag::VNI | flag::MPLS | flag::GRE;
 const FAMILIES: u64 = flag::V4 | flag::V6;
 const ID: u64 = 0xffff_ffff;
 
-/// Bits of a key that have to have these values, for a rule to match; what is no bit of the mask is 0 in the value.
+/// Bits of a key that have to have these values, for a rule to match; what is no bit of the mask is 0 in the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
     pub mask: Key,

@@ -6,7 +6,8 @@ use packet::checksum::Sum;
 use packet::ethernet::{ethertype, is_tag};
 use packet::protocol;
 
-/// Headers of some layers, made in place as [`Front`] is: those that were taken off a packet, or those of an [`crate::Encapsulation`].
+/// Headers of some layers, made in place as [`Front`] is: those that were taken off a packet, or those of an
+/// [`crate::Encapsulation`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     pub(crate) bytes: [u8; MAX_BYTES],
@@ -88,8 +89,8 @@ pub(crate) struct Fresh {
     pub services: u8,
 }
 
-/// Puts headers back on a packet, of so many bytes, from whose frame they were taken off: with its Ethernet addresses,
-/// what it is, its ECN field and its length now. `head` is its beginning: 64 bytes suffice.
+/// Puts headers back on a packet, of so many bytes, from whose frame they were taken off: with its Ethernet
+/// addresses, what it is, its ECN field and its length now. `head` is its beginning: 64 bytes suffice.
 ///
 /// # Errors
 /// [`Mismatch`] when the packet is too long, or is no packet that these headers can carry.

@@ -1,14 +1,16 @@
 //! Taking the headers of tunnels off a packet, and putting them on.
 //!
-//! 1. [`take_off`] reads a packet's first bytes, checks that the layers are there that a port has, outermost first,
-//!    and says which bytes go ([`Front`]). [`TakenOff::kept`] is what was there: 128 bytes at most, for host memory.
-//! 2. [`put_back`] makes the headers again from what was kept, with new lengths and checksums, for a packet that has
-//!    changed meanwhile.
-//! 3. [`Encapsulation`] is made once for each port from [`LayerSettings`]; [`Encapsulation::put_on`] makes the headers
-//!    for a packet.
+//! 1. [`take_off`] reads a packet's first bytes, checks that the layers are there that a port has, outermost
+//!    first, and says which bytes go ([`Front`]). [`TakenOff::kept`] is what was there: 128 bytes at most,
+//!    for host memory.
+//! 2. [`put_back`] makes the headers again from what was kept, with new lengths and checksums, for a packet
+//!    that has changed meanwhile.
+//! 3. [`Encapsulation`] is made once for each port from [`LayerSettings`]; [`Encapsulation::put_on`] makes
+//!    the headers for a packet.
 //!
-//! All of them are functions of copied bytes: they neither read nor write a packet's buffer, which a guest may be
-//! writing. Their caller takes [`Front::removes`] bytes from the packet's beginning and puts [`Front::bytes`] there.
+//! All of them are functions of copied bytes: they neither read nor write a packet's buffer, which a guest
+//! may be writing. Their caller takes [`Front::removes`] bytes from the packet's beginning and puts
+//! [`Front::bytes`] there.
 //!
 //! | layer | is | carries |
 //! |---|---|---|
@@ -20,19 +22,23 @@
 //! | `geneve` | RFC 8926 | by its type: a frame, IP |
 //! | `ipip` | RFC 2003, RFC 2473, RFC 4213 | IP |
 //!
-//! What is carried without Ethernet keeps the addresses of the frame around it, as functions see frames alone.
+//! What is carried without Ethernet keeps the addresses of the frame around it, as functions see frames
+//! alone.
 //!
-//! **Congestion** (RFC 6040): outer headers get the packet's ECN field (normal mode). What the outer headers say is
-//! brought into the packet when they are taken off; a packet that was marked on its way and cannot say so is refused.
+//! **Congestion** (RFC 6040): outer headers get the packet's ECN field (normal mode). What the outer headers
+//! say is brought into the packet when they are taken off; a packet that was marked on its way and cannot say
+//! so is refused.
 //!
 //! **Checksums.** The checksum of an outer IPv4 header is verified and computed. UDP has none (zero) in both
-//! families: RFC 7348 wants zero over IPv4, and RFC 6935 allows it over IPv6 for tunnels whose ends agree on it, with
-//! the conditions of RFC 6936; computing it would mean reading all of the packet. The receiving end has to accept
-//! that (`udp6zerocsumrx` of Linux). A checksum that comes in is not verified, for the same reason.
+//! families: RFC 7348 wants zero over IPv4, and RFC 6935 allows it over IPv6 for tunnels whose ends agree on
+//! it, with the conditions of RFC 6936; computing it would mean reading all of the packet. The receiving end
+//! has to accept that (`udp6zerocsumrx` of Linux). A checksum that comes in is not verified, for the same
+//! reason.
 //!
-//! Limits: at most [`MAX_LAYERS`] layers and [`MAX_BYTES`] bytes of headers. Fragments, IPv4 options, IPv6 extension
-//! headers, GRE's checksum and routing, and Geneve's critical options are refused ([`Mismatch`]), as are lengths that
-//! contradict each other. Whether a tunnel's addresses are this host's is the caller's business.
+//! Limits: at most [`MAX_LAYERS`] layers and [`MAX_BYTES`] bytes of headers. Fragments, IPv4 options, IPv6
+//! extension headers, GRE's checksum and routing, and Geneve's critical options are refused ([`Mismatch`]),
+//! as are lengths that contradict each other. Whether a tunnel's addresses are this host's is the caller's
+//! business.
 //!
 //! Taking VXLAN off and putting it on: `cargo test --release -p encapsulation -- --ignored --nocapture cost`.
 

@@ -1,5 +1,5 @@
-//! VXLAN over IPv4 and nothing else, the commonest layer, with every field at a fixed place. What is not plain is left
-//! to the general way, which also says what is wrong with it.
+//! VXLAN over IPv4 and nothing else, the commonest layer, with every field at a fixed place. What is not
+//! plain is left to the general way, which also says what is wrong with it.
 
 use crate::emit::{Ending, Fresh, Headers, Spot};
 use crate::fields::{ETHERNET, put};

@@ -21,8 +21,8 @@ pub struct Outer {
     pub services: Option<u8>,
     /// Routers may not fragment the outer IPv4 packet.
     pub dont_fragment: bool,
-    /// Ethernet addresses in front: of the next hop, and of this host. Not used where the tunnel carries no frame and
-    /// nothing inside of it does: the packet's own are in front then.
+    /// Ethernet addresses in front: of the next hop, and of this host. Not used where the tunnel carries no
+    /// frame and nothing inside of it does: the packet's own are in front then.
     pub link: ([u8; 6], [u8; 6]),
 }
 
@@ -207,9 +207,10 @@ impl Encapsulation {
         self.headers.layers()
     }
 
-    /// The headers for a packet of so many bytes. `head` is its beginning: 64 bytes suffice. The flow's hash becomes
-    /// the source port (RFC 7348), the flow label (RFC 6438), the flow ID (RFC 7637); `identification` is that of the
-    /// outer IPv4 packet where it may be fragmented, and should be another one for each.
+    /// The headers for a packet of so many bytes. `head` is its beginning: 64 bytes suffice. The flow's hash
+    /// becomes the source port (RFC 7348), the flow label (RFC 6438), the flow ID (RFC 7637);
+    /// `identification` is that of the outer IPv4 packet where it may be fragmented, and should be another
+    /// one for each.
     ///
     /// # Errors
     /// [`Mismatch`] when the packet is too long, or the layers carry IP and it is something else.
@@ -340,8 +341,8 @@ impl Builder {
         Ok(())
     }
 
-    /// An Ethernet header, with the addresses of a tunnel's outer header if one in it carries a frame; else it is the
-    /// packet's own.
+    /// An Ethernet header, with the addresses of a tunnel's outer header if one in it carries a frame; else
+    /// it is the packet's own.
     fn begin_frame(&mut self, rest: &[LayerSettings]) {
         self.ethernet = self.bytes.len();
         let has_frame = rest.iter().any(LayerSettings::carries_frames);

@@ -20,9 +20,9 @@ pub struct TakenOff {
     pub vlan: u16,
 }
 
-/// Takes these layers off a packet of so many bytes, outermost first. `head` is its beginning: [`MAX_BYTES`] and 64
-/// more suffice. `front` is which bytes go, and which come: an Ethernet header where none was inside, an ECN field that
-/// changed. `kept` is what was there, for [`crate::put_back`].
+/// Takes these layers off a packet of so many bytes, outermost first. `head` is its beginning: [`MAX_BYTES`]
+/// and 64 more suffice. `front` is which bytes go, and which come: an Ethernet header where none was inside,
+/// an ECN field that changed. `kept` is what was there, for [`crate::put_back`].
 ///
 /// # Errors
 /// [`Mismatch`] when they are not there, or not as they have to be.
@@ -199,8 +199,8 @@ impl<'a> Walk<'a> {
     fn gre(&mut self) -> Result<(), Reason> {
         const KEY: u16 = 0x2000;
         const SEQUENCE: u16 = 0x1000;
-        // RFC 2784, section 2.3: a packet with one of the others is to be dropped. With a checksum it could not be put
-        // back without reading all of it.
+        // RFC 2784, section 2.3: a packet with one of the others is to be dropped. With a checksum it could
+        // not be put back without reading all of it.
         const REFUSED: u16 = 0x8000 | 0x4c00 | 7;
         let (protocol, at) = self.outer()?;
         if protocol != protocol::GRE {
@@ -410,8 +410,8 @@ impl<'a> Walk<'a> {
         put(&mut front.bytes, ADDRESSES, self.kind.to_be_bytes());
     }
 
-    /// Makes the packet's beginning up to its IP header's ECN field and checksum anew, when what the outer headers say
-    /// of congestion changes them (RFC 6040, section 4.2).
+    /// Makes the packet's beginning up to its IP header's ECN field and checksum anew, when what the outer
+    /// headers say of congestion changes them (RFC 6040, section 4.2).
     #[cold]
     fn mark(&self, outer: u8, front: &mut Front) -> Result<(), Reason> {
         let Some((at, v4)) = ip_of(self.kind, self.body, self.head) else { return Ok(()) };

@@ -15,8 +15,8 @@ pub struct PortId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId(pub(crate) u32);
 
-/// Number of a switch, as the engine calls everything that forwards by a decision: a learning switch, a virtual
-/// device, the devices at a port. The same on all workers of a fleet.
+/// Number of a switch, as the engine calls everything that forwards by a decision: a learning switch, a
+/// virtual device, the devices at a port. The same on all workers of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchId(pub(crate) u16);
 

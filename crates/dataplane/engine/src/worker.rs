@@ -47,8 +47,8 @@ pub struct WorkerSettings {
     /// Time spent looking for work, as part of the time spent working, in percent. Without effect when `spin`
     /// has no end.
     pub spin_percent: u32,
-    /// Longest interval for which wake-ups are moderated: it is slept through what comes in, when sleeping and
-    /// waking cost more than the work that wakes.
+    /// Longest interval for which wake-ups are moderated: it is slept through what comes in, when sleeping
+    /// and waking cost more than the work that wakes.
     pub moderation: Nanos,
     /// Longest time between two looks at all ports while there is work.
     pub turn: Nanos,
@@ -169,8 +169,8 @@ impl Worker {
         &self.switches[id.index()]
     }
 
-    /// The end that everything reaches which goes to a target, be it behind switches; `None` when that depends
-    /// on the packets.
+    /// The end that everything reaches which goes to a target, be it behind switches; `None` when that
+    /// depends on the packets.
     pub(crate) fn only_end(&self, mut target: Target) -> Option<Target> {
         for _ in 0..=IN_A_ROW {
             let Target::Switch(id, from) = target else { return Some(target) };

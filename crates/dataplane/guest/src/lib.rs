@@ -172,8 +172,8 @@ pub trait Guest: Send {
     /// read-only).
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
-    /// When [`Guest::timer`] is due: the deadline that the function set, or at once when there is something new
-    /// of its devices; and when [`Guest::take_asks`] is, which comes before.
+    /// When [`Guest::timer`] is due: the deadline that the function set, or at once when there is something
+    /// new of its devices; and when [`Guest::take_asks`] is, which comes before.
     fn deadline(&self) -> Option<Nanos>;
 
     /// What the function reads of the devices behind its interfaces from its next [`Guest::timer`] on, as
@@ -188,8 +188,8 @@ pub trait Guest: Send {
         Vec::new()
     }
 
-    /// Puts what is new of the devices in its place and tells the function; runs the function's timer when its
-    /// deadline has passed, which is cleared first.
+    /// Puts what is new of the devices in its place and tells the function; runs the function's timer when
+    /// its deadline has passed, which is cleared first.
     ///
     /// # Errors
     /// [`GuestFault`].

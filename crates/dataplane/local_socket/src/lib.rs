@@ -1,10 +1,10 @@
-//! UNIX sockets of messages (`SOCK_SEQPACKET`) between processes of one host: who is at the other end, and descriptors
-//! with messages.
+//! UNIX sockets of messages (`SOCK_SEQPACKET`) between processes of one host: who is at the other end, and
+//! descriptors with messages.
 //!
 //! 1. [`Listener::bind`] makes a socket at a path, in the place of a stale one; [`connect`] reaches one.
 //! 2. [`peer`] says which process is at the other end, and its user.
-//! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of a descriptor
-//!    may be shared with another process, which could change them.
+//! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of
+//!    a descriptor may be shared with another process, which could change them.
 //! 4. A listener that is dropped removes its file, if it is still its own.
 
 mod listener;

@@ -35,8 +35,8 @@ impl Listener {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| told("a socket", error.into()))?;
         bind(&socket, &address).map_err(|error| told("making it", error.into()))?;
-        // Its user is looked at when a process connects. Processes of other users cannot even do that where the
-        // mode can say so.
+        // Its user is looked at when a process connects. Processes of other users cannot even do that where
+        // the mode can say so.
         let mode = if uid == own_uid() { 0o600 } else { 0o666 };
         let kept = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .and_then(|()| std::fs::symlink_metadata(path));

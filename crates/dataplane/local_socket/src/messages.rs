@@ -27,8 +27,8 @@ pub fn send(connection: &OwnedFd, message: &[u8], descriptors: &[BorrowedFd<'_>]
     Ok(())
 }
 
-/// What came: its length, and its descriptors, of which more than two are closed unseen. Never waits: `None` when
-/// nothing is there. A length of 0 is the connection's end.
+/// What came: its length, and its descriptors, of which more than two are closed unseen. Never waits: `None`
+/// when nothing is there. A length of 0 is the connection's end.
 ///
 /// # Errors
 /// The connection broke.

@@ -1,4 +1,5 @@
-// UNSAFETY: one call of `getsockopt` for an option that `rustix` does not have. It is run by the tests of `port_native`.
+// UNSAFETY: one call of `getsockopt` for an option that `rustix` does not have. It is run by the tests of
+// `port_native`.
 #![allow(unsafe_code)]
 //! The process at the other end of a connection, and its user.
 

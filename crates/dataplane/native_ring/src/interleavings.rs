@@ -1,5 +1,5 @@
-//! Interleavings of the two ends of a ring, and of a side that falls asleep, under loom: the files that both sides run
-//! are compiled here once more, over loom's atomics.
+//! Interleavings of the two ends of a ring, and of a side that falls asleep, under loom: the files that both
+//! sides run are compiled here once more, over loom's atomics.
 
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
@@ -74,7 +74,8 @@ fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Passes entries 1 to `last`, each end asleep whenever it can do nothing, until all have arrived whole and in order.
+/// Passes entries 1 to `last`, each end asleep whenever it can do nothing, until all have arrived whole and
+/// in order.
 fn pass(preemptions: usize, last: u64) {
     bounded(preemptions, move || {
         let memory = Arc::new(Memory::default());

@@ -1,5 +1,6 @@
-// UNSAFETY: memory that another process writes to at any time is mapped here, and read and written through atomics
-// alone. Miri knows no mappings of files; the tests below and `port_native` run it, and loom the protocol over it.
+// UNSAFETY: memory that another process writes to at any time is mapped here, and read and written through
+// atomics alone. Miri knows no mappings of files; the tests below and `port_native` run it, and loom the
+// protocol over it.
 #![allow(unsafe_code)]
 //! Memory that two processes share.
 
@@ -27,7 +28,8 @@ pub struct SharedMemory {
     length: usize,
 }
 
-// SAFETY: plain memory that belongs to this value until it is dropped, reached through atomics or raw pointers.
+// SAFETY: plain memory that belongs to this value until it is dropped, reached through atomics or raw
+// pointers.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -47,9 +49,9 @@ impl SharedMemory {
 
     /// Maps the first `length` bytes of a memory file of a process that is not believed.
     ///
-    /// Such a file has to consist of ordinary pages, which the kernel makes again when the peer gives them back. One of
-    /// huge pages does not: with its pages punched out and none free in the machine, reading it ends this process with
-    /// SIGBUS, and no seal forbids that (fcntl(2), `F_SEAL_SHRINK`).
+    /// Such a file has to consist of ordinary pages, which the kernel makes again when the peer gives them
+    /// back. One of huge pages does not: with its pages punched out and none free in the machine, reading it
+    /// ends this process with SIGBUS, and no seal forbids that (fcntl(2), `F_SEAL_SHRINK`).
     ///
     /// # Errors
     /// As [`SharedMemory::map`], and a file that lies in no tmpfs.
@@ -231,7 +233,8 @@ mod tests {
         assert!(SharedMemory::map(&unsealed, 4096, true).is_err());
     }
 
-    /// Sealed, with its pages punched out and none free, such a file ends its reader by SIGBUS. Making one takes no page.
+    /// Sealed, with its pages punched out and none free, such a file ends its reader by SIGBUS. Making one
+    /// takes no page.
     #[test]
     fn huge_pages_of_a_peer_are_refused_though_they_are_sealed() {
         let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;

@@ -1,7 +1,7 @@
 //! How a side that sleeps is woken, and one that is awake is not.
 //!
-//! A side that will sleep says so and then looks at its rings once more; the other first publishes and then looks
-//! whether it sleeps. So one of the two sees the other, in whatever order they run.
+//! A side that will sleep says so and then looks at its rings once more; the other first publishes and then
+//! looks whether it sleeps. So one of the two sees the other, in whatever order they run.
 
 use super::sync::{AtomicU32, Relaxed, SeqCst, fence};
 

@@ -7,8 +7,8 @@
 //!    wait are bounded by tenant. [`Offload::run`] does so too and blocks the caller until the job has a
 //!    result; [`Offload::slot`] waits for a thread and keeps it, for work in several steps.
 //! 2. A thread of the pool takes it when it is the tenant's turn (see below). A job that has to wait for
-//!    something, another job's result say, gives up its place meanwhile ([`waiting`]): a further thread serves,
-//!    and there are as many as before once it goes on and a thread has nothing to do.
+//!    something, another job's result say, gives up its place meanwhile ([`waiting`]): a further thread
+//!    serves, and there are as many as before once it goes on and a thread has nothing to do.
 //! 3. The processor time that the thread used for it is charged to the tenant. What a job used elsewhere, in
 //!    a child process say, is added by [`Offload::charge`].
 //! 4. [`Offload::usage`] tells what a tenant used, what waits, what was refused.

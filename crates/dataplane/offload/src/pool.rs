@@ -85,8 +85,9 @@ thread_local! {
     static PLACE: RefCell<Option<(Arc<Shared>, String)>> = const { RefCell::new(None) };
 }
 
-/// Does something that waits and uses no processor, for another thread say. Within a job, the job gives up its place
-/// meanwhile: another thread serves, and what the tenant has running does not count this job. Elsewhere it is just done.
+/// Does something that waits and uses no processor, for another thread say. Within a job, the job gives up
+/// its place meanwhile: another thread serves, and what the tenant has running does not count this job.
+/// Elsewhere it is just done.
 pub fn waiting<T>(wait: impl FnOnce() -> T) -> T {
     let Some((shared, tenant)) = PLACE.take() else { return wait() };
     let away = Away { shared, tenant };
@@ -270,9 +271,9 @@ impl Offload {
         done
     }
 
-    /// Waits for a thread of the pool, which then works for the tenant until the [`Slot`] is dropped: for work
-    /// that must not wait once it has begun. Must not be called by a packet worker. A job that asks for it is
-    /// [`waiting`].
+    /// Waits for a thread of the pool, which then works for the tenant until the [`Slot`] is dropped: for
+    /// work that must not wait once it has begun. Must not be called by a packet worker. A job that asks for
+    /// it is [`waiting`].
     ///
     /// # Errors
     /// [`Refused`].

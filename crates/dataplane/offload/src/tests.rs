@@ -259,7 +259,8 @@ fn a_slot_does_jobs_in_turn_on_one_thread_that_is_charged_to_its_tenant() {
     assert_eq!(offload.run("red", || 2), Ok(2));
 }
 
-/// With two threads, one of each tenant: without a place that is given up nothing of the last one would be done.
+/// With two threads, one of each tenant: without a place that is given up nothing of the last one would be
+/// done.
 #[test]
 fn a_job_that_waits_gives_up_its_place_and_a_job_may_wait_for_jobs() {
     let (outer, inner) = (Arc::new(Offload::new(&two()).unwrap()), Arc::new(Offload::new(&two()).unwrap()));

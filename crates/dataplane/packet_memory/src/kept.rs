@@ -1,5 +1,5 @@
-// UNSAFETY: what is kept for a buffer is written by the one owner of its packet, without a lock. That there is one
-// owner is a matter of `Packet`'s type; `tests/ownership.rs` holds the pool to a model.
+// UNSAFETY: what is kept for a buffer is written by the one owner of its packet, without a lock. That there
+// is one owner is a matter of `Packet`'s type; `tests/ownership.rs` holds the pool to a model.
 #![allow(unsafe_code)]
 //! Headers that were taken off packets, in host memory beside the buffers, where no guest reads or writes
 //! them.
@@ -26,8 +26,8 @@ pub struct Kept {
 #[derive(Default)]
 pub(crate) struct KeptHeaders(OnceLock<Box<[UnsafeCell<Kept>]>>);
 
-// SAFETY: a place is reached with a borrow of the packet that owns its buffer alone: no two threads have one at
-// the same time, and one that has it later was handed the packet.
+// SAFETY: a place is reached with a borrow of the packet that owns its buffer alone: no two threads have one
+// at the same time, and one that has it later was handed the packet.
 unsafe impl Sync for KeptHeaders {}
 
 impl std::fmt::Debug for KeptHeaders {

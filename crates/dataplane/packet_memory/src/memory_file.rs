@@ -99,8 +99,8 @@ impl MemoryFile {
         self.base
     }
 
-    /// A descriptor by which the memory can be read and never written: not by a mapping, and by a process of another
-    /// user not by opening it again either, which the file's mode forbids.
+    /// A descriptor by which the memory can be read and never written: not by a mapping, and by a process of
+    /// another user not by opening it again either, which the file's mode forbids.
     ///
     /// # Errors
     /// The kernel's refusal; `/proc` has to be there.

@@ -20,8 +20,8 @@ impl Packet {
         Packet(PacketRecord { buffer, offset: headroom, reserved2: pool, ..PacketRecord::default() })
     }
 
-    /// The record as the host has it: `reserved2`, which is zero for guests, is the pool's number, and whether
-    /// headers of the packet are kept.
+    /// The record as the host has it: `reserved2`, which is zero for guests, is the pool's number, and
+    /// whether headers of the packet are kept.
     #[inline]
     pub fn record(&self) -> &PacketRecord {
         &self.0

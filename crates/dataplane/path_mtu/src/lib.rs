@@ -2,17 +2,17 @@
 //!
 //! 1. [`too_long`] reads a frame and says what is to be done: nothing fits a link by itself.
 //! 2. An IPv4 packet that may be fragmented becomes [`Remedy::Fragments`] (RFC 791, sections 2.3 and 3.2).
-//! 3. Of any other the sender is told by [`Remedy::Answer`]: "fragmentation needed" (RFC 792, RFC 1191 section 4) or
-//!    "packet too big" (RFC 4443, section 3.2), to be sent back where the packet came from.
-//! 4. About what no answer may be sent (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)), and what is not IP, it is
-//!    [`Remedy::None`].
+//! 3. Of any other the sender is told by [`Remedy::Answer`]: "fragmentation needed" (RFC 792, RFC 1191
+//!    section 4) or "packet too big" (RFC 4443, section 3.2), to be sent back where the packet came from.
+//! 4. About what no answer may be sent (RFC 1122 section 3.2.2, RFC 4443 section 2.4(e)), and what is not IP,
+//!    it is [`Remedy::None`].
 //!
-//! An answer has the packet's addresses, of Ethernet and of IP, exchanged: what stands on a wire without an address of
-//! its own speaks for the destination, whose way it is. VLAN tags stay. How many answers are sent is the caller's
-//! business (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f)).
+//! An answer has the packet's addresses, of Ethernet and of IP, exchanged: what stands on a wire without an
+//! address of its own speaks for the destination, whose way it is. VLAN tags stay. How many answers are sent
+//! is the caller's business (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f)).
 //!
-//! All of these are functions of copied bytes. Limits: IPv6 packets are not fragmented (RFC 8200, section 5); the MTU of
-//! an answer about IPv6 is 1,280 at least.
+//! All of these are functions of copied bytes. Limits: IPv6 packets are not fragmented (RFC 8200, section 5);
+//! the MTU of an answer about IPv6 is 1,280 at least.
 
 #![no_std]
 #![forbid(unsafe_code)]

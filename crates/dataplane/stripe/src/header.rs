@@ -84,8 +84,8 @@ impl Header {
         front
     }
 
-    /// The addresses and the header at the beginning of a frame; `None` when it has no header of this EtherType
-    /// and of a version that is known.
+    /// The addresses and the header at the beginning of a frame; `None` when it has no header of this
+    /// EtherType and of a version that is known.
     #[inline]
     pub fn take_off(ether_type: EtherType, frame: &[u8]) -> Option<([u8; ADDRESSES], Header)> {
         let (addresses, rest) = frame.split_first_chunk::<ADDRESSES>()?;

@@ -11,8 +11,9 @@ pub const WAIT: Nanos = Nanos::from_millis(5);
 /// A session that took nothing for so long goes on with whatever number comes next.
 pub const SILENCE: Nanos = Nanos::from_millis(100);
 
-/// What is that far ahead is behind: less than half of all numbers (RFC 1982, section 3.2), and more than a link that works
-/// can lose within [`SILENCE`], so that one forged number is not followed to where all others are behind.
+/// What is that far ahead is behind: less than half of all numbers (RFC 1982, section 3.2), and more than a
+/// link that works can lose within [`SILENCE`], so that one forged number is not followed to where all others
+/// are behind.
 pub const AHEAD: u32 = 1 << 20;
 
 /// A packet whose number was given on or given up already, or that is waiting, for the caller to drop.
@@ -101,7 +102,8 @@ impl<P> Receiver<P> {
         Ok(())
     }
 
-    /// Gives up what is missing in front of packets that have waited for [`WAIT`], and appends these to `out`.
+    /// Gives up what is missing in front of packets that have waited for [`WAIT`], and appends these to
+    /// `out`.
     pub fn expire(&mut self, now: Nanos, out: &mut Vec<P>) {
         if self.due > now {
             return;
@@ -139,8 +141,8 @@ impl<P> Receiver<P> {
         self.waiting.drain(..).map(|waiting| waiting.packet)
     }
 
-    /// Goes on with another session: a new sender's numbers begin at 0. Those of one that was there before this
-    /// receiver are somewhere.
+    /// Goes on with another session: a new sender's numbers begin at 0. Those of one that was there before
+    /// this receiver are somewhere.
     fn follow(&mut self, session: Session, number: u32, now: Nanos, out: &mut Vec<P>) {
         let former = self.session.replace(session);
         self.former = former.map(|former| (former, now.saturating_add(WAIT)));
@@ -154,8 +156,8 @@ impl<P> Receiver<P> {
         self.next = number;
     }
 
-    /// Gives on the first so many that wait, and those that follow them at once: what is missing between them is
-    /// given up.
+    /// Gives on the first so many that wait, and those that follow them at once: what is missing between them
+    /// is given up.
     fn give_on(&mut self, count: usize, out: &mut Vec<P>) {
         self.given_up += 1;
         for Waiting { number, packet, .. } in self.waiting.drain(..count) {

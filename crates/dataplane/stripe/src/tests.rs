@@ -22,8 +22,8 @@ struct Arrived {
     late: Vec<u64>,
 }
 
-/// Sends frames one after the other, each so long after the one before, by links in turn, each with a delay of its
-/// own, numbered from `first` on. `fate` says by how much more one is delayed; `None`: it is lost.
+/// Sends frames one after the other, each so long after the one before, by links in turn, each with a delay
+/// of its own, numbered from `first` on. `fate` says by how much more one is delayed; `None`: it is lost.
 fn sent(
     session: Session,
     first: u32,
@@ -84,7 +84,8 @@ proptest! {
         prop_assert_eq!(&arrived.late, &[]);
         let order: Vec<u64> = arrived.given_on.iter().map(|(sent, _)| *sent).collect();
         prop_assert_eq!(order, (0..gaps.len() as u64).collect::<Vec<_>>());
-        // A receiver that comes later, wherever the numbers are, misses no more than what came before its first.
+        // A receiver that comes later, wherever the numbers are, misses no more than what came before its
+        // first.
         let frames = sent(Session(7), first, &gaps, &delays, |_| Some(0));
         let arrived = receive(&frames);
         let order: Vec<u64> = arrived.given_on.iter().map(|(sent, _)| *sent).collect();

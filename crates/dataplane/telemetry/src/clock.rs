@@ -159,8 +159,8 @@ impl SimulatedTime {
         self.advance(span);
     }
 
-    /// Goes to a point in time, an earlier one too: what simulates several threads in one gives each its turn from where
-    /// it was.
+    /// Goes to a point in time, an earlier one too: what simulates several threads in one gives each its turn
+    /// from where it was.
     pub fn set(&self, now: Nanos) {
         self.now.store(now.0, Relaxed);
     }
@@ -286,7 +286,8 @@ mod tests {
         let (before, began, after) = (Instant::now(), clock.now(), Instant::now());
         std::thread::sleep(Duration::from_millis(50));
         let (least, ours, most) = (after.elapsed(), clock.now().since(began).0 as f64, before.elapsed());
-        // Loose on purpose: this guards against a wrong unit. What a busy machine adds lies within both readings.
+        // Loose on purpose: this guards against a wrong unit. What a busy machine adds lies within both
+        // readings.
         let (least, most) = (least.as_nanos() as f64 * 0.5, most.as_nanos() as f64 * 2.0);
         assert!(least < ours && ours < most, "{ours} ns for {least} to {most} ns");
     }

@@ -21,8 +21,8 @@ pub struct PortDevices {
 }
 
 impl PortDevices {
-    /// The devices at a port by their plugs, each with what it wants; the rules' classes are set here. It goes
-    /// on counting for the one before, if there is one.
+    /// The devices at a port by their plugs, each with what it wants; the rules' classes are set here. It
+    /// goes on counting for the one before, if there is one.
     pub fn new(
         port: SwitchPort,
         devices: Vec<(Rule, SwitchPort)>,

@@ -27,8 +27,8 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// For these ports. What was learned at those that the bridge before has too is kept. `None` when no table
-    /// can be made, which settings that are right rule out.
+    /// For these ports. What was learned at those that the bridge before has too is kept. `None` when no
+    /// table can be made, which settings that are right rule out.
     pub(crate) fn new(ports: &[SwitchPort], before: Option<&Bridge>) -> Option<Bridge> {
         let table = match before {
             Some(before) => before.table.clone(),
@@ -54,8 +54,8 @@ impl Bridge {
         }
     }
 
-    /// Where a frame's destination is; `None` when it is not known, or a group's. `came_by`: the port by which
-    /// it came, if any.
+    /// Where a frame's destination is; `None` when it is not known, or a group's. `came_by`: the port by
+    /// which it came, if any.
     #[inline]
     pub(crate) fn find(&self, came_by: Option<usize>, head: &[u8; HEAD], now: Nanos) -> Option<Way> {
         match self.table.look_up(head, now) {

@@ -9,7 +9,8 @@
 //! 1. [`DeviceSettings`] name the plugs, which are numbers of ends: one for each port, one for each opener
 //!    (a function, or the head of a chain). [`Device::new`] works out what is decided at each plug.
 //! 2. [`Device::whole`] says where all of a batch goes that comes in by one plug, if that does not depend on
-//!    its packets; else [`Device::decide`] opens the decisions for it, and [`Decisions::next`] decides on each.
+//!    its packets; else [`Device::decide`] opens the decisions for it, and [`Decisions::next`] decides on
+//!    each.
 //! 3. A [`Way`] is one plug, several ([`Device::plug`] names them: the first one gets the packet itself, each
 //!    further one a copy), or none.
 //! 4. What comes from a port goes to the openers that receive: the only one, one by the symmetric flow hash,
@@ -28,8 +29,8 @@
 //! 6. Outside of a port packets may have headers that openers do not see: [`Device::tunnels`] says which ones
 //!    are to be taken off and put on there.
 //! 7. [`Device::longest`] is how long a frame may be that leaves by a port, as its link says.
-//! 8. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
-//!    them takes a packet, and which others see it.
+//! 8. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which
+//!    of them takes a packet, and which others see it.
 //!
 //! Packets of one flow keep their order in everything but [`Balance::RoundRobin`].
 //!
@@ -42,10 +43,11 @@
 //!
 //! # Cost
 //! Where all of a batch goes one way, a decision costs 5 ns a batch; else 2 to 8 ns a packet (bonds, bridges
-//! of two), and up to 17 ns for a bridge of three (a busy machine): `cargo test --release -p virtual_device --
-//! --ignored --nocapture cost`. Of a packet in batches of 32, a hop over a rootless device of two openers takes
-//! 12 instructions more than one over a plain wire, and a direct device between two functions 14, before the
-//! decision on a whole batch was made one look into a table (cachegrind of the engine's `cost_of_` tests).
+//! of two), and up to 17 ns for a bridge of three (a busy machine): `cargo test --release -p virtual_device
+//! -- --ignored --nocapture cost`. Of a packet in batches of 32, a hop over a rootless device of two openers
+//! takes 12 instructions more than one over a plain wire, and a direct device between two functions 14,
+//! before the decision on a whole batch was made one look into a table (cachegrind of the engine's `cost_of_`
+//! tests).
 #![forbid(unsafe_code)]
 
 mod at_port;

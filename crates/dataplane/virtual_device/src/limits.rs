@@ -10,7 +10,8 @@ use virtual_switch::SwitchPort;
 /// Bytes of an Ethernet header, and of a tag.
 const ETHERNET: u32 = 14;
 const TAG: u32 = 4;
-/// Answers that a device sends in a second, and at once (RFC 1812, section 4.3.2.8; RFC 4443, section 2.4(f)).
+/// Answers that a device sends in a second, and at once (RFC 1812, section 4.3.2.8; RFC 4443, section
+/// 2.4(f)).
 const ANSWERS: u64 = 100;
 const AT_ONCE: u64 = 50;
 const EACH: u64 = 1_000_000_000 / ANSWERS;

@@ -21,7 +21,8 @@ pub struct DeviceSettings {
     pub ports: Vec<SwitchPort>,
     /// Ports, by their indices, outside of which packets have headers that openers do not see.
     pub tunnels: BTreeMap<usize, Arc<Tunnels>>,
-    /// By which port that leaves which came by one, by their indices; what is not in it leaves as the mode says.
+    /// By which port that leaves which came by one, by their indices; what is not in it leaves as the mode
+    /// says.
     pub send: BTreeMap<usize, usize>,
     /// Those that open it: the first one that receives a packet gets the packet itself, others copies.
     pub openers: Vec<Opener>,

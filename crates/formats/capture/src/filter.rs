@@ -11,14 +11,14 @@
 //! As there, `and` and `or` bind equally and to the left, and a bare address or prefix is a `host` or a
 //! `net`. Unlike there, primitives look behind VLAN tags.
 //!
-//! As there, a tunnel moves on what comes after it: joined to it by `and`, primitives before it mean the outer
-//! headers, those after it the packet that it carries, and a further `vlan` or `mpls` means the next tag or label.
-//! Unlike there, what follows `or` begins where its left side began; what follows alternatives means the place
-//! where all of them ended, or if they ended at different ones, the place before them; `not` moves nothing.
-//! `udp and (vni 7 or vni 8) and tcp` is TCP in one of two networks, over UDP.
+//! As there, a tunnel moves on what comes after it: joined to it by `and`, primitives before it mean the
+//! outer headers, those after it the packet that it carries, and a further `vlan` or `mpls` means the next
+//! tag or label. Unlike there, what follows `or` begins where its left side began; what follows alternatives
+//! means the place where all of them ended, or if they ended at different ones, the place before them; `not`
+//! moves nothing. `udp and (vni 7 or vni 8) and tcp` is TCP in one of two networks, over UDP.
 //!
-//! A keyword is about the next header: `vni 7` finds no VXLAN within MPLS, `mpls and vni 7` does. A fragment is
-//! not looked into. `less` and `greater` are always about the whole frame.
+//! A keyword is about the next header: `vni 7` finds no VXLAN within MPLS, `mpls and vni 7` does. A fragment
+//! is not looked into. `less` and `greater` are always about the whole frame.
 
 mod alternatives;
 mod level;
@@ -129,7 +129,8 @@ impl Filter {
         &self.text
     }
 
-    /// Whether it asks what became of a packet (`dropped`, `passed`), which is not known before it is processed.
+    /// Whether it asks what became of a packet (`dropped`, `passed`), which is not known before it is
+    /// processed.
     pub fn uses_outcome(&self) -> bool {
         self.expression.uses_outcome()
     }

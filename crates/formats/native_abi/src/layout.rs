@@ -39,9 +39,10 @@ pub mod words {
     pub const HEARTBEAT: usize = 0x200;
     /// The process writes: empty buffers asked for, counted.
     pub const WANTED: usize = 0x240;
-    /// Whose the attachment is: the number of a thread of the process while it lives, as robust futexes have it (Linux,
-    /// `Documentation/locking/robust-futex-ABI.rst`). The 64 bytes from here on are a robust `pthread_mutex_t` of the
-    /// process's, which begins with this word. Zero: the process gives no such hint of its end.
+    /// Whose the attachment is: the number of a thread of the process while it lives, as robust futexes have
+    /// it (Linux, `Documentation/locking/robust-futex-ABI.rst`). The 64 bytes from here on are a robust
+    /// `pthread_mutex_t` of the process's, which begins with this word. Zero: the process gives no such hint
+    /// of its end.
     pub const OWNER: usize = 0x280;
     /// Where the first ring begins.
     pub const END: usize = 0x1000;
@@ -70,8 +71,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Rings of `size` descriptors each way, and one of `returned` buffers; `None` unless both are powers of two from
-    /// [`SIZE_MIN`] to [`SIZE_MAX`].
+    /// Rings of `size` descriptors each way, and one of `returned` buffers; `None` unless both are powers of
+    /// two from [`SIZE_MIN`] to [`SIZE_MAX`].
     pub fn new(size: u32, returned: u32) -> Option<Layout> {
         let allowed = |size: u32| size.is_power_of_two() && (SIZE_MIN..=SIZE_MAX).contains(&size);
         (allowed(size) && allowed(returned)).then_some(Layout { size, returned })

@@ -68,7 +68,8 @@ impl Hello {
     }
 }
 
-/// What an attached process is told. The descriptors of the pool's memory and of the rings' come with it, in this order.
+/// What an attached process is told. The descriptors of the pool's memory and of the rings' come with it, in
+/// this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// Whether the process may write to packets, and send some of its own.

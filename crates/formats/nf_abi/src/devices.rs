@@ -1,8 +1,8 @@
-//! What a function reads about the devices behind its interfaces, and by which it asks for an address: entries of
-//! [`stream::DEVICES`](crate::stream::DEVICES).
+//! What a function reads about the devices behind its interfaces, and by which it asks for an address:
+//! entries of [`stream::DEVICES`](crate::stream::DEVICES).
 //!
-//! Limits: an entry is [`DEVICE_ENTRY`] bytes; a stream has at most [`MAX_DEVICE_ENTRIES`] of them, ordered by
-//! interface, kind and address. Kinds that are not known here are passed over by readers.
+//! Limits: an entry is [`DEVICE_ENTRY`] bytes; a stream has at most [`MAX_DEVICE_ENTRIES`] of them, ordered
+//! by interface, kind and address. Kinds that are not known here are passed over by readers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

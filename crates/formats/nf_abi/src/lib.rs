@@ -98,8 +98,8 @@ pub struct PacketRecord {
     /// In: one more than the index, among its device's ports, of the port by which the packet came; 0: by no
     /// device's port.
     pub device_port: u8,
-    /// In: payload bytes per segment when the packet is to be segmented. With `gso_type` [`offload::GSO_NONE`]
-    /// the bytes that a capture left out at its end, see [`PacketRecord::snapped`].
+    /// In: payload bytes per segment when the packet is to be segmented. With `gso_type`
+    /// [`offload::GSO_NONE`] the bytes that a capture left out at its end, see [`PacketRecord::snapped`].
     pub gso_size: u16,
     /// In: where checksumming starts, from the packet's first byte.
     pub csum_start: u16,
@@ -231,8 +231,8 @@ pub mod exports {
     pub const PROCESS: &str = "sf_process";
     /// `(now: i64)`: the deadline set by [`crate::imports::TIMER_SET`] has passed. Optional.
     pub const TIMER: &str = "sf_timer";
-    /// `(now: i64) -> i32`: the program stops, and what is still to go out is given now; 1 when there is more to
-    /// give, 0 when there is not. Optional.
+    /// `(now: i64) -> i32`: the program stops, and what is still to go out is given now; 1 when there is more
+    /// to give, 0 when there is not. Optional.
     pub const FINISH: &str = "sf_finish";
     /// `(now: i64)`: what [`crate::stream::DEVICES`] says has changed. Optional.
     pub const DEVICES: &str = "sf_devices";
@@ -277,8 +277,9 @@ pub mod stream {
     pub const REPORT: u32 = 2;
     /// Write: one event, a JSON object in UTF-8 of at most [`super::MAX_EVENT`] bytes.
     pub const EVENT: u32 = 3;
-    /// Read: entries about the devices behind the interfaces, see [`super::DeviceEntry`]. They change between two
-    /// calls alone, and [`super::exports::DEVICES`] is called then. Write: one entry, [`super::DeviceEntry::ask`].
+    /// Read: entries about the devices behind the interfaces, see [`super::DeviceEntry`]. They change between
+    /// two calls alone, and [`super::exports::DEVICES`] is called then. Write: one entry,
+    /// [`super::DeviceEntry::ask`].
     pub const DEVICES: u32 = 4;
     /// Read: of the slot whose number the offset is, the guest address of its packet's first byte and the
     /// packet's length, two `u32`; both 0 for an empty slot.

@@ -18,8 +18,8 @@ impl Sum {
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Sum {
         // Words of 32 bits in 64 cannot overflow below 16 GiB. They are summed in the order of bytes that
-        // processors and WebAssembly have, which vectors do, and the sum is turned at the end (RFC 1071 section
-        // 2(B)).
+        // processors and WebAssembly have, which vectors do, and the sum is turned at the end (RFC 1071
+        // section 2(B)).
         let (quads, rest) = bytes.as_chunks::<4>();
         let mut sum: u64 = quads.iter().map(|&quad| u64::from(u32::from_le_bytes(quad))).sum();
         let (pairs, odd) = rest.as_chunks::<2>();

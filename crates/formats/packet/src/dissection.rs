@@ -126,9 +126,9 @@ impl Dissection {
 }
 
 impl Network {
-    /// Whether an ICMP error may be sent about it, as far as its headers tell (RFC 1122 section 3.2.2, RFC 4443
-    /// section 2.4(e)): not about errors, nor about fragments other than the first. That its addresses are one
-    /// host's each is for the caller to see to.
+    /// Whether an ICMP error may be sent about it, as far as its headers tell (RFC 1122 section 3.2.2, RFC
+    /// 4443 section 2.4(e)): not about errors, nor about fragments other than the first. That its addresses
+    /// are one host's each is for the caller to see to.
     pub fn may_be_answered(&self) -> bool {
         if matches!(self.fragment, Fragment::Later { .. }) {
             return false;

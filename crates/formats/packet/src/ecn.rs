@@ -9,8 +9,8 @@ pub const CAPABLE_0: u8 = 2;
 /// Congestion was met.
 pub const CONGESTED: u8 = 3;
 
-/// ECN of a packet from which an outer header with this one was taken off (RFC 6040, figure 4); `None` when the packet is
-/// to be dropped: it met congestion and cannot say so.
+/// ECN of a packet from which an outer header with this one was taken off (RFC 6040, figure 4); `None` when
+/// the packet is to be dropped: it met congestion and cannot say so.
 #[inline]
 pub const fn taken_off(outer: u8, inner: u8) -> Option<u8> {
     match (inner & 3, outer & 3) {

@@ -70,8 +70,8 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// The same for a packet as a host captures its own: where the network card cuts segments, the total length
-    /// may be 0, which stands for all bytes that there are.
+    /// The same for a packet as a host captures its own: where the network card cuts segments, the total
+    /// length may be 0, which stands for all bytes that there are.
     ///
     /// # Errors
     /// As [`View::new`].
@@ -87,7 +87,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Bytes of the packet: the total length, or for one of 0, which [`View::captured`] takes, all that there are.
+    /// Bytes of the packet: the total length, or for one of 0, which [`View::captured`] takes, all that there
+    /// are.
     #[inline]
     pub fn length(&self) -> usize {
         match usize::from(self.total_length()) {

@@ -10,14 +10,13 @@
 //! 4. Code that changes a header in place writes to the ranges in `field` and corrects the checksum with
 //!    [`checksum::update`].
 //!
-//! [`dissect`] runs through all layers of a frame at once, [`tunnel::Tunnels`] goes on with what is inside of its
-//! packet, and [`symmetric_flow_hash`] is what the classifier
-//! calls for each packet.
+//! [`dissect`] runs through all layers of a frame at once, [`tunnel::Tunnels`] goes on with what is inside of
+//! its packet, and [`symmetric_flow_hash`] is what the classifier calls for each packet.
 //!
 //! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use
-//! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN
-//! tags, eight IPv6 extension headers, sixteen MPLS labels and four tunnels are looked behind; jumbograms (RFC
-//! 2675) are not understood.
+//! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN tags, eight IPv6
+//! extension headers, sixteen MPLS labels and four tunnels are looked behind; jumbograms (RFC 2675) are not
+//! understood.
 #![no_std]
 #![forbid(unsafe_code)]
 

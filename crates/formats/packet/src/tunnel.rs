@@ -177,7 +177,8 @@ struct Header {
     content: Content,
 }
 
-/// A header where it was found: `bytes` begin there, `at` bytes behind the frame's first, and end with the packet.
+/// A header where it was found: `bytes` begin there, `at` bytes behind the frame's first, and end with the
+/// packet.
 struct Found<'a> {
     at: usize,
     bytes: &'a [u8],
@@ -284,8 +285,8 @@ impl Tunnels {
         if self.may_be_in(level) { self.look(frame, level) } else { Ok(None) }
     }
 
-    /// The kind of the tunnel that a packet carries, and what identifies it, whether or not what is inside can be
-    /// read; `None` when it is in none of these tunnels, or has one's own messages.
+    /// The kind of the tunnel that a packet carries, and what identifies it, whether or not what is inside
+    /// can be read; `None` when it is in none of these tunnels, or has one's own messages.
     ///
     /// # Errors
     /// [`ParseError`] when the tunnel's header is cut or impossible.
@@ -448,7 +449,8 @@ fn pppoe(bytes: &[u8]) -> Result<Option<Header>, ParseError> {
     ppp(bytes, 6, Tunnel::Pppoe, u32::from(u16_at(bytes, 2..4)))
 }
 
-/// RFC 1661 section 2, with address and control field (RFC 1662) or without. Control protocols are no packets.
+/// RFC 1661 section 2, with address and control field (RFC 1662) or without. Control protocols are no
+/// packets.
 fn ppp(bytes: &[u8], mut at: usize, tunnel: Tunnel, id: u32) -> Result<Option<Header>, ParseError> {
     let layer = Layer::Tunnel(tunnel);
     if bytes.get(at..at + 2) == Some(&[0xff, 0x03]) {

@@ -1,5 +1,5 @@
-//! A plain model of what is inside of frames, for tests and for fuzzing: it goes down by slices, one header after
-//! the other, and keeps lists, where [`crate::tunnel`] keeps offsets.
+//! A plain model of what is inside of frames, for tests and for fuzzing: it goes down by slices, one header
+//! after the other, and keeps lists, where [`crate::tunnel`] keeps offsets.
 
 extern crate std;
 

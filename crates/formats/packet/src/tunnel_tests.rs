@@ -215,8 +215,8 @@ proptest! {
         let wrapped = wrapped();
         let mut frame = frame();
         for pick in picks {
-            // The frame of the packet inside is replaced by what there is; lengths may then disagree, which is
-            // what comes from the wire as well.
+            // The frame of the packet inside is replaced by what there is; lengths may then disagree, which
+            // is what comes from the wire as well.
             let (_, _, outer) = &wrapped[pick];
             let is_frame = outer.ends_with(&self::frame());
             let header = &outer[..outer.len() - if is_frame { self::frame().len() } else { plain().len() }];

@@ -3,8 +3,9 @@
 //! The life of a document:
 //! 1. [`text`] takes a file's bytes for UTF-8, or says at which byte they are not.
 //! 2. [`Document::parse`] makes a tree of [`Node`]s, or one [`Fault`].
-//! 3. A reader walks the tree with a [`Location`], which remembers the way down (`ports.lan.mtu`), and reports
-//!    what is wrong there with [`Location::report`]; all faults of a text are collected, not only the first.
+//! 3. A reader walks the tree with a [`Location`], which remembers the way down (`ports.lan.mtu`), and
+//!    reports what is wrong there with [`Location::report`]; all faults of a text are collected, not only the
+//!    first.
 //! 4. [`spelling`] finds the name that was probably meant, and words the names that were allowed.
 //!
 //! Scalars stay text: what `10` means is for the reader to decide. Of YAML 1.2 this leaves out what a

@@ -97,9 +97,9 @@ impl Node {
         self.as_map()?.iter().find(|(k, _)| k.text == key).map(|(k, node)| (k, node))
     }
 
-    /// Where `functions.fw.config.rules[2].action` stands below this one, or as much of the way there as there is. Names
-    /// may have dots in them: of several keys that fit, the longest is meant. `at_key`: where the last key stands,
-    /// and not its value.
+    /// Where `functions.fw.config.rules[2].action` stands below this one, or as much of the way there as
+    /// there is. Names may have dots in them: of several keys that fit, the longest is meant. `at_key`: where
+    /// the last key stands, and not its value.
     pub fn position_of(&self, at: &str, at_key: bool) -> Option<Position> {
         let (mut node, mut rest, mut found) = (self, at, None);
         while !rest.is_empty() {

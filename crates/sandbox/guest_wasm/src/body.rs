@@ -223,8 +223,8 @@ impl<T: HostState> Body<T> {
         }
     }
 
-    /// Reads the guest's answers into the packets' records. Nearly always all packets get one verdict and keep
-    /// their extents, which one pass without a branch finds out; any other batch is looked at packet by
+    /// Reads the guest's answers into the packets' records. Nearly always all packets get one verdict and
+    /// keep their extents, which one pass without a branch finds out; any other batch is looked at packet by
     /// packet.
     #[inline(always)]
     pub(crate) fn take_over(&mut self, packets: &mut [Packet]) -> Answers {

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 
 /// Largest artifact that is read back.
 const LARGEST: u64 = 512 << 20;
-/// Most bytes of entries that stay when another one is written; those that were not used for longest leave first.
+/// Most bytes of entries that stay when another one is written; those that were not used for longest leave
+/// first.
 pub const CACHE_MAX: u64 = 512 << 20;
 /// After this time a file that a writer left unfinished is removed: that writer is gone.
 const UNFINISHED: Duration = Duration::from_secs(3600);
@@ -120,8 +121,9 @@ impl CompileCache {
         written
     }
 
-    /// Removes entries until the rest is within the bound, the longest unused first, and never `kept`. What another process has
-    /// removed already is gone as well, and what cannot be removed stays for the next time.
+    /// Removes entries until the rest is within the bound, the longest unused first, and never `kept`. What
+    /// another process has removed already is gone as well, and what cannot be removed stays for the next
+    /// time.
     fn evict(&self, kept: &Path) {
         let now = SystemTime::now();
         let mut entries = Vec::new();

@@ -187,8 +187,8 @@ impl GuestState {
         }
     }
 
-    /// Notes an address that it asks for: told as soon as its call has ended, but once in [`ASKS_APART`] at most.
-    /// Whether there was room.
+    /// Notes an address that it asks for: told as soon as its call has ended, but once in [`ASKS_APART`] at
+    /// most. Whether there was room.
     pub(crate) fn ask(&mut self, ask: Ask) -> bool {
         let has_room = self.asks.len() < MAX_ASKS;
         if has_room {

@@ -27,7 +27,8 @@ fn is_code(line: &&str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
-/// Most lines that a packet, a batch or a turn passes. It is lowered when they become fewer; the aim is 2,000.
+/// Most lines that a packet, a batch or a turn passes. It is lowered when they become fewer; the aim is
+/// 2,000.
 const CEILING: usize = 3_510;
 
 /// Most lines that a packet passes at devices beside those.

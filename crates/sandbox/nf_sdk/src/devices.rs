@@ -1,15 +1,15 @@
-//! The devices behind a function's interfaces: link, addresses, gateways and neighbours, as the platform tells
-//! them.
+//! The devices behind a function's interfaces: link, addresses, gateways and neighbours, as the platform
+//! tells them.
 //!
-//! 1. [`Devices::read`] reads the table; a function does so when [`NetworkFunction::devices`] says that it has
-//!    changed, or leaves it to [`NextHops`].
+//! 1. [`Devices::read`] reads the table; a function does so when [`NetworkFunction::devices`] says that it
+//!    has changed, or leaves it to [`NextHops`].
 //! 2. [`Devices::link`] finds what a packet for an address on the link needs: its MAC address, the one that a
 //!    multicast or broadcast address has, or the knowledge that it is not known.
 //! 3. [`NextHops::send`] writes the addresses into a packet and gives its verdict; where the next hop is not
 //!    known yet it asks for it and holds the packet until the answer comes.
 //!
-//! An ask holds for five minutes: after that the platform forgets the neighbour. [`NextHops`] asks again once a
-//! minute for those that packets are sent to; a function that keeps a MAC address itself asks for it again.
+//! An ask holds for five minutes: after that the platform forgets the neighbour. [`NextHops`] asks again once
+//! a minute for those that packets are sent to; a function that keeps a MAC address itself asks for it again.
 //!
 //! Limits: the platform does ARP and neighbour discovery; an interface that is attached to no device with
 //! addresses has no MAC address, and nothing behind it is ever found.
@@ -79,8 +79,8 @@ impl Interface {
         self.addresses.iter().any(is_in)
     }
 
-    /// Where packets to an address go first: to itself where it is on the link, or there is no gateway of its family;
-    /// else to the first of these.
+    /// Where packets to an address go first: to itself where it is on the link, or there is no gateway of its
+    /// family; else to the first of these.
     pub fn next_hop(&self, address: IpAddr) -> IpAddr {
         if self.is_on_link(address) {
             return address;
@@ -201,8 +201,8 @@ impl Devices {
         all.binary_search_by_key(&address, |(neighbour, _)| neighbour.address).ok().map(|at| &all[at])
     }
 
-    /// Neighbours that [`Devices::link`] found since this was last asked for them. `ask` says whether it could
-    /// ask for one; those that it could not are there again the next time.
+    /// Neighbours that [`Devices::link`] found since this was last asked for them. `ask` says whether it
+    /// could ask for one; those that it could not are there again the next time.
     fn each_used(&self, mut ask: impl FnMut(u16, IpAddr) -> bool) -> bool {
         let used = (0..).zip(&self.interfaces).flat_map(|(interface, behind)| {
             let used = behind.neighbours.iter().filter(|(_, is_used)| is_used.get());
@@ -239,8 +239,8 @@ impl Devices {
     }
 }
 
-/// The MAC address that packets to a multicast group have (RFC 1112 section 6.4, RFC 2464 section 7); `None` for an
-/// address that is no group's.
+/// The MAC address that packets to a multicast group have (RFC 1112 section 6.4, RFC 2464 section 7); `None`
+/// for an address that is no group's.
 pub fn group_mac(group: IpAddr) -> Option<Mac> {
     match group {
         IpAddr::V4(four) if four.is_multicast() => {

@@ -8,9 +8,9 @@
 //!    [`Fragments::expire`].
 //!
 //! Limits: a datagram of up to 65,535 bytes; sixteen incomplete ones between two addresses and of those that
-//! share their place in the table. Where room is scarce a source has a part of it. A fragment that there is no room for
-//! is refused, and no other one forgotten for it: what refuses it knows that the datagram will not be seen. Or the
-//! datagram makes room that was waited for the longest ([`Limits::makes_room`]).
+//! share their place in the table. Where room is scarce a source has a part of it. A fragment that there is
+//! no room for is refused, and no other one forgotten for it: what refuses it knows that the datagram will
+//! not be seen. Or the datagram makes room that was waited for the longest ([`Limits::makes_room`]).
 
 use crate::Nanos;
 use crate::keyed_hash::KeyedHash;
@@ -38,8 +38,8 @@ pub struct Limits {
     pub bytes: usize,
     /// How long one is waited for, from its first fragment.
     pub timeout: Nanos,
-    /// A datagram that was waited for the longest makes room for another one's fragments, and is forgotten; else these
-    /// are refused.
+    /// A datagram that was waited for the longest makes room for another one's fragments, and is forgotten;
+    /// else these are refused.
     pub makes_room: bool,
 }
 
@@ -169,8 +169,8 @@ impl Fragments {
         self.bytes
     }
 
-    /// Takes a frame that `dissection` calls a fragment. `context` tells networks apart whose addresses may be
-    /// the same: VLANs, tunnels.
+    /// Takes a frame that `dissection` calls a fragment. `context` tells networks apart whose addresses may
+    /// be the same: VLANs, tunnels.
     pub fn take(&mut self, frame: &[u8], dissection: &Dissection, context: u64, now: Nanos) -> Outcome {
         let outcome = match (key(dissection, context), part(frame, dissection)) {
             (Some(key), Some(part)) => self.put(key, &part, now),
@@ -233,8 +233,8 @@ impl Fragments {
         is_over(count, self.count, datagrams) || is_over(cost + needed, self.bytes + needed, bytes)
     }
 
-    /// Forgets the datagram that was waited for the longest, of those in a set or of a few others that are next; not the
-    /// one at `but`. Those of sources that have more than their part come first.
+    /// Forgets the datagram that was waited for the longest, of those in a set or of a few others that are
+    /// next; not the one at `but`. Those of sources that have more than their part come first.
     fn make_room(&mut self, set: Option<usize>, but: Option<(usize, usize)>) -> bool {
         let count = self.sets.len();
         let hand = self.hand;

@@ -1,4 +1,5 @@
-//! Places for entries by the hash of their keys, for tables whose entries lie beside their tags: flows, buckets.
+//! Places for entries by the hash of their keys, for tables whose entries lie beside their tags: flows,
+//! buckets.
 //!
 //! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot
 //! (0: free) and the number of entries that belong here but had to go to a later group. A lookup compares all
@@ -6,11 +7,12 @@
 //! table's size. The number of entries that went on says whether there is any use in looking further, so that
 //! removing one leaves no trace (as F14 does, engineering.fb.com, "Open-sourcing F14").
 //!
-//! The entries are the table's own: one with a key that is found by slot ([`Groups::slots`] of them). Where an entry
-//! is to be found under two keys, or is longer than a line, [`index`](crate::index) keeps numbers of entries instead.
+//! The entries are the table's own: one with a key that is found by slot ([`Groups::slots`] of them). Where
+//! an entry is to be found under two keys, or is longer than a line, [`index`](crate::index) keeps numbers of
+//! entries instead.
 //!
-//! Limits: memory is taken once. Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that
-//! collide on purpose cost a bounded time, and are refused. The hash is to have a secret.
+//! Limits: memory is taken once. Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them:
+//! keys that collide on purpose cost a bounded time, and are refused. The hash is to have a secret.
 
 use crate::{QuarterLine, zeroed_table};
 use alloc::boxed::Box;

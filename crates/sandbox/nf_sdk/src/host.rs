@@ -160,8 +160,8 @@ impl Host {
         self.backend.timer_set(0);
     }
 
-    /// Takes a free slot for a packet of this batch to be held; `None` when all 65,536 are taken. The host's quota
-    /// may end earlier: a packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
+    /// Takes a free slot for a packet of this batch to be held; `None` when all 65,536 are taken. The host's
+    /// quota may end earlier: a packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
     pub fn slot(&mut self) -> Option<Slot> {
         let slot = self.slots.take()?;
         self.taken.push(slot.number());
@@ -174,8 +174,8 @@ impl Host {
         self.slots.give_back(slot);
     }
 
-    /// Makes a packet with these bytes, which are in the function's own memory and not another packet's: of that,
-    /// make a copy. It stays in its slot until [`Host::emit`].
+    /// Makes a packet with these bytes, which are in the function's own memory and not another packet's: of
+    /// that, make a copy. It stays in its slot until [`Host::emit`].
     ///
     /// # Errors
     /// [`HostRefusal::Slot`]: no slot, quota or buffer is left, or the bytes do not fit a buffer or are a packet's.
@@ -188,8 +188,9 @@ impl Host {
         Ok(slot)
     }
 
-    /// Gives a held or own packet up with a verdict, as it is. The slot is free afterwards in any case. A packet of
-    /// this batch, which is in its slot only when the call has returned, gets that verdict in place of the hold.
+    /// Gives a held or own packet up with a verdict, as it is. The slot is free afterwards in any case. A
+    /// packet of this batch, which is in its slot only when the call has returned, gets that verdict in place
+    /// of the hold.
     ///
     /// # Errors
     /// [`HostRefusal::Slot`] when the slot is empty, because the packet was held too long;
@@ -230,8 +231,8 @@ impl Host {
         HostRefusal::check(answer).map(drop)
     }
 
-    /// A batch ends: packets that were held and given up in it get their verdicts. Whether slots were taken for
-    /// packets of it.
+    /// A batch ends: packets that were held and given up in it get their verdicts. Whether slots were taken
+    /// for packets of it.
     #[inline(always)]
     pub(crate) fn end_batch(&mut self, records: &mut [PacketRecord]) -> bool {
         let is_any_taken = !self.taken.is_empty();
@@ -255,7 +256,8 @@ impl Host {
     }
 
     /// The bytes of a held or own packet, from its first byte to its last; `None` when the slot is empty,
-    /// because the packet was held too long or came with this batch. Only an image that declares `access: write` may write to them.
+    /// because the packet was held too long or came with this batch. Only an image that declares `access:
+    /// write` may write to them.
     pub fn held(&mut self, slot: &Slot) -> Option<&mut [u8]> {
         self.backend.packet_bytes(slot.number())
     }

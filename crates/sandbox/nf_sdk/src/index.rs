@@ -1,10 +1,10 @@
 //! Finds entries by a key. The entries lie elsewhere, and one entry may be in several indexes under different
 //! keys: a session is found by its inside ends and by its outside ends.
 //!
-//! 1. A group is one cache line: twelve tags of eight bits (0: free), the number of entries that belong here but
-//!    went on to a later group, and twelve entry numbers.
-//! 2. A lookup compares all tags of a group at once; the caller compares the key of the entry whose tag agrees.
-//!    A lookup that succeeds hence touches two lines, whatever the number of entries.
+//! 1. A group is one cache line: twelve tags of eight bits (0: free), the number of entries that belong here
+//!    but went on to a later group, and twelve entry numbers.
+//! 2. A lookup compares all tags of a group at once; the caller compares the key of the entry whose tag
+//!    agrees. A lookup that succeeds hence touches two lines, whatever the number of entries.
 //! 3. The count of entries that went on tells whether a further group has to be searched, so that a removal
 //!    leaves no trace.
 //!
@@ -83,8 +83,8 @@ impl Index {
         self.groups[self.home(hash)].0[WENT_ON]
     }
 
-    /// The entry that probably has the key, by its tag in its first group; any other number, or 0, if there is
-    /// none.
+    /// The entry that probably has the key, by its tag in its first group; any other number, or 0, if there
+    /// is none.
     #[inline(always)]
     pub fn probable(&self, hash: u64) -> u32 {
         let group = &self.groups[self.home(hash)];

@@ -1,9 +1,10 @@
-//! A hash for tables whose keys come from packets: senders who do not know its key cannot choose keys that collide.
+//! A hash for tables whose keys come from packets: senders who do not know its key cannot choose keys that
+//! collide.
 //!
-//! It is NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare for any two
-//! keys, and a finishing step that brings its good bits to where tables look. Its products do not wait for each other,
-//! unlike those of a hash that mixes word by word, where some bits of a word come out at the same places whatever the
-//! secret.
+//! It is NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare
+//! for any two keys, and a finishing step that brings its good bits to where tables look. Its products do not
+//! wait for each other, unlike those of a hash that mixes word by word, where some bits of a word come out at
+//! the same places whatever the secret.
 
 /// Hashes keys of up to so many words.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +32,8 @@ impl<const WORDS: usize> KeyedHash<WORDS> {
         self.of_first(words)
     }
 
-    /// The same of a key that is shorter; of keys of several lengths, something in them has to tell the length.
+    /// The same of a key that is shorter; of keys of several lengths, something in them has to tell the
+    /// length.
     #[inline(always)]
     pub fn of_first<const FIRST: usize>(&self, words: &[u64; FIRST]) -> u64 {
         const { assert!(FIRST <= WORDS) };
@@ -51,8 +53,8 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
 
-    /// Of two keys that differ in a bit, the hashes differ by something that the secret decides, at every bit and in
-    /// every part of the hash that tables look at.
+    /// Of two keys that differ in a bit, the hashes differ by something that the secret decides, at every bit
+    /// and in every part of the hash that tables look at.
     #[test]
     fn what_a_bit_changes_depends_on_the_secret() {
         let words = [0x0a00_0001_c000_0201, 7, 0xffff_0000_1234, 80, u64::MAX, 0];

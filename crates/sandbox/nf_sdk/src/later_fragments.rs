@@ -1,7 +1,8 @@
-//! Later fragments have no ports, and go where the first one of their datagram went, without being put together.
+//! Later fragments have no ports, and go where the first one of their datagram went, without being put
+//! together.
 //!
-//! 1. What became of a first fragment is remembered, as the function wants it (`C`): 2,048 of them, the oldest of
-//!    four makes room.
+//! 1. What became of a first fragment is remembered, as the function wants it (`C`): 2,048 of them, the
+//!    oldest of four makes room.
 //! 2. A later one that comes before the first is held (RFC 4787 REQ-14), at most 64 of them and 16 from one
 //!    address. It goes on when the first one comes, in the same batch or later, and is dropped when its time
 //!    ([`WAIT`]) is over.
@@ -13,9 +14,10 @@ use crate::{Nanos, Slot, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How long a later fragment waits for its first one, unless those are remembered for less: half of the host's longest
-/// hold (1 s, unless the operator says otherwise), behind which the host takes packets back. With what ticks and a
-/// timer of 250 ms add it stays below that, and the function itself says why the packet is dropped.
+/// How long a later fragment waits for its first one, unless those are remembered for less: half of the
+/// host's longest hold (1 s, unless the operator says otherwise), behind which the host takes packets back.
+/// With what ticks and a timer of 250 ms add it stays below that, and the function itself says why the packet
+/// is dropped.
 pub const WAIT: Nanos = Nanos::from_millis(500);
 /// Datagrams remembered at a time.
 const DATAGRAMS: usize = 2048;
@@ -94,8 +96,8 @@ fn home(datagram: &Datagram) -> usize {
 }
 
 impl<C: Copy> Fragments<C> {
-    /// No memory is taken before the first fragment. `timeout`: ticks that later fragments may follow the first one
-    /// for.
+    /// No memory is taken before the first fragment. `timeout`: ticks that later fragments may follow the
+    /// first one for.
     pub fn new(timeout: u32) -> Fragments<C> {
         let wait = timeout.min(ticks::span(WAIT));
         Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout, wait }

@@ -10,9 +10,10 @@
 //!    [`NetworkFunction::import_state`] carry its tables into another instance.
 //!
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
-//! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds parts of a
-//! stream that come in any order and overlap, [`groups`], [`index`] and [`slab`] keep entries by key in memory that
-//! is taken once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
+//! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds
+//! parts of a stream that come in any order and overlap, [`groups`], [`index`] and [`slab`] keep entries by
+//! key in memory that is taken once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects
+//! checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -108,7 +109,8 @@ pub mod usual;
 mod window;
 pub mod wire;
 
-/// Views of packet headers, checksums, and [`dissect`](::packet::dissect), which reads all headers of a frame.
+/// Views of packet headers, checksums, and [`dissect`](::packet::dissect), which reads all headers of a
+/// frame.
 pub use ::packet as headers;
 pub use batch::{Batch, Packets};
 pub use config::{Address, Config, File, List, Map, Prefix, Value};

@@ -1,5 +1,5 @@
-//! A limit on what a function sends of its own accord, such as ICMP errors (RFC 1812 section 4.3.2.8, RFC 4443 section
-//! 2.4(f)).
+//! A limit on what a function sends of its own accord, such as ICMP errors (RFC 1812 section 4.3.2.8, RFC
+//! 4443 section 2.4(f)).
 
 use crate::Nanos;
 

@@ -135,7 +135,8 @@ impl<'a> Packet<'a> {
         Nanos(self.record.timestamp)
     }
 
-    /// Bytes that the packet had on the wire: more than [`Packet::len`] where a capture has only a part of it.
+    /// Bytes that the packet had on the wire: more than [`Packet::len`] where a capture has only a part of
+    /// it.
     #[inline(always)]
     pub fn original_len(&self) -> usize {
         self.len() + usize::from(self.record.snapped())

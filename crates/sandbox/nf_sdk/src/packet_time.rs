@@ -1,13 +1,13 @@
 //! The time that packets say it is.
 //!
 //! 1. [`PacketTime::see`] takes what packets are stamped with, [`PacketTime::seen`] ends a batch.
-//! 2. [`PacketTime::latest`] is the time within a batch; [`PacketTime::at`] what it is when a timer fires, and
-//!    [`PacketTime::host_time`] when a timer has to fire.
+//! 2. [`PacketTime::latest`] is the time within a batch; [`PacketTime::at`] what it is when a timer fires,
+//!    and [`PacketTime::host_time`] when a timer has to fire.
 
 use crate::Nanos;
 
-/// The time that packets say it is: at ports that receive, the host's; of a capture that is read as fast as it
-/// goes, the recorded one. It never runs backwards, and between batches as fast as the host's.
+/// The time that packets say it is: at ports that receive, the host's; of a capture that is read as fast as
+/// it goes, the recorded one. It never runs backwards, and between batches as fast as the host's.
 ///
 /// A packet without a timestamp says nothing.
 #[derive(Clone, Copy, Debug, Default)]

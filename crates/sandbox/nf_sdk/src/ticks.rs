@@ -1,5 +1,5 @@
-//! Time in 32 bits, for tables with a time in each entry: ticks of 2^26 ns (67 ms), counted from the first batch. They may wrap (after nine years);
-//! points are compared by their difference.
+//! Time in 32 bits, for tables with a time in each entry: ticks of 2^26 ns (67 ms), counted from the first
+//! batch. They may wrap (after nine years); points are compared by their difference.
 
 use crate::Nanos;
 

@@ -1,5 +1,5 @@
-//! The keys by which functions are told which tunnels to look into: `tunnels`, a list of kinds, `vxlan_ports` and
-//! `geneve_ports`, lists of destination ports.
+//! The keys by which functions are told which tunnels to look into: `tunnels`, a list of kinds, `vxlan_ports`
+//! and `geneve_ports`, lists of destination ports.
 
 use crate::{Config, Error, Value};
 use alloc::string::String;
@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use packet::tunnel::{GENEVE_PORT, MAX_PORTS, Tunnels, VXLAN_PORT};
 
 impl Config {
-    /// The tunnels that the keys `tunnels`, `vxlan_ports` and `geneve_ports` name; `absent` without the first, and
-    /// the assigned port without one of the others.
+    /// The tunnels that the keys `tunnels`, `vxlan_ports` and `geneve_ports` name; `absent` without the
+    /// first, and the assigned port without one of the others.
     ///
     /// # Errors
     /// A value of another type, a name that is no kind of tunnel, more than [`MAX_PORTS`] ports.

@@ -1,5 +1,5 @@
-//! The usual packet, which fast paths read with a few fixed loads: Ethernet without tags, IPv4 without options, whole,
-//! TCP or UDP. [`dissect`](crate::headers::dissect) reads every other one.
+//! The usual packet, which fast paths read with a few fixed loads: Ethernet without tags, IPv4 without
+//! options, whole, TCP or UDP. [`dissect`](crate::headers::dissect) reads every other one.
 //!
 //! 1. [`start`] tells whether a packet is of that form, [`read`] also whether its total length can be right.
 //! 2. [`rewrite`] gives one of its ends another address and port, by differences of checksums (RFC 1624).
@@ -11,8 +11,8 @@ use crate::{Packet, Verdict, offload};
 use wide::bytemuck::cast;
 use wide::u8x16;
 
-/// Bytes that every usual packet has at least in its buffer: Ethernet, IPv4 without options, TCP without options.
-/// UDP has them too where frames are padded to 60 bytes (IEEE 802.3).
+/// Bytes that every usual packet has at least in its buffer: Ethernet, IPv4 without options, TCP without
+/// options. UDP has them too where frames are padded to 60 bytes (IEEE 802.3).
 pub const LENGTH: usize = 54;
 /// What the bytes from the EtherType on have in common: EtherType, version and header length, no fragment.
 const BITS: u8x16 = u8x16::new([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -37,8 +37,8 @@ pub mod at {
     pub const FLAGS: usize = 47;
 }
 
-/// The beginning of a packet that is Ethernet without tags and IPv4 without options, and no fragment; its total length
-/// and its protocol. Neither of these is looked at.
+/// The beginning of a packet that is Ethernet without tags and IPv4 without options, and no fragment; its
+/// total length and its protocol. Neither of these is looked at.
 #[inline(always)]
 pub fn start(packet: &[u8]) -> Option<(&[u8; LENGTH], u32, u32)> {
     let bytes: &[u8; LENGTH] = packet.first_chunk()?;
@@ -50,8 +50,8 @@ pub fn start(packet: &[u8]) -> Option<(&[u8; LENGTH], u32, u32)> {
     Some((bytes, total, protocol))
 }
 
-/// A usual packet: its beginning, and whether it is TCP, else it is UDP. Its total length has room for the transport
-/// header, and the packet for the total length.
+/// A usual packet: its beginning, and whether it is TCP, else it is UDP. Its total length has room for the
+/// transport header, and the packet for the total length.
 #[inline(always)]
 pub fn read(packet: &[u8]) -> Option<(&[u8; LENGTH], bool)> {
     let (bytes, total, protocol) = start(packet)?;
@@ -77,7 +77,8 @@ pub fn onward(ingress: u32) -> u32 {
     OUTWARD ^ (ingress * CHANGE)
 }
 
-/// Whether the transport checksum is that of the pseudo header alone. With the usual packet no other header can be meant.
+/// Whether the transport checksum is that of the pseudo header alone. With the usual packet no other header
+/// can be meant.
 #[inline(always)]
 pub fn is_partial(packet: &Packet<'_>) -> bool {
     let record = packet.record();
@@ -93,8 +94,8 @@ pub enum End {
     Destination,
 }
 
-/// What an end becomes, and what checksums' sums gain by it ([`wire::gain`](crate::wire::gain)): that of the Internet
-/// header, and that of TCP or UDP.
+/// What an end becomes, and what checksums' sums gain by it ([`wire::gain`](crate::wire::gain)): that of the
+/// Internet header, and that of TCP or UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replacement {
     /// The address.
@@ -107,7 +108,8 @@ pub struct Replacement {
     pub transport: u16,
 }
 
-/// Gives one end of a usual packet another address and port, and corrects its checksums. `partial`: see [`is_partial`].
+/// Gives one end of a usual packet another address and port, and corrects its checksums. `partial`: see
+/// [`is_partial`].
 #[inline(always)]
 pub fn rewrite(bytes: &mut [u8; LENGTH], end: End, new: Replacement, is_tcp: bool, partial: bool) {
     let (address_at, port_at) = match end {

@@ -1,5 +1,5 @@
-//! Words as packets have them: addresses and ports are read as little-endian numbers from the packet's bytes and
-//! written back the same way, so that the usual packet needs no byte to be swapped. Sums of the Internet
+//! Words as packets have them: addresses and ports are read as little-endian numbers from the packet's bytes
+//! and written back the same way, so that the usual packet needs no byte to be swapped. Sums of the Internet
 //! checksum may be made in either order of bytes (RFC 1071 section 2(B)).
 
 /// ICMP over IPv4.

@@ -104,8 +104,8 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         self.tally.flush(batch.host());
     }
 
-    /// Packets go by their flows. One for which `may_be_usual` is false, by its bytes and its interface, is shown to
-    /// `unusual`, as is every one that is not the usual packet of a known flow.
+    /// Packets go by their flows. One for which `may_be_usual` is false, by its bytes and its interface, is
+    /// shown to `unusual`, as is every one that is not the usual packet of a known flow.
     #[inline(always)]
     pub fn process<E: Into<u16>>(
         &mut self,
@@ -163,8 +163,8 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         self.tracker.as_ref().is_none_or(|tracker| state::export(tracker, out))
     }
 
-    /// Takes over flows, with `recheck` those alone whose opening packet the rules accept. False, and there are none, when an
-    /// entry is not what [`Filter::export_state`] writes.
+    /// Takes over flows, with `recheck` those alone whose opening packet the rules accept. False, and there
+    /// are none, when an entry is not what [`Filter::export_state`] writes.
     pub fn import_state(&mut self, recheck: bool, entries: &mut StateReader<'_>) -> bool {
         let has_begun = self.ticks.have_begun();
         let rules = recheck.then_some(&self.judge.rules);
@@ -246,7 +246,8 @@ fn track<R: Rules, E: Into<u16>, const N: usize>(
     let (packets, host) = batch.split();
     for ((mut packet, ahead), slot) in packets.zip(&mut window.ahead).zip(&window.slots) {
         let ahead = &mut **ahead;
-        // `usual` asks for the ACK flag or what stands for it, which a packet that is not common does not have.
+        // `usual` asks for the ACK flag or what stands for it, which a packet that is not common does not
+        // have.
         let is_usual = usual(&mut tracker.v4, &tracker.terms, ahead, *slot)
             || ahead.flags != 0 && usual_elsewhere(&mut tracker.v4, &tracker.terms, ahead);
         let verdict = if is_usual {

@@ -1,8 +1,8 @@
-//! What became of first fragments, so that the later ones, which have no ports, follow them: it is decided once for all
-//! fragments of a datagram.
+//! What became of first fragments, so that the later ones, which have no ports, follow them: it is decided
+//! once for all fragments of a datagram.
 //!
-//! 1. A first fragment that is accepted or refused is remembered. An accepted one takes the place of a refused one or
-//!    of the oldest, a refused one that of no accepted one.
+//! 1. A first fragment that is accepted or refused is remembered. An accepted one takes the place of a
+//!    refused one or of the oldest, a refused one that of no accepted one.
 //! 2. A later one passes if its first one was accepted, and is dropped if that was refused or is overlapped.
 //! 3. Before the first one, it is held ([`crate::waiting`]) until that comes or its time is over.
 
@@ -17,8 +17,8 @@ pub const FRAGMENTS: usize = 2048;
 /// Places that a datagram may be in.
 const WAYS: usize = 4;
 
-/// Words of a line behind the key without ports: identification, whether the place is taken (with the interface and
-/// the family), when it ends, and the first fragment's length.
+/// Words of a line behind the key without ports: identification, whether the place is taken (with the
+/// interface and the family), when it ends, and the first fragment's length.
 const ID: usize = KEY6;
 const TAKEN: usize = KEY6 + 1;
 const EXPIRES: usize = KEY6 + 2;
@@ -32,8 +32,8 @@ pub struct Fragments {
     lines: Box<[Line]>,
     /// Those that wait.
     pub waiting: Waiting,
-    /// The later fragment that was asked about last, if its first one is not known: what it has in common with that,
-    /// and its offset.
+    /// The later fragment that was asked about last, if its first one is not known: what it has in common
+    /// with that, and its offset.
     early: Option<(Line, u32)>,
     /// Ticks that a first one is remembered for.
     timeout: u32,
@@ -80,14 +80,15 @@ pub fn sender(identity: &Line) -> (&[u32], u16) {
     (&identity.0[ingress * words..][..words], ingress as u16)
 }
 
-/// Whether a later fragment follows its first one, and leaves alone what was judged there: a fragment that overlaps
-/// the first could replace its ports (RFC 1858, RFC 5722).
+/// Whether a later fragment follows its first one, and leaves alone what was judged there: a fragment that
+/// overlaps the first could replace its ports (RFC 1858, RFC 5722).
 pub fn follows(first: &Line, offset: u32) -> bool {
     offset >= first.0[LENGTH]
 }
 
 impl Fragments {
-    /// No memory is taken before the first fragment. `timeout`: how long later fragments may follow the first one.
+    /// No memory is taken before the first fragment. `timeout`: how long later fragments may follow the first
+    /// one.
     pub fn new(timeout: Nanos) -> Fragments {
         Fragments {
             lines: Box::default(),

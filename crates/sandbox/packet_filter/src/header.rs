@@ -123,8 +123,8 @@ impl Header {
         [self.key[0], self.key[1], self.key[2], self.key[3]]
     }
 
-    /// The key of an IPv4 flow in a tunnel: that of IPv6 with mapped addresses (RFC 4291 section 2.5.5.2), which
-    /// no IPv6 packet in the same tunnels can have but one that claims them.
+    /// The key of an IPv4 flow in a tunnel: that of IPv6 with mapped addresses (RFC 4291 section 2.5.5.2),
+    /// which no IPv6 packet in the same tunnels can have but one that claims them.
     pub fn mapped_key(&self) -> [u32; KEY6] {
         let [inside, outside, ports, protocol, ..] = self.key;
         let path = [self.path as u32, (self.path >> 32) as u32];

@@ -1,5 +1,5 @@
-//! What functions that filter share: rules, connections and the way of a batch through both. The stock functions
-//! `firewall` and `security-groups` are made of it.
+//! What functions that filter share: rules, connections and the way of a batch through both. The stock
+//! functions `firewall` and `security-groups` are made of it.
 //!
 //! A packet's way:
 //! 1. [`header`] reads it: the common packet by a few fixed loads, every other completely.
@@ -12,8 +12,9 @@
 //!
 //! Flows go to another instance, and are asked of its rules there, by [`state`].
 //!
-//! Limits: 4,096 rules in a set; memory for flows is taken once, at the start; sixteen VLAN tags, eight extension
-//! headers and, where that is asked for, four tunnels are looked through. The packet is never written.
+//! Limits: 4,096 rules in a set; memory for flows is taken once, at the start; sixteen VLAN tags, eight
+//! extension headers and, where that is asked for, four tunnels are looked through. The packet is never
+//! written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;

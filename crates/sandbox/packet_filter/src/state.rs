@@ -1,8 +1,8 @@
 //! Flows on their way to another instance.
 //!
-//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes; flows in tunnels are of
-//! the second family, and keys of that family may lack the two words of tunnels. Its value, four
-//! words: ticks until the flow ends, state, and the two sequence numbers. All little-endian.
+//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes; flows in
+//! tunnels are of the second family, and keys of that family may lack the two words of tunnels. Its value,
+//! four words: ticks until the flow ends, state, and the two sequence numbers. All little-endian.
 
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::{KEY6, is_key6, opening, unmapped};

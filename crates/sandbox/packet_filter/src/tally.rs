@@ -3,7 +3,8 @@
 use crate::waiting::Left;
 use nf_sdk::{Host, Verdict};
 
-/// Why a packet is dropped; the numbers are places in a manifest's `drop_reasons`, which may go on with others.
+/// Why a packet is dropped; the numbers are places in a manifest's `drop_reasons`, which may go on with
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Reason {
@@ -17,7 +18,8 @@ pub enum Reason {
     BadState = 3,
     /// There is no room for another flow.
     TableFull = 4,
-    /// A later fragment whose first one was refused, did not come in time or is overlapped, or one that may not be.
+    /// A later fragment whose first one was refused, did not come in time or is overlapped, or one that may
+    /// not be.
     Fragment = 5,
     /// Neither IPv4 nor IPv6.
     NonIp = 6,
@@ -32,8 +34,8 @@ impl From<Reason> for u16 {
     }
 }
 
-/// Counts of packets: the accepted ones, then those dropped, by the reason's place. A manifest's counters begin
-/// with these `N`, and go on with flows opened, expired and evicted.
+/// Counts of packets: the accepted ones, then those dropped, by the reason's place. A manifest's counters
+/// begin with these `N`, and go on with flows opened, expired and evicted.
 #[derive(Debug)]
 pub struct Tally<const N: usize> {
     /// Since the start.

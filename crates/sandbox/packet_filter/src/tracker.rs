@@ -67,8 +67,8 @@ pub struct Terms {
 /// Connections about which there is a doubt that are kept at a time.
 const DOUBTS: usize = 256;
 
-/// Doubts about connections, by the hash of their keys; a newer one takes an older one's place. A doubt that is
-/// lost leaves a connection as it is.
+/// Doubts about connections, by the hash of their keys; a newer one takes an older one's place. A doubt that
+/// is lost leaves a connection as it is.
 pub struct Doubts {
     places: Box<[(u64, Doubt)]>,
 }

@@ -141,8 +141,8 @@ impl Attachment {
         count
     }
 
-    /// Sends packets, in order; returns how many there was room for. The others stay the process's. Of a process that
-    /// may not write the engine takes packets as it gave them.
+    /// Sends packets, in order; returns how many there was room for. The others stay the process's. Of a
+    /// process that may not write the engine takes packets as it gave them.
     #[inline]
     pub fn send(&mut self, packets: &[Descriptor]) -> usize {
         let room = self.sent.room();
@@ -171,9 +171,9 @@ impl Attachment {
         count
     }
 
-    /// Makes packets of empty buffers, as many as `out` has places and the engine has given; returns how many. What is
-    /// missing was asked for, and comes when the engine has it. A packet's bytes are what the buffer held before; its
-    /// length is the most that it may have.
+    /// Makes packets of empty buffers, as many as `out` has places and the engine has given; returns how
+    /// many. What is missing was asked for, and comes when the engine has it. A packet's bytes are what the
+    /// buffer held before; its length is the most that it may have.
     pub fn allocate(&mut self, out: &mut [Descriptor]) -> usize {
         if !self.told.write {
             return 0;
@@ -203,8 +203,8 @@ impl Attachment {
 
     /// Where the packet's first byte lies, good for its length; null when it names no place in the pool.
     ///
-    /// Other functions of the tenant and the engine may write there at the same time, so that it is a pointer and no
-    /// reference. It may be written to only if [`Attachment::told`] says so.
+    /// Other functions of the tenant and the engine may write there at the same time, so that it is a pointer
+    /// and no reference. It may be written to only if [`Attachment::told`] says so.
     #[inline]
     pub fn data(&self, packet: &Descriptor) -> *mut u8 {
         let end = u64::from(packet.offset) + u64::from(packet.length);
@@ -247,7 +247,8 @@ impl Attachment {
         self.broken
     }
 
-    /// Takes everything out of the ring, for the empty buffers among it. No more is pending than the ring holds.
+    /// Takes everything out of the ring, for the empty buffers among it. No more is pending than the ring
+    /// holds.
     fn gather(&mut self) {
         if self.pending.len() >= self.told.layout.packets().size as usize || !self.look() {
             return;

@@ -1,5 +1,6 @@
-// UNSAFETY: the interface for C is made of pointers, whose callers promise what each function's documentation says. No
-// other code of the crate is reached but safe code; the C program of `port_native`'s tests runs all of it.
+// UNSAFETY: the interface for C is made of pointers, whose callers promise what each function's documentation
+// says. No other code of the crate is reached but safe code; the C program of `port_native`'s tests runs all
+// of it.
 #![allow(unsafe_code)]
 //! The interface for C: `include/superfluid_native.h`, which documents each function.
 
@@ -24,7 +25,8 @@ const ARGUMENT: c_int = -5;
 const CLOSED: c_int = -6;
 
 /// # Safety
-/// `path` is a text that ends with a zero, `out` a place for a pointer, and `reason` one for `capacity` bytes, or null.
+/// `path` is a text that ends with a zero, `out` a place for a pointer, and `reason` one for `capacity`
+/// bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfn_attach(
     version: u32,
@@ -188,7 +190,8 @@ pub unsafe extern "C" fn sfn_data(attachment: *const Attachment, packet: *const 
 }
 
 /// # Safety
-/// There are `count` attachments, each from `sfn_attach`, no two the same, and no other thread uses one of them.
+/// There are `count` attachments, each from `sfn_attach`, no two the same, and no other thread uses one of
+/// them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfn_wait(attachments: *const *mut Attachment, count: u32, timeout: i32) -> c_int {
     if attachments.is_null() || count == 0 {

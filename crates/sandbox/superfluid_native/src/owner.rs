@@ -1,10 +1,12 @@
-// UNSAFETY: a robust mutex of the C library lies in the memory of the rings, so that the kernel says there at once that
-// the thread which holds it has ended. Miri knows no such mutexes; `port_native` kills processes that hold them.
+// UNSAFETY: a robust mutex of the C library lies in the memory of the rings, so that the kernel says there at
+// once that the thread which holds it has ended. Miri knows no such mutexes; `port_native` kills processes
+// that hold them.
 #![allow(unsafe_code)]
-//! The sign of an attachment's owner: a robust mutex that the attaching thread holds for as long as it is attached.
+//! The sign of an attachment's owner: a robust mutex that the attaching thread holds for as long as it is
+//! attached.
 //!
-//! The kernel writes to it when the thread ends, before it takes the process's memory away, which is what takes long. The
-//! engine, which waits at it, lets another process take over then.
+//! The kernel writes to it when the thread ends, before it takes the process's memory away, which is what
+//! takes long. The engine, which waits at it, lets another process take over then.
 
 use native_abi::words;
 use native_ring::SharedMemory;
@@ -25,8 +27,8 @@ impl Owner {
     pub fn take(rings: &Arc<SharedMemory>) -> Option<Owner> {
         let place = mutex(rings);
         let mut attributes = MaybeUninit::uninit();
-        // SAFETY: attributes and mutex are made before they are used; the mutex lies in memory that is mapped for writing,
-        // aligned, and used for nothing else.
+        // SAFETY: attributes and mutex are made before they are used; the mutex lies in memory that is mapped
+        // for writing, aligned, and used for nothing else.
         let taken = unsafe {
             libc::pthread_mutexattr_init(attributes.as_mut_ptr()) == 0
                 && libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED)

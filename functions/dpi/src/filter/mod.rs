@@ -9,9 +9,10 @@
 //!    nothing.
 //! 4. [`unfiltered`] has the rules without a literal, by what they ask of headers.
 //!
-//! Every literal is searched for in every payload, to its end, and compared until it is found. What the search
-//! costs is bounded by the payload's length: where more than [`CROWD`] literals have a sample in common, comparing
-//! them is taken from an allowance of the packet, and that something was left out when it is spent is known.
+//! Every literal is searched for in every payload, to its end, and compared until it is found. What the
+//! search costs is bounded by the payload's length: where more than [`CROWD`] literals have a sample in
+//! common, comparing them is taken from an allowance of the packet, and that something was left out when it
+//! is spent is known.
 
 pub mod few;
 pub mod groups;

@@ -18,9 +18,9 @@ use crate::header::{Address, Tcp, View};
 use nf_sdk::Nanos;
 use packet::tunnel::Path;
 
-/// Both ends (addresses of two words, the smaller end first), in one word ports, and protocol with VLANs, and the
-/// tunnels around the packet.
-/// Words as wide as they are compared and hashed: two halves written one by one would have to be waited for.
+/// Both ends (addresses of two words, the smaller end first), in one word ports, and protocol with VLANs, and
+/// the tunnels around the packet. Words as wide as they are compared and hashed: two halves written one by
+/// one would have to be waited for.
 pub type Key = [u64; 6];
 
 /// What became of the packets of a flow as a whole.
@@ -126,8 +126,8 @@ pub struct Flow {
     pub client_is_second: bool,
     /// Its packets pass by here twice, once by each interface.
     pub is_twice: bool,
-    /// With [`Fate::Dropped`], without a connection: the side, in the lowest bit, and the interface of the packet that
-    /// matched, and 1; 0 for none.
+    /// With [`Fate::Dropped`], without a connection: the side, in the lowest bit, and the interface of the
+    /// packet that matched, and 1; 0 for none.
     pub barred: u16,
     /// A SYN that may begin another connection of the same ends.
     pub reopening: Option<Opening>,
@@ -175,7 +175,8 @@ impl Flow {
         self.sides[0].has_stamp && self.sides[1].has_stamp
     }
 
-    /// Whether a packet of a side comes by another interface than the side does, or by that of the other side.
+    /// Whether a packet of a side comes by another interface than the side does, or by that of the other
+    /// side.
     pub fn is_stranger(&self, side: usize, from: u16) -> bool {
         let (me, other) = (&self.sides[side & 1], &self.sides[1 - (side & 1)]);
         let differs = if me.is_pinned { me.from != from } else { other.is_pinned && other.from == from };

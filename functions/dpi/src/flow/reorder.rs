@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use nf_sdk::Nanos;
 use nf_sdk::pieces::{Inserted, Overlap, PIECE_COST, Pieces};
 
-/// What a client may have of the memory when less than that is left, and when directions begin to give up what they
-/// hold: a fraction of it.
+/// What a client may have of the memory when less than that is left, and when directions begin to give up
+/// what they hold: a fraction of it.
 const PART: usize = 4;
 const SCARCE: usize = 16;
 /// Directions that are looked at for one that gives up what it holds.
@@ -142,8 +142,9 @@ impl Reorder {
         self.limits.1 - self.cost.min(self.limits.1) < self.limits.1 / part
     }
 
-    /// Of a few directions the one that is to give up what it holds: one for which nothing came for long; or, where
-    /// memory is scarce, one whose client has more than its part, or the one for which nothing came the longest.
+    /// Of a few directions the one that is to give up what it holds: one for which nothing came for long; or,
+    /// where memory is scarce, one whose client has more than its part, or the one for which nothing came the
+    /// longest.
     pub fn victim(&mut self, now: Nanos) -> Option<(u32, Holder)> {
         let count = self.list.len();
         if self.cost == 0 || count == 0 {

@@ -1,7 +1,7 @@
 //! Flows by key. The index is made of sets of sixteen numbers with a few bits of the key's hash each, a cache
 //! line; a key belongs in one set, so that a lookup costs a line whatever comes. A full set gives up the flow
-//! that was idle the longest of those on which both ends have not agreed, and only then one of the others: a flood
-//! pushes itself out.
+//! that was idle the longest of those on which both ends have not agreed, and only then one of the others: a
+//! flood pushes itself out.
 
 use super::{Flow, Key};
 use alloc::boxed::Box;
@@ -140,8 +140,8 @@ impl FlowTable {
         (number, evicted)
     }
 
-    /// The flow of a set that can make room best: whether both ends have agreed on it, when its last packet came,
-    /// and its place.
+    /// The flow of a set that can make room best: whether both ends have agreed on it, when its last packet
+    /// came, and its place.
     fn victim(&self, set: usize) -> Option<(bool, Nanos, usize)> {
         let taken = self.sets[set].0.iter().enumerate().filter(|(_, entry)| **entry != 0);
         let ranked = taken.map(|(slot, entry)| {
@@ -151,7 +151,8 @@ impl FlowTable {
         ranked.min()
     }
 
-    /// Takes a flow out of this set. `is_anywhere`: or out of the next one that has any, or one that is not agreed on.
+    /// Takes a flow out of this set. `is_anywhere`: or out of the next one that has any, or one that is not
+    /// agreed on.
     fn evict(&mut self, set: usize, is_anywhere: bool) -> Option<Flow> {
         let sets = self.sets.len();
         let near = |step: usize| (set + step) & (sets - 1);

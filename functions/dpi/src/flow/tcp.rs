@@ -6,8 +6,8 @@
 //! expected number. What it may take or not, because the middle does not know its window yet, is doubtful:
 //! it waits until it is acknowledged, and anything else for the same bytes counts instead.
 //!
-//! Where packets pass between interfaces, an end is behind one of them: a segment that comes by another one is not its
-//! own, and an answer does not come by the interface of the SYN.
+//! Where packets pass between interfaces, an end is behind one of them: a segment that comes by another one
+//! is not its own, and an answer does not come by the interface of the SYN.
 
 use super::{Fate, Flow, Opening, Side, Stage};
 use crate::header::Tcp;

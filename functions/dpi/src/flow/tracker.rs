@@ -116,8 +116,8 @@ impl Tracker {
         })
     }
 
-    /// The first time, makes the table's secret from the host's time: functions have no other source of `chance`.
-    /// Whether it was the first.
+    /// The first time, makes the table's secret from the host's time: functions have no other source of
+    /// `chance`. Whether it was the first.
     #[inline]
     pub fn begin(&mut self, chance: u64, now: Nanos) -> bool {
         let is_first = !self.has_begun;
@@ -319,8 +319,8 @@ impl Tracker {
         Some(true)
     }
 
-    /// Has a direction give up what it holds that is not waited for any longer: it goes with [`Tracker::ended`], to be
-    /// looked at as it is.
+    /// Has a direction give up what it holds that is not waited for any longer: it goes with
+    /// [`Tracker::ended`], to be looked at as it is.
     fn give_up_held(&mut self, now: Nanos) {
         let Some((number, Holder { flow, side, .. })) = self.reorder.victim(now) else { return };
         let flow = self.table.get_mut(flow);

@@ -31,7 +31,8 @@ pub struct Window {
     next: usize,
     /// Rules that wait, at most [`MAX_PENDING`].
     pub pending: Vec<Pending>,
-    /// There were more: from the first byte that came with their literals on, all literals are to be looked for again.
+    /// There were more: from the first byte that came with their literals on, all literals are to be looked
+    /// for again.
     pub crowded: Option<u64>,
     /// Number of the flow and of its side.
     pub owner: (u32, usize),
@@ -87,7 +88,8 @@ impl Window {
         }
     }
 
-    /// Whether `data` differs from the bytes that begin `back` bytes before the end, as far as they are there.
+    /// Whether `data` differs from the bytes that begin `back` bytes before the end, as far as they are
+    /// there.
     pub fn differs(&self, back: usize, data: &[u8]) -> bool {
         let (size, lost) = (self.ring.len(), back.saturating_sub(self.length));
         let start = self.next + size - (back - lost).min(size);

@@ -32,7 +32,8 @@ impl Queue {
         }
     }
 
-    /// What the next response answers: without a known request something with a body; `None` when it is not known.
+    /// What the next response answers: without a known request something with a body; `None` when it is not
+    /// known.
     pub fn pop(&mut self) -> Option<Asked> {
         let Some((asked, count)) = self.runs.front_mut() else {
             return (!self.is_lost).then_some(Asked::Other);

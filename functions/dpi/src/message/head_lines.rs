@@ -1,4 +1,5 @@
-//! The fields of a head, each read once: where names and values are, and which field of the same name comes next.
+//! The fields of a head, each read once: where names and values are, and which field of the same name comes
+//! next.
 
 use super::http::{Head, MAX_FIELDS};
 use alloc::vec::Vec;

@@ -7,8 +7,8 @@
 //!    ([`fields`], [`http`], [`uri`], [`body`]).
 //!
 //! Limits: heads of 32 KiB, TLS hellos of 16 KiB, bodies as [`Limits`] say; all that is held comes out of one
-//! [`Share`] of memory, of which a client has a part when it is scarce. What exceeds a limit is not read any further,
-//! and counted.
+//! [`Share`] of memory, of which a client has a part when it is scarce. What exceeds a limit is not read any
+//! further, and counted.
 
 pub mod asked;
 pub mod body;
@@ -52,8 +52,8 @@ pub struct Limits {
 
 /// Kinds of sources that memory is counted for.
 const SOURCES: usize = 256;
-/// What a source may have of the memory when less than that is left, and when holders begin to give up theirs: a
-/// fraction of it.
+/// What a source may have of the memory when less than that is left, and when holders begin to give up
+/// theirs: a fraction of it.
 const PART: usize = 4;
 const SCARCE: usize = 16;
 /// Sessions that are looked at for one that gives up what it holds, and the least that it holds.
@@ -146,8 +146,8 @@ impl Message<'_> {
         0
     }
 
-    /// Takes its body, without encodings, `limit` bytes of it at most; how many that are, and whether the limit was
-    /// reached.
+    /// Takes its body, without encodings, `limit` bytes of it at most; how many that are, and whether the
+    /// limit was reached.
     pub fn take_body(&self, limit: usize, out: &mut Fields) -> (usize, bool) {
         let Some(body) = self.body.filter(|body| !body.is_empty() && self.app == App::Http) else {
             return (0, false);
@@ -200,7 +200,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The application's protocol, once it is known; `Some(None)` when what this direction says is none that is read.
+    /// The application's protocol, once it is known; `Some(None)` when what this direction says is none that
+    /// is read.
     pub fn app(&self, direction: Option<Direction>) -> Option<Option<App>> {
         match self.known {
             Known::Nothing if direction.is_some_and(|side| self.is_none[Session::side(side)]) => Some(None),
@@ -462,8 +463,9 @@ impl Sessions {
         Some((session, &mut self.share))
     }
 
-    /// Notes that there is something to read for a session, and where memory is scarce has another one give up what
-    /// it holds: of a few, one whose client has more than its part, or else the one that was idle the longest.
+    /// Notes that there is something to read for a session, and where memory is scarce has another one give
+    /// up what it holds: of a few, one whose client has more than its part, or else the one that was idle the
+    /// longest.
     pub fn touch(&mut self, number: u32, now: Nanos) {
         if let Some(session) = self.list.get_mut((number as usize).wrapping_sub(1)) {
             session.last = now;

@@ -47,8 +47,8 @@ fn begins(data: &[u8], word: &[u8], end: &[u8]) -> Option<bool> {
     Some(end.contains(next))
 }
 
-/// What stands before a stream's first words: empty lines, which are allowed before a request (RFC 9112 section 2.2)
-/// and of which servers pass over any number.
+/// What stands before a stream's first words: empty lines, which are allowed before a request (RFC 9112
+/// section 2.2) and of which servers pass over any number.
 pub fn blank(direction: Direction, data: &[u8]) -> usize {
     let is_blank = |byte: &&u8| direction == Direction::ToServer && matches!(byte, b'\r' | b'\n');
     data.iter().take_while(is_blank).count()

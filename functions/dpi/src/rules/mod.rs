@@ -197,7 +197,8 @@ impl Pattern {
         self.chains.is_empty() && self.conditions.is_empty()
     }
 
-    /// Whether bytes that contain nothing that is looked for can make it match: by their number, or by their values.
+    /// Whether bytes that contain nothing that is looked for can make it match: by their number, or by their
+    /// values.
     pub fn is_told_by_end(&self) -> bool {
         self.elements().any(Element::is_condition)
     }

@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use nf_sdk::Json;
 
-/// Faults that are listed before it is said how many more there are: no more are shown of a function that is to
-/// be started.
+/// Faults that are listed before it is said how many more there are: no more are shown of a function that is
+/// to be started.
 pub const FIRST_FAULTS: usize = 60;
 /// Most faults that are kept; the others are counted.
 pub const MAX_FAULTS: usize = 16_384;

@@ -1,5 +1,5 @@
-//! Packets that show an observer something else than the receiver (Ptacek and Newsham, "Insertion, Evasion, and
-//! Denial of Service", 1998), each with the packet that hides and without it. README.md has the table.
+//! Packets that show an observer something else than the receiver (Ptacek and Newsham, "Insertion, Evasion,
+//! and Denial of Service", 1998), each with the packet that hides and without it. README.md has the table.
 
 use super::frames::{Bench, CLIENT, NONE, SERVER, flags, fragments, seal, segment, stamp, tcp, udp};
 use nf_sdk::Verdict;
@@ -242,8 +242,8 @@ fn data_in_a_syn() {
     assert_eq!(bench.server(4, b"cious"), [1]);
 }
 
-/// The server takes four bytes; what lies beyond counts when it is acknowledged, and not when it comes again as
-/// something else.
+/// The server takes four bytes; what lies beyond counts when it is acknowledged, and not when it comes again
+/// as something else.
 #[test]
 fn data_beyond_the_window() {
     let opened = || {

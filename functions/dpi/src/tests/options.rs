@@ -215,7 +215,8 @@ fn times_are_those_of_the_calendar() {
     }
 }
 
-/// Where Suricata has the payload of each ICMPv6 type begin, as it says itself of packets with every byte another.
+/// Where Suricata has the payload of each ICMPv6 type begin, as it says itself of packets with every byte
+/// another.
 #[test]
 fn the_payload_of_icmpv6_begins_where_suricata_has_it() {
     let rules = "alert icmp any any -> any any (content:\"|00 01 00 01|\"; depth:4; sid:4;)\n\

@@ -159,7 +159,8 @@ fn too_much_work_is_counted_and_may_be_dropped() {
     assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"harmless")).0, ON);
 }
 
-/// A rule that the sender makes dear keeps no other one from being verified, wherever it stands, and is named.
+/// A rule that the sender makes dear keeps no other one from being verified, wherever it stands, and is
+/// named.
 #[test]
 fn a_dear_rule_hides_no_other_one() {
     let (dear, data) = too_much();
@@ -180,8 +181,8 @@ fn a_dear_rule_hides_no_other_one() {
     }
 }
 
-/// Packets that are made to cost much empty what is kept for others. What is usual is found all the same, and what
-/// is not verified to the end is counted.
+/// Packets that are made to cost much empty what is kept for others. What is usual is found all the same, and
+/// what is not verified to the end is counted.
 #[test]
 fn an_empty_reserve_hides_nothing_unseen() {
     let (dear, data) = too_much();

@@ -176,7 +176,8 @@ fn a_flood_of_later_fragments_holds_few_and_leaves_connections_alone() {
     }
 }
 
-/// A datagram's fragments, the first one first: whether it is accepted, over IPv6, and how many later ones it has.
+/// A datagram's fragments, the first one first: whether it is accepted, over IPv6, and how many later ones it
+/// has.
 fn datagram(id: u16, (accepted, is_ipv6, later): (bool, bool, u16)) -> Vec<(u16, bool, Vec<u8>)> {
     let head = head(if accepted { 53 } else { 54 });
     let make = |offset: u16, more: bool, data: &[u8]| match is_ipv6 {

@@ -62,8 +62,8 @@ proptest! {
         prop_assert_eq!(table.places(), of_the_paper(1021, &members));
     }
 
-    /// Places are shared out by weight, to within a hundredth of the table; and a server that goes takes few places of
-    /// others along.
+    /// Places are shared out by weight, to within a hundredth of the table; and a server that goes takes few
+    /// places of others along.
     #[test]
     fn weights_are_kept_and_few_places_change(weights in prop::collection::vec(0u32..5, 1..20), gone in 0usize..20) {
         let all = members(&weights);
@@ -118,8 +118,8 @@ fn a_walk_through_the_table_is_bounded() {
     assert_eq!((none, looks.get()), (None, LONGEST_WALK));
 }
 
-/// A table that was made when all were down has no place of any server; until it is made anew, those that are up again
-/// get what comes.
+/// A table that was made when all were down has no place of any server; until it is made anew, those that are
+/// up again get what comes.
 #[test]
 fn a_server_that_comes_up_is_chosen_before_the_table_is_made_anew() {
     for choose in ["maglev", "least-loaded"] {
@@ -204,8 +204,8 @@ fn a_client_keeps_its_server_as_long_as_the_affinity_lasts() {
     assert_ne!(server, next);
 }
 
-/// Where answers do not pass nothing shows that a client's address is not forged: none is noted, and a client's
-/// connections go together by its address.
+/// Where answers do not pass nothing shows that a client's address is not forged: none is noted, and a
+/// client's connections go together by its address.
 #[test]
 fn with_direct_forwarding_affinity_is_by_address_and_notes_no_client() {
     for choose in ["maglev", "least-loaded"] {

@@ -36,8 +36,8 @@ max_half_open: HALF
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
-    /// Whatever comes with forged sources, connections that clients have agreed to keep their servers, and none is
-    /// evicted.
+    /// Whatever comes with forged sources, connections that clients have agreed to keep their servers, and
+    /// none is evicted.
     #[test]
     fn no_flood_breaks_an_established_connection(
         attacks in prop::collection::vec((attack(), any::<bool>(), 0u32..3), 100..600),
@@ -86,8 +86,8 @@ proptest! {
     }
 }
 
-/// While the half-open ones are as many as they may be, clients still connect: without being remembered until there is
-/// room.
+/// While the half-open ones are as many as they may be, clients still connect: without being remembered until
+/// there is room.
 #[test]
 fn clients_connect_during_a_flood() {
     let mut bench = Bench::new(&format!("{}\nmax_half_open: 10\nmax_connections: 100\n", web(20, "")));
@@ -113,8 +113,8 @@ fn clients_connect_during_a_flood() {
     assert_eq!((&connections["now"], &connections["half_open"]), (&1.into(), &0.into()));
 }
 
-/// A client that has a server keeps it when its connection is not remembered: the handshake goes to one server whether
-/// there is room for its packets or not.
+/// A client that has a server keeps it when its connection is not remembered: the handshake goes to one
+/// server whether there is room for its packets or not.
 #[test]
 fn a_client_keeps_its_server_during_a_flood() {
     let config = format!(
@@ -163,8 +163,8 @@ fn a_full_table_gives_up_half_open_ones_the_oldest_first() {
     assert_eq!((bench.event("stateless"), bench.event("connections-evicted")), (1, 30));
 }
 
-/// Where answers do not pass, forged sources can fill the table: clients that have a place keep their servers, and others
-/// have Maglev's, packet for packet.
+/// Where answers do not pass, forged sources can fill the table: clients that have a place keep their
+/// servers, and others have Maglev's, packet for packet.
 #[test]
 fn forged_connections_without_answers_break_none() {
     let servers: Vec<String> =

@@ -18,8 +18,8 @@ fn config(check: &str, more: &str) -> String {
     web(2, &format!(", check: {{{check}}}{more}"))
 }
 
-/// What a server makes of the packets that it was sent since the last time: a SYN is answered, an echo request and a
-/// datagram too.
+/// What a server makes of the packets that it was sent since the last time: a SYN is answered, an echo
+/// request and a datagram too.
 fn replies(frame: &[u8]) -> Option<Vec<u8>> {
     let network = dissect(frame).expect("sound").network.expect("IP");
     assert_sound(frame);

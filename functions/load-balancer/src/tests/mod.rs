@@ -40,7 +40,8 @@ impl Files for OneFile<'_> {
     }
 }
 
-/// The configuration as the host hands it over, or what is wrong with it; `file` is in the file that it names.
+/// The configuration as the host hands it over, or what is wrong with it; `file` is in the file that it
+/// names.
 fn configure(text: &str, file: &str) -> Result<Vec<u8>, String> {
     let manifest = Manifest::parse("function.yaml", include_str!("../../function.yaml"))
         .expect("the manifest is in order");

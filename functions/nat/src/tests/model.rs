@@ -10,8 +10,8 @@ type Key = (u8, u8, u16);
 /// When each remote end was sent to last.
 type Sent = BTreeMap<(u8, u16), f64>;
 
-/// Mappings by protocol, inside host and port; what is known of each: the outside port, and when each remote end was
-/// sent to last.
+/// Mappings by protocol, inside host and port; what is known of each: the outside port, and when each remote
+/// end was sent to last.
 #[derive(Default)]
 struct Model {
     mappings: BTreeMap<Key, (u16, Sent)>,
@@ -142,7 +142,8 @@ proptest! {
         }
     }
 
-    /// A batch does what the same packets do one by one: sessions that begin within it are known to what follows.
+    /// A batch does what the same packets do one by one: sessions that begin within it are known to what
+    /// follows.
     #[test]
     fn a_batch_is_its_packets(packets in prop::collection::vec((0u8..3, 0u16..40, any::<bool>(), 0u8..4), 1..200)) {
         let mut frames = vec![];

@@ -46,8 +46,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Whether a frame claims nothing that is not the device's: its addresses, none of them, or the link-local one; no VLAN; not
-/// to be a DHCP server. Of neighbour advertisements, the target.
+/// Whether a frame claims nothing that is not the device's: its addresses, none of them, or the link-local
+/// one; no VLAN; not to be a DHCP server. Of neighbour advertisements, the target.
 fn is_own(frame: &[u8]) -> bool {
     let is_v4 = |at: usize, may_be_none: bool| {
         frame[at..at + 4] == [192, 0, 2, 9] || may_be_none && frame[at..at + 4] == [0; 4]

@@ -1,5 +1,5 @@
-//! A device's filter, and frames to show to it. The device is [`MAC`] with [`A`] and [`A6`]; the rest of the world is
-//! [`B`], [`B6`] and whatever a test says.
+//! A device's filter, and frames to show to it. The device is [`MAC`] with [`A`] and [`A6`]; the rest of the
+//! world is [`B`], [`B6`] and whatever a test says.
 
 use crate::SecurityGroups;
 use nf_sdk::native::frames::packet;

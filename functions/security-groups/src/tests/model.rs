@@ -1,5 +1,5 @@
-//! Rules and connections against a model: the rules as lists that are looked through, and every connection with the
-//! packet that opened it. Rules come and go meanwhile.
+//! Rules and connections against a model: the rules as lists that are looked through, and every connection
+//! with the packet that opened it. Rules come and go meanwhile.
 
 use super::frames::{A, A6, Bench, IN, OUT, remote, rule};
 use nf_sdk::native::ConfigValue;

@@ -72,7 +72,8 @@ impl Firewalled {
         Ok(Firewalled { hosts, program, _folder: folder })
     }
 
-    /// Asks the program to end. The account that it printed: a figure without a balanced one is worth nothing.
+    /// Asks the program to end. The account that it printed: a figure without a balanced one is worth
+    /// nothing.
     pub(crate) fn end(self) -> Result<Account, BenchError> {
         Account::read(&self.program.interrupt(END).map_err(BenchError::setup)?.stdout)
     }

@@ -42,8 +42,8 @@ impl Served {
     }
 }
 
-/// Whether a socket of this network namespace waits at a port, see proc_pid_net(5): TCP in the state LISTEN, UDP
-/// unconnected.
+/// Whether a socket of this network namespace waits at a port, see proc_pid_net(5): TCP in the state LISTEN,
+/// UDP unconnected.
 fn is_bound(port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     [("tcp", "0A"), ("udp", "07")].into_iter().any(|(table, state)| {

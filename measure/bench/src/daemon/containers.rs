@@ -1,8 +1,8 @@
-//! How soon a container answers: from the request for a function to the first packet that it answers, beside what the
-//! runtime alone takes for the same container.
+//! How soon a container answers: from the request for a function to the first packet that it answers, beside
+//! what the runtime alone takes for the same container.
 //!
-//! Each run asks the daemon for a container that is wired to a port, asks it over that port without a pause until it
-//! answers, and deletes it; then the runtime creates and starts the same bundle by itself.
+//! Each run asks the daemon for a container that is wired to a port, asks it over that port without a pause
+//! until it answers, and deletes it; then the runtime creates and starts the same bundle by itself.
 
 use super::{Daemon, PATIENCE};
 use crate::{BenchError, Bound, Measurement};

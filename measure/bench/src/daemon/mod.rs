@@ -185,7 +185,8 @@ impl Daemon {
         self.time_of(|_| true)
     }
 
-    /// The same of its threads beside the workers and those of ports. What threads have used that have ended is not in it.
+    /// The same of its threads beside the workers and those of ports. What threads have used that have ended
+    /// is not in it.
     pub(crate) fn beside_workers(&self) -> Result<Duration, BenchError> {
         self.time_of(|name| !["worker", "native", "memif"].iter().any(|other| name.starts_with(other)))
     }

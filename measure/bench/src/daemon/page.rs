@@ -1,9 +1,10 @@
-//! The page: what it costs the daemon, how large the history of an hour is, and how soon a browser shows a host of a
-//! thousand functions.
+//! The page: what it costs the daemon, how large the history of an hour is, and how soon a browser shows a
+//! host of a thousand functions.
 //!
-//! Five pages are replayed: each is a thread with a session of its own that asks for the history once a second, for the
-//! graph at first, and follows the events. A real browser is driven by `page/bench/browser.mjs`, where the repository,
-//! Node.js and Chromium are there; else its figures are not measured.
+//! Five pages are replayed: each is a thread with a session of its own that asks for the history once a
+//! second, for the graph at first, and follows the events. A real browser is driven by
+//! `page/bench/browser.mjs`, where the repository, Node.js and Chromium are there; else its figures are not
+//! measured.
 
 use super::Daemon;
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -265,7 +266,8 @@ fn read(stream: &mut BufReader<TcpStream>) -> Result<Got, BenchError> {
     Ok(got)
 }
 
-/// What five pages cost a saturated chain of fifty, in pairs: the worker has processor 0, and all else is on the other one.
+/// What five pages cost a saturated chain of fifty, in pairs: the worker has processor 0, and all else is on
+/// the other one.
 fn slowdowns(progress: &mut dyn FnMut(f64)) -> Result<Vec<f64>, BenchError> {
     let daemon = start(&[])?;
     daemon.apply(&chains(1, LENGTH, "", json!({"processors": [0]})))?;

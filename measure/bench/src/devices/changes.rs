@@ -12,7 +12,8 @@ use wiring::{Plan, Wiring};
 
 /// Times that each of the three comes and goes in one run.
 const CHANGES: usize = 10;
-/// What the function gets: less than both openers together can take, as two that share a port throttle nothing.
+/// What the function gets: less than both openers together can take, as two that share a port throttle
+/// nothing.
 const RATE: &str = "1Mpps";
 /// Between changes.
 const BETWEEN: Duration = Duration::from_millis(2);

@@ -17,7 +17,8 @@ const HUGE_PAGES: u64 = 256;
 /// What is promised of the ratio.
 const LEAST: f64 = 5.0;
 
-/// `hop`: nanoseconds of each of our runs for a packet and a hop. What cannot be measured costs its own result.
+/// `hop`: nanoseconds of each of our runs for a packet and a hop. What cannot be measured costs its own
+/// result.
 pub(super) fn run(hop: &[f64], into: &mut Vec<Measurement>, notes: &mut Vec<String>) {
     let bound = Some(Bound::AtLeast(LEAST));
     match measure(notes) {

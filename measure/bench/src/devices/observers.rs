@@ -1,7 +1,7 @@
 //! What each of eight observers costs a chain for a packet, beyond its own call, by the packet's size.
 //!
-//! Observers do nothing with packets: whatever they did would be their own call. What that call costs is taken
-//! in the same run, of as many guests with the same batches and nothing between them.
+//! Observers do nothing with packets: whatever they did would be their own call. What that call costs is
+//! taken in the same run, of as many guests with the same batches and nothing between them.
 
 use super::line::{Line, ROUNDS};
 use crate::feed::{Feed, Frames};

@@ -1,8 +1,8 @@
 //! A chain's throughput beside an observer that takes ten times as long for a packet as the chain's function,
 //! on a worker of its own.
 //!
-//! Throughput is of the chain's worker: packets for the processor time that it charged, which is not disturbed
-//! by what else runs on the machine. The observer comes and goes between windows of one run.
+//! Throughput is of the chain's worker: packets for the processor time that it charged, which is not
+//! disturbed by what else runs on the machine. The observer comes and goes between windows of one run.
 
 use super::line::{ROUNDS, direct, factory, setup};
 use crate::feed::{Counter, Feed, Frames};

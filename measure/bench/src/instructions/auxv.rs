@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 //! Has this process read its auxiliary vector where valgrind shows its own.
 //!
-//! Libraries that ask the kernel for the vector (`PR_GET_AUXV`) are given that of valgrind itself, which names
-//! memory that this process does not have. Where the kernel knows no such request, as before Linux 6.4, they
-//! read `/proc/self/auxv`, which valgrind answers itself.
+//! Libraries that ask the kernel for the vector (`PR_GET_AUXV`) are given that of valgrind itself, which
+//! names memory that this process does not have. Where the kernel knows no such request, as before Linux 6.4,
+//! they read `/proc/self/auxv`, which valgrind answers itself.
 
 use std::io;
 

@@ -9,8 +9,8 @@
 //!
 //! The code that runs is that of x86-64-v3: the program is compiled for it, and valgrind's processor has no
 //! later extension to offer to the functions' compiler or to the C library. Valgrind is tens of times slower
-//! than the processor, so the worker's clock is slowed as much and more: what takes long must not depend on how
-//! busy the machine is.
+//! than the processor, so the worker's clock is slowed as much and more: what takes long must not depend on
+//! how busy the machine is.
 
 mod auxv;
 

@@ -1,5 +1,5 @@
-//! Functions that track connections, fed from memory, against Open vSwitch's connection tracking fed from captures
-//! in memory.
+//! Functions that track connections, fed from memory, against Open vSwitch's connection tracking fed from
+//! captures in memory.
 
 use super::device::Device;
 use super::{Pairs, Stage, WARM_UP, WINDOW};

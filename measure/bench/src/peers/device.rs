@@ -104,7 +104,8 @@ impl Device {
         Ok(self.time()?.saturating_sub(before))
     }
 
-    /// Polls for this long without ever sleeping; which part of that were turns in which there was something to do.
+    /// Polls for this long without ever sleeping; which part of that were turns in which there was something
+    /// to do.
     pub(super) fn poll(&mut self, time: Duration) -> Result<f64, BenchError> {
         let _claim = Cores::claim(self.core).map_err(BenchError::setup)?;
         let began = Instant::now();

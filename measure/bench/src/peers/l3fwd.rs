@@ -1,5 +1,5 @@
-//! A router of a million routes and packets to random destinations, against DPDK's l3fwd, each less what plain
-//! forwarding takes on the same ports.
+//! A router of a million routes and packets to random destinations, against DPDK's l3fwd, each less what
+//! plain forwarding takes on the same ports.
 
 use super::device::Device;
 use super::{Stage, WARM_UP, WINDOW};

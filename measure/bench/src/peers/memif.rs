@@ -1,9 +1,9 @@
-//! `forwarder` between two memif ports, against Open vSwitch with DPDK between two of its own; testpmd is at the other
-//! ends of both.
+//! `forwarder` between two memif ports, against Open vSwitch with DPDK between two of its own; testpmd is at
+//! the other ends of both.
 //!
-//! testpmd moves each packet out of one shared memory and into another, as the forwarder does, and may be the slower of
-//! the two. So what is compared is the processor time of rounds in which packets came, which both sides count alike, and
-//! which part of the time that was is told beside it.
+//! testpmd moves each packet out of one shared memory and into another, as the forwarder does, and may be the
+//! slower of the two. So what is compared is the processor time of rounds in which packets came, which both
+//! sides count alike, and which part of the time that was is told beside it.
 
 use super::device::Device;
 use super::{Pairs, Stage, WARM_UP, WINDOW};

@@ -1,10 +1,11 @@
 //! What another web page, or a name that was made to lead here, has a browser send is refused.
 //!
-//! 1. `Host` must be a name of this host: a loopback address or `localhost`, or off loopback a name that the certificate
-//!    is for. A page whose name leads here (DNS rebinding) has another one.
-//! 2. `Origin`, which browsers add to what another page has them send, must be this page's, and has to be there for
-//!    whatever may change something. So must `Sec-Fetch-Site`, where the browser knows that header.
-//! 3. What is loaded into a frame is refused, beside the headers by which the browser does not show it (clickjacking).
+//! 1. `Host` must be a name of this host: a loopback address or `localhost`, or off loopback a name that the
+//!    certificate is for. A page whose name leads here (DNS rebinding) has another one.
+//! 2. `Origin`, which browsers add to what another page has them send, must be this page's, and has to be
+//!    there for whatever may change something. So must `Sec-Fetch-Site`, where the browser knows that header.
+//! 3. What is loaded into a frame is refused, beside the headers by which the browser does not show it
+//!    (clickjacking).
 
 use super::only_reads;
 use crate::error::BindError;
@@ -49,8 +50,8 @@ impl Guard {
         Ok((Guard { certificate: Some(certificate) }, name))
     }
 
-    /// Refuses what this page's own scripts, or a user who opens it, would not send. `shown` is what may be opened by a
-    /// link.
+    /// Refuses what this page's own scripts, or a user who opens it, would not send. `shown` is what may be
+    /// opened by a link.
     ///
     /// # Errors
     /// Which header is wrong.

@@ -1,17 +1,19 @@
 //! The page: the host in a browser, on an address of its own.
 //!
 //! The life of a session:
-//! 1. A client of the API asks for a link ([`link`]). It has the rights of that client, and is taken once, within a minute.
-//! 2. A browser opens it. The secret stands in the fragment, which browsers send to no server; the page takes it out of
-//!    the address, and sends it by `POST /session`.
-//! 3. The answer opens a [session](sessions::Session): one secret in a cookie that no script reads, another one in the
-//!    body, which the page sends as `Superfluid-Session`. Cookies do not know ports: what another program on this
-//!    host is sent has the first secret and not the second.
-//! 4. Requests to the API are answered as those of the client that asked for the link, as long as the session lasts: until
-//!    it is left, rests for too long, is too old, or its token is deleted or over. Streams end then.
+//! 1. A client of the API asks for a link ([`link`]). It has the rights of that client, and is taken once,
+//!    within a minute.
+//! 2. A browser opens it. The secret stands in the fragment, which browsers send to no server; the page takes
+//!    it out of the address, and sends it by `POST /session`.
+//! 3. The answer opens a [session](sessions::Session): one secret in a cookie that no script reads, another
+//!    one in the body, which the page sends as `Superfluid-Session`. Cookies do not know ports: what another
+//!    program on this host is sent has the first secret and not the second.
+//! 4. Requests to the API are answered as those of the client that asked for the link, as long as the session
+//!    lasts: until it is left, rests for too long, is too old, or its token is deleted or over. Streams end
+//!    then.
 //!
-//! [`guard`] refuses what another web page had the browser send, [`files`] gives what the page consists of. Each answer
-//! has [`HEADERS`].
+//! [`guard`] refuses what another web page had the browser send, [`files`] gives what the page consists of.
+//! Each answer has [`HEADERS`].
 
 mod files;
 mod guard;
@@ -46,7 +48,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-/// What each answer on the page's address has: nothing is loaded from elsewhere, run inline, framed, or guessed.
+/// What each answer on the page's address has: nothing is loaded from elsewhere, run inline, framed, or
+/// guessed.
 const HEADERS: [(&str, &str); 6] = [
     (
         "content-security-policy",

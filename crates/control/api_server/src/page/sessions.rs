@@ -1,8 +1,8 @@
 //! Links and sessions of the page, in memory: a restart of the daemon ends them all.
 //!
-//! Of secrets there are digests alone: what is compared is a digest that a client cannot choose, so that the time it
-//! takes tells nothing. An owner (the administrators, the readers of the host, each tenant) has few links and sessions; the
-//! oldest link, and the session that has rested for longest, give way to the next.
+//! Of secrets there are digests alone: what is compared is a digest that a client cannot choose, so that the
+//! time it takes tells nothing. An owner (the administrators, the readers of the host, each tenant) has few
+//! links and sessions; the oldest link, and the session that has rested for longest, give way to the next.
 
 use crate::identity::Identity;
 use crate::rights::Rights;

@@ -183,7 +183,8 @@ fn endless_headers_and_huge_bodies_end() {
     still_serves(&server);
 }
 
-/// What only administrators' calls with few keys take apart is small; a body that is kept as it is may be large.
+/// What only administrators' calls with few keys take apart is small; a body that is kept as it is may be
+/// large.
 #[test]
 fn bodies_are_as_large_as_their_call_needs() {
     let server = Running::new();

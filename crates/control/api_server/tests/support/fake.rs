@@ -1,13 +1,14 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what
 //! was prepared.
 //!
-//! Images with a meaning: `missing` is invalid, `worded` too, in words of other faults, `elsewhere` is not here, `huge` finds no room, `slow-…` must be compiled first, which
-//! takes 50 ms and is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall`
-//! into `monitor`, nothing is handed over. `kept-…` begins and goes on when [`Fake::let_go`] says so: as a
-//! start in `prepare`, with `kept-compiling-…` as work, with `kept-fetching-…` as what a registry is asked,
-//! with `kept-handing-…` as a hand-over, with `kept-pausing-…` when it is paused. What begins with `/` is a file, which is the host's. `tag-…` is
-//! pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had, and `lost` is never
-//! there.
+//! Images with a meaning: `missing` is invalid, `worded` too, in words of other faults, `elsewhere` is not
+//! here, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and is done once;
+//! `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall` into `monitor`, nothing is
+//! handed over. `kept-…` begins and goes on when [`Fake::let_go`] says so: as a start in `prepare`, with
+//! `kept-compiling-…` as work, with `kept-fetching-…` as what a registry is asked, with `kept-handing-…` as a
+//! hand-over, with `kept-pausing-…` when it is paused. What begins with `/` is a file, which is the host's.
+//! `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had, and
+//! `lost` is never there.
 
 use api::{
     Capture, DeviceNeighbours, Fault, FaultKind, FunctionEvent, FunctionEventKind, FunctionMemory,

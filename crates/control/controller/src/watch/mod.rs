@@ -1,7 +1,7 @@
 //! Looking at packets on their way, for clients: traces and captures.
 //!
-//! 1. [`tap_points`] finds what is meant: ports, functions, interfaces, devices, wires, and what can be reached
-//!    from there; for a tenant, only where every packet is its own ([`own`]).
+//! 1. [`tap_points`] finds what is meant: ports, functions, interfaces, devices, wires, and what can be
+//!    reached from there; for a tenant, only where every packet is its own ([`own`]).
 //! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever:
 //!    nothing asks whether there is a trace.
 //! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take
@@ -9,10 +9,12 @@
 //! 4. When there are enough, the time is over, or the client stops reading, the taps are over, and are taken
 //!    out.
 //!
-//! 5. Before a change is carried out, those of tenants are over at whose places packets of others would pass then.
+//! 5. Before a change is carried out, those of tenants are over at whose places packets of others would pass
+//!    then.
 //!
-//! Limits: [`MOST`] traces and captures of administrators at a time, and [`MOST_OF_TENANTS`] of tenants, each at most
-//! [`MOST_OF_TENANT`]; where there are as many, a tenant that has fewer ends the oldest of one that has most. A trace looks at [`tap_points::MOST`] places. What is created meanwhile is not looked at.
+//! Limits: [`MOST`] traces and captures of administrators at a time, and [`MOST_OF_TENANTS`] of tenants, each
+//! at most [`MOST_OF_TENANT`]; where there are as many, a tenant that has fewer ends the oldest of one that
+//! has most. A trace looks at [`tap_points::MOST`] places. What is created meanwhile is not looked at.
 
 mod capture;
 mod own;
@@ -61,8 +63,8 @@ pub(super) struct TenantWatch {
     over: Weak<AtomicBool>,
 }
 
-/// Makes room for one more of a tenant: where there are as many as may be, the oldest of a tenant that has most is over,
-/// so that none keeps the others out for ever.
+/// Makes room for one more of a tenant: where there are as many as may be, the oldest of a tenant that has
+/// most is over, so that none keeps the others out for ever.
 ///
 /// # Errors
 /// How many it has; no other has more.
@@ -128,8 +130,8 @@ impl Tap for Guarded {
 }
 
 impl Controller {
-    /// One of the traces and captures that may run at a time, at these places. What runs must not change until it
-    /// is given to the taps.
+    /// One of the traces and captures that may run at a time, at these places. What runs must not change
+    /// until it is given to the taps.
     fn watch_permit(&self, tenant: Option<&str>, places: &[TapPoint]) -> Result<WatchPermit, Refusal> {
         let over = Arc::<AtomicBool>::default();
         let Some(tenant) = tenant else {
@@ -207,8 +209,8 @@ impl Controller {
     }
 }
 
-/// Puts taps to ports, functions and devices, by their names, at one quiet point. Those that have gone meanwhile have
-/// none.
+/// Puts taps to ports, functions and devices, by their names, at one quiet point. Those that have gone
+/// meanwhile have none.
 fn put(host: &Host, permit: &WatchPermit, taps: Vec<(TapPoint, MakeTap)>) -> Result<(), Refusal> {
     let (mut ends, mut devices) = (Vec::new(), Vec::new());
     for (place, make) in taps {

@@ -80,8 +80,8 @@ impl<'a> View<'a> {
         ))
     }
 
-    /// The spots that are meant: `lan`, `fw`, `fw:inside`, `fw:0`, `edge`, `edge:lan`; `port/lan`, `function/fw`
-    /// and `device/edge` too. A device that is laid as wires is looked at where these end.
+    /// The spots that are meant: `lan`, `fw`, `fw:inside`, `fw:0`, `edge`, `edge:lan`; `port/lan`,
+    /// `function/fw` and `device/edge` too. A device that is laid as wires is looked at where these end.
     pub(super) fn spots(&self, text: &str) -> Result<Vec<Spot>, String> {
         let kinds = ["port/", "function/", "device/"];
         let text = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
@@ -200,8 +200,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// All places that packets may come to from some spots, or from any port, the nearest first; and how many there
-    /// are that are left out because they are too many. Those that may not be looked at are not there.
+    /// All places that packets may come to from some spots, or from any port, the nearest first; and how many
+    /// there are that are left out because they are too many. Those that may not be looked at are not there.
     pub(super) fn reached(&self, from: Option<&[Spot]>) -> (Vec<TapPoint>, usize) {
         let wiring = self.wiring;
         let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -334,8 +334,9 @@ chains:
         assert_eq!(names(None).len(), 5, "all ports, and what is behind them");
     }
 
-    /// Two tenants: red has a device of its own, one that blue may open, and one that only sees; there is a balance
-    /// of both, a port of red's at a switch, a port at which a service stands that blue may use, and one that blue's device is over.
+    /// Two tenants: red has a device of its own, one that blue may open, and one that only sees; there is a
+    /// balance of both, a port of red's at a switch, a port at which a service stands that blue may use, and
+    /// one that blue's device is over.
     const TENANTS: &str = "superfluid: 1
 tenants: {red: {}, blue: {}}
 ports:

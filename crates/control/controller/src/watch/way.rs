@@ -20,7 +20,8 @@ const MOST_OPEN: usize = 1024;
 const MOST_STEPS: usize = 512;
 /// Bytes that are kept of a packet.
 const HEAD: usize = 256;
-/// Changes of a packet's first bytes that are kept: more than there are functions that change one in a usual chain.
+/// Changes of a packet's first bytes that are kept: more than there are functions that change one in a usual
+/// chain.
 const MOST_HEADS: usize = 64;
 /// A packet that was not seen for so long is not waited for any more; one that is held is waited for longer.
 const SILENCE_LIMIT: Nanos = Nanos::from_millis(2_000);

@@ -7,8 +7,8 @@ use yaml_document::{Document, Key, Node, NodeValue, Position};
 /// What faults call the document.
 pub(super) const DOCUMENT: &str = "desired";
 
-/// Objects, in the order of their kinds, as the document that they are together: without the detour over text,
-/// and so without lines.
+/// Objects, in the order of their kinds, as the document that they are together: without the detour over
+/// text, and so without lines.
 pub(super) fn tree_of<'a>(objects: impl Iterator<Item = (Kind, &'a str, Part<'a>)>) -> Document {
     let mut nodes = Nodes(0);
     let position = nodes.place();

@@ -38,8 +38,8 @@ type ObjectKey = (Kind, String);
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Desired {
-    /// A copy of all of it has the specs in common: one is looked at for as long as a check takes, a tenant's at a low
-    /// priority, and a change is taken over meanwhile.
+    /// A copy of all of it has the specs in common: one is looked at for as long as a check takes, a tenant's
+    /// at a low priority, and a change is taken over meanwhile.
     objects: BTreeMap<ObjectKey, Arc<Value>>,
     /// The objects that name one of this name.
     named: HashMap<String, BTreeSet<ObjectKey>>,

@@ -7,7 +7,8 @@ use nf_abi::MAX_ASKS;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// How often a worker looks whether another one has done with the list, which takes it less than a microsecond.
+/// How often a worker looks whether another one has done with the list, which takes it less than a
+/// microsecond.
 const LOOKS: usize = 1_000;
 
 /// What a function asked for: its name, and which addresses.

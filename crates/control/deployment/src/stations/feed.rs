@@ -52,8 +52,8 @@ impl Feed {
     }
 }
 
-/// Functions whose interfaces have addresses, open devices that have, or are wired to the guards of such: what
-/// each of them is on its links.
+/// Functions whose interfaces have addresses, open devices that have, or are wired to the guards of such:
+/// what each of them is on its links.
 pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName>>> {
     let mut found: HashMap<String, Vec<Option<StationName>>> = HashMap::new();
     for (end, device) in wiring.edges.iter().filter_map(Edge::device_behind) {

@@ -22,8 +22,8 @@ impl OffLink {
         self.until.keys().filter(move |(other, _)| *other == asker).map(|(_, address)| *address)
     }
 
-    /// An address that is asked for is on no network. Whose addresses are others now: where there is no room, the
-    /// asker with the most gives one up, unless that is this one.
+    /// An address that is asked for is on no network. Whose addresses are others now: where there is no room,
+    /// the asker with the most gives one up, unless that is this one.
     pub(super) fn insert(&mut self, asker: Asker, address: IpAddr, now: Nanos) -> Vec<Asker> {
         let until = now.saturating_add(TOLD);
         if let Some(known) = self.until.get_mut(&(asker, address)) {

@@ -1,5 +1,6 @@
-//! How often something may be done. Telling functions of their devices stops workers for a moment: what changes within a
-//! short time is told together, but the answer to a function's question is not to wait for that.
+//! How often something may be done. Telling functions of their devices stops workers for a moment: what
+//! changes within a short time is told together, but the answer to a function's question is not to wait for
+//! that.
 
 use telemetry::clock::Nanos;
 

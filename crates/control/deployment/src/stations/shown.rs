@@ -63,8 +63,9 @@ pub struct ShownNeighbour {
 }
 
 impl Host {
-    /// What a device is on its links, and up to `limit` neighbours whose addresses are behind `after`, and those with the
-    /// last one's address. With a tenant, without the interfaces of others. Waits for no worker.
+    /// What a device is on its links, and up to `limit` neighbours whose addresses are behind `after`, and
+    /// those with the last one's address. With a tenant, without the interfaces of others. Waits for no
+    /// worker.
     pub fn neighbours(
         &self,
         device: &str,

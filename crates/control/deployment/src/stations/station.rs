@@ -192,7 +192,8 @@ impl Station {
         self.tunnels = next_hops.into_iter().flat_map(|hops| hops.values().cloned()).collect();
     }
 
-    /// Asks for the next hops of its tunnels, and keeps them fresh; when that is to be done again at the latest.
+    /// Asks for the next hops of its tunnels, and keeps them fresh; when that is to be done again at the
+    /// latest.
     fn find_next_hops(&mut self, now: Nanos) -> Option<Nanos> {
         for (remote, next_hop) in &self.tunnels {
             next_hop.set(match self.device.resolve(*remote, now) {
@@ -238,8 +239,9 @@ impl Station {
     }
 }
 
-/// The link-layer address of the first router of a family that answers. One that did not is passed over, and asked again
-/// beside those behind it; for one that was not asked yet the answer is waited for (RFC 4861 section 6.3.6).
+/// The link-layer address of the first router of a family that answers. One that did not is passed over, and
+/// asked again beside those behind it; for one that was not asked yet the answer is waited for (RFC 4861
+/// section 6.3.6).
 fn find_router(device: &mut Device, silent: &mut BTreeSet<IpAddr>, is_ipv4: bool, now: Nanos) -> Option<Mac> {
     let routers: Vec<IpAddr> = device.routers().collect();
     silent.retain(|router| routers.contains(router));

@@ -5,7 +5,8 @@ use neighbours::Asker;
 use std::collections::{BTreeSet, HashMap};
 use telemetry::clock::Nanos;
 
-/// From one ask of a tenant to the next, in the long run, and how many at once: all neighbours of four devices.
+/// From one ask of a tenant to the next, in the long run, and how many at once: all neighbours of four
+/// devices.
 const ASKS_APART: Nanos = Nanos(500_000);
 const ASKS_AT_ONCE: u64 = 4096;
 /// The same for entries that its functions are told.
@@ -40,7 +41,8 @@ impl Tenants {
                 self.count += 1;
                 let (asks, told) =
                     (Pace::new(ASKS_APART, ASKS_AT_ONCE), Pace::new(ENTRIES_APART, ENTRIES_AT_ONCE));
-                // A number of its own, also where one of this name was there before; the first one is the device's.
+                // A number of its own, also where one of this name was there before; the first one is the
+                // device's.
                 let tenant = Tenant { asker: Asker(self.count), asks, told };
                 self.by_name.insert((*name).to_owned(), tenant);
             }

@@ -166,7 +166,8 @@ fn a_tenant_asks_no_faster_than_its_rate_and_another_one_is_told_at_once() {
         shared.pass(1);
     }
     let table = &shared.state.stations[&station_name()].device;
-    // Each of its asks was for an address of its own: those that are there no more gave way, or did not answer.
+    // Each of its asks was for an address of its own: those that are there no more gave way, or did not
+    // answer.
     let asked = table.neighbours_count() as u64 + table.counters().evicted;
     assert!(asked <= 4_096 + 10 * 2_000 + 1, "{asked} asks were worked off");
     assert_eq!(shared.known("greedy"), 1024);

@@ -319,7 +319,8 @@ impl Book {
     }
 }
 
-/// The mark of a container: its keeper, and what it was started as, without what can be changed while it runs.
+/// The mark of a container: its keeper, and what it was started as, without what can be changed while it
+/// runs.
 fn mark(keeper: &str, start: &Start) -> String {
     let limits = Limits { files: start.limits.files, ..Limits::least() };
     let bare = Start { mark: None, limits, ..start.clone() };

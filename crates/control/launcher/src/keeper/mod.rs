@@ -1,15 +1,17 @@
 //! Keeps containers as a client wants them, beside everything else that it does.
 //!
 //! 1. [`Keeper::want`] says what is to run. It does not wait.
-//! 2. One thread follows the launcher's list; what it says and what is wanted is compared in a [`Book`], which knows no
-//!    thread and no clock.
-//! 3. What has to be done is asked of the launcher, by a thread for each request: one for a tenant at a time, so that an
-//!    image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all. A tenant has so many starts
-//!    and changes of limits at once and in a second ([`mod@pace`]), whatever ends its containers or asks for them.
-//! 4. A container that has ended is started again after a delay, and whoever wants to know is told why it ended.
+//! 2. One thread follows the launcher's list; what it says and what is wanted is compared in a [`Book`],
+//!    which knows no thread and no clock.
+//! 3. What has to be done is asked of the launcher, by a thread for each request: one for a tenant at a time,
+//!    so that an image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all. A
+//!    tenant has so many starts and changes of limits at once and in a second ([`mod@pace`]), whatever ends
+//!    its containers or asks for them.
+//! 4. A container that has ended is started again after a delay, and whoever wants to know is told why it
+//!    ended.
 //!
-//! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those that are as
-//! they are wanted, and ends the others. What has another's mark is left alone.
+//! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those
+//! that are as they are wanted, and ends the others. What has another's mark is left alone.
 
 mod book;
 mod pace;

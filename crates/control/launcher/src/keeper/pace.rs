@@ -1,5 +1,5 @@
-//! How often a tenant's containers are started, or their limits changed: each costs some processes of root's, in no
-//! account of the tenant's.
+//! How often a tenant's containers are started, or their limits changed: each costs some processes of root's,
+//! in no account of the tenant's.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Containers by a real runtime, in network namespaces of the test: what they may, how they end, what is found.
+//! Containers by a real runtime, in network namespaces of the test: what they may, how they end, what is
+//! found.
 
 mod support;
 

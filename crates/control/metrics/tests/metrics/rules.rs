@@ -1,5 +1,5 @@
-//! The alerts and the dashboard of `packaging`: a Prometheus that scrapes an ill host fires each alert and has an
-//! answer to each question of the dashboard.
+//! The alerts and the dashboard of `packaging`: a Prometheus that scrapes an ill host fires each alert and
+//! has an answer to each question of the dashboard.
 
 use crate::sample::{CLOCK, account, function};
 use crate::server::{LIMIT, Prometheus, missing, question, serve};
@@ -70,8 +70,8 @@ impl Patient {
         Patient { ill: AtomicBool::new(false), since: OnceLock::new(), scrapes: AtomicU64::new(0) }
     }
 
-    /// What its daemon answers. Losses and faults happen once, before the first scrape of its illness, and never
-    /// again.
+    /// What its daemon answers. Losses and faults happen once, before the first scrape of its illness, and
+    /// never again.
     fn text(&self) -> String {
         let scrapes = self.scrapes.fetch_add(1, Relaxed);
         let ill = self.ill.load(Relaxed);

@@ -18,7 +18,8 @@ pub fn missing(program: &str, package: &str, error: &std::io::Error) -> ! {
     panic!("{program} cannot be run ({error}); install the package `{package}`, or run scripts/setup test")
 }
 
-/// Answers requests with what `text` makes of their paths, one request a connection, until the test's process ends.
+/// Answers requests with what `text` makes of their paths, one request a connection, until the test's process
+/// ends.
 pub fn serve(text: impl Fn(&str) -> (Notation, String) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");

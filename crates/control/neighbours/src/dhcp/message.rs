@@ -1,5 +1,5 @@
-//! Messages of DHCP (RFC 2131 section 2, RFC 2132), read and written by the crate `dhcproto`, as far as a client needs
-//! them.
+//! Messages of DHCP (RFC 2131 section 2, RFC 2132), read and written by the crate `dhcproto`, as far as a
+//! client needs them.
 
 use crate::Prefix;
 use crate::settings::{Mac, is_unicast};

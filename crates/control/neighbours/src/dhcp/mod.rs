@@ -1,17 +1,18 @@
 //! The client of DHCP for IPv4 (RFC 2131 section 4.4).
 //!
-//! 1. After up to a second a server is looked for (discover): at 4, 8, 16, 32 and 64 s, a second more or less, and on
-//!    like that.
+//! 1. After up to a second a server is looked for (discover): at 4, 8, 16, 32 and 64 s, a second more or
+//!    less, and on like that.
 //! 2. The first offer that has all that is needed is requested, four times at most.
-//! 3. What is acknowledged is an address of the device, tentative at first. If another station has it, it is declined,
-//!    and all begins anew after ten seconds.
-//! 4. At half of the lease (T1) its server is asked to renew it, at seven eighths (T2) any server, each time after half
-//!    of what is left, but a minute at least. After the lease, or a refusal, the address is gone and all begins anew.
+//! 3. What is acknowledged is an address of the device, tentative at first. If another station has it, it is
+//!    declined, and all begins anew after ten seconds.
+//! 4. At half of the lease (T1) its server is asked to renew it, at seven eighths (T2) any server, each time
+//!    after half of what is left, but a minute at least. After the lease, or a refusal, the address is gone
+//!    and all begins anew.
 //! 5. Routers and the MTU hold as long as the lease.
 //! 6. At the end the address is released.
 //!
-//! Limits: the address is not remembered over a restart (no INIT-REBOOT). A renewal goes to the station from which
-//! the acknowledgement came. Options in the place of names (option 52) are not looked at.
+//! Limits: the address is not remembered over a restart (no INIT-REBOOT). A renewal goes to the station from
+//! which the acknowledgement came. Options in the place of names (option 52) are not looked at.
 
 mod message;
 

@@ -10,8 +10,8 @@
 //! | router advertisement | see [`router`] |
 //! | router solicitation, redirect | ignored: the device is no router, and another first hop on a station's word is not taken |
 //!
-//! What RFC 4861 sections 6.1 and 7.1 and RFC 6980 have messages refused for is refused; beyond that, a link-layer
-//! address that an option says has to be the frame's.
+//! What RFC 4861 sections 6.1 and 7.1 and RFC 6980 have messages refused for is refused; beyond that, a
+//! link-layer address that an option says has to be the frame's.
 
 mod message;
 pub(crate) mod router;
@@ -127,8 +127,8 @@ impl Device {
         self.outbox.put(frame::icmpv6(way, (HOP_LIMIT, false), message, &data));
     }
 
-    /// Tells the routers of an own address that is valid from now on (RFC 9131), or all stations that it is the
-    /// device's. Allowed by the outbox.
+    /// Tells the routers of an own address that is valid from now on (RFC 9131), or all stations that it is
+    /// the device's. Allowed by the outbox.
     pub(crate) fn announce_v6(&mut self, address: Ipv6Addr, defend: bool) {
         let (to, flags) = if defend { (ALL_NODES, OVERRIDE) } else { (ALL_ROUTERS, 0) };
         self.advertise(address, flags, to, group_mac(to.into()));

@@ -1,12 +1,12 @@
-//! Routers of an IPv6 link: what their advertisements bring, and asking for them (RFC 4861 section 6.3, RFC 4862
-//! section 5.5).
+//! Routers of an IPv6 link: what their advertisements bring, and asking for them (RFC 4861 section 6.3, RFC
+//! 4862 section 5.5).
 //!
-//! 1. When the link-local address is valid, routers are asked for, at 4 s and then twice as long each time up to an
-//!    hour (RFC 7559), until one answers that it is a default router.
-//! 2. An advertisement sets the router's lifetime, the prefixes that are on the link, the MTU (between 1,280 bytes
-//!    and the configured one) and how long neighbours are reachable (between a second and an hour).
-//! 3. Of a prefix of 64 bits with the autonomous flag an address is made, with the modified EUI-64 of the link-layer
-//!    address. Its valid lifetime is shortened to two hours at least (RFC 4862 section 5.5.3 e).
+//! 1. When the link-local address is valid, routers are asked for, at 4 s and then twice as long each time up
+//!    to an hour (RFC 7559), until one answers that it is a default router.
+//! 2. An advertisement sets the router's lifetime, the prefixes that are on the link, the MTU (between 1,280
+//!    bytes and the configured one) and how long neighbours are reachable (between a second and an hour).
+//! 3. Of a prefix of 64 bits with the autonomous flag an address is made, with the modified EUI-64 of the
+//!    link-layer address. Its valid lifetime is shortened to two hours at least (RFC 4862 section 5.5.3 e).
 //! 4. All of it ends with its lifetime, and is bounded: 8 routers, 16 prefixes, 16 addresses.
 
 use super::message::{PrefixInformation, RouterAdvertisement};

@@ -59,8 +59,8 @@ pub(crate) enum Record {
     Joins = 4,
 }
 
-/// The value of a code with an exponent of three bits and a mantissa of `bits` (RFC 3376 section 4.1.1, RFC 3810
-/// section 5.1.3).
+/// The value of a code with an exponent of three bits and a mantissa of `bits` (RFC 3376 section 4.1.1, RFC
+/// 3810 section 5.1.3).
 fn decoded(code: u16, bits: u32) -> u64 {
     let code = u64::from(code);
     let marker = 1 << (bits + 3);
@@ -111,7 +111,8 @@ pub(crate) fn read_v4(packet: &ipv4::View<'_>) -> Result<Option<Heard>, Fault> {
     }
 }
 
-/// Reads a message of MLD; none for kinds that are of no interest. `bytes` is what is behind the extension headers.
+/// Reads a message of MLD; none for kinds that are of no interest. `bytes` is what is behind the extension
+/// headers.
 pub(crate) fn read_v6(packet: &ipv6::View<'_>, bytes: &[u8]) -> Result<Option<Heard>, Fault> {
     let view = icmpv6::View::new(bytes).map_err(|_| Fault::Malformed)?;
     if packet.is_cut() {

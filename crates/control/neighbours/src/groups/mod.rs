@@ -1,14 +1,16 @@
 //! Membership in groups: IGMPv3 (RFC 3376) and MLDv2 (RFC 3810), with older queriers in their version.
 //!
-//! 1. The groups that are configured, and the solicited-node group of each IPv6 address, are joined: a report at once
-//!    and again within a second, as often as the querier's robustness says, at first twice.
-//! 2. A query is answered after a random pause within its maximum, and a tenth of a second at least; queries that come
-//!    meanwhile change it only to an earlier one. One after a group and sources is answered as one after the group.
-//! 3. When a query of an older version came, that version is spoken for 260 s after it: a report for each group, and
-//!    none where another station's is heard first.
+//! 1. The groups that are configured, and the solicited-node group of each IPv6 address, are joined: a report
+//!    at once and again within a second, as often as the querier's robustness says, at first twice.
+//! 2. A query is answered after a random pause within its maximum, and a tenth of a second at least; queries
+//!    that come meanwhile change it only to an earlier one. One after a group and sources is answered as one
+//!    after the group.
+//! 3. When a query of an older version came, that version is spoken for 260 s after it: a report for each
+//!    group, and none where another station's is heard first.
 //! 4. A group that is wanted no more is left, told as often as joining is. At the end all are.
 //!
-//! All sources are wanted of each group. Reports go out from `::` and `0.0.0.0` as long as there is no valid address.
+//! All sources are wanted of each group. Reports go out from `::` and `0.0.0.0` as long as there is no valid
+//! address.
 
 mod message;
 
@@ -170,7 +172,8 @@ impl Device {
             IpAddr::V6(address) => Some(IpAddr::V6(solicited_node(address))),
             IpAddr::V4(_) => None,
         });
-        // What every station is in, and what does not leave it, is not told (RFC 3376 section 5, RFC 3810 section 6).
+        // What every station is in, and what does not leave it, is not told (RFC 3376 section 5, RFC 3810
+        // section 6).
         let told = |group: &IpAddr| match group {
             IpAddr::V4(group) => *group != Ipv4Addr::new(224, 0, 0, 1),
             IpAddr::V6(group) => *group != ALL_NODES && group.octets()[1] & 0xf > 1,

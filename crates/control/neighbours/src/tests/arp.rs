@@ -133,7 +133,8 @@ fn an_ask_is_answered_kept_fresh_and_forgotten() {
     assert!(bench.device.take_changes().neighbours);
     assert_eq!(bench.device.resolve(neighbour, bench.now), Resolution::Known(THEIRS));
     assert_eq!(bench.device.neighbours().next().unwrap().state, NeighbourState::Reachable);
-    // As long as the lease goes on, it is asked whether it is there, directly, and nothing changes when it is.
+    // As long as the lease goes on, it is asked whether it is there, directly, and nothing changes when it
+    // is.
     let mut asked = 0;
     for _ in 0..290 {
         for (to, _) in messages(bench.run(SECOND).iter().map(|(_, f)| f)) {
@@ -203,8 +204,8 @@ fn a_claim_takes_over_only_when_the_station_is_silent() {
     assert_eq!(bench.device.resolve(neighbour, bench.now), Resolution::Known(THEIRS));
     assert_eq!(bench.device.counters().claims, 101);
     assert!(bench.run(Nanos(4 * SECOND.0)).is_empty(), "claims are looked into once in five seconds");
-    // It does not answer: the next question goes to all, and the claim's station answers that. A gratuitous ARP
-    // does the same as an answer that was not asked for.
+    // It does not answer: the next question goes to all, and the claim's station answers that. A gratuitous
+    // ARP does the same as an answer that was not asked for.
     bench.run(SECOND);
     bench.input(&message(REQUEST, (OTHER, "192.0.2.2"), (BROADCAST, "192.0.2.2")));
     let sent = bench.run(Nanos(1_100_000_000));

@@ -261,7 +261,8 @@ fn what_is_not_for_this_exchange_is_not_taken() {
     let mut long = with(44, 0xff);
     long[40..42].fill(0);
     assert_eq!(bench.input(&long), (malformed, vec![]));
-    // Options of lengths that cannot be, on which a reader of whole messages panics, change nothing for the others.
+    // Options of lengths that cannot be, on which a reader of whole messages panics, change nothing for the
+    // others.
     let odd = |m: &mut Message| {
         for code in
             [OptionCode::ClientNetworkInterface, OptionCode::ClientFQDN, OptionCode::BulkLeaseQueryStatusCode]

@@ -234,8 +234,8 @@ fn what_routers_say_is_bounded() {
     }
     assert_eq!((bench.device.routers().count(), states(&bench).len()), (8, 2 + 16));
     assert_eq!(bench.device.mtu(), 1500, "an MTU below 1,280 is not taken");
-    // A lifetime is not shortened below two hours by a message that is not authenticated, a prefix of other than
-    // 64 bits makes no address, and a router that says so is none any more.
+    // A lifetime is not shortened below two hours by a message that is not authenticated, a prefix of other
+    // than 64 bits makes no address, and a router that says so is none any more.
     let mut bench = Bench::settled(settings(OURS, &["fe80::ffff/64"]));
     bench.input(&router(1800, &[prefix_option("2001:db8::", (86_400, 3600))]));
     bench.input(&router(0, &[prefix_option("2001:db8::", (1, 1))]));

@@ -296,8 +296,9 @@ observers:
         let of = |key: &str| account["functions"][name][key].as_u64().expect("a count");
         of("packets") + of("missed")
     };
-    // All that there are find room in the function's queue: a port that feeds several is polled whether one of them has
-    // room or not, so that with more packets some are lost where the program gets no processor for a while.
+    // All that there are find room in the function's queue: a port that feeds several is polled whether one
+    // of them has room or not, so that with more packets some are lost where the program gets no processor
+    // for a while.
     assert_eq!(account["ports"]["end"]["packets"]["delivered"], 1_000, "{account}");
     assert_eq!(account["packets"]["dropped"], serde_json::json!({}), "{account}");
     assert_eq!(seen("both"), 2_000, "to the function, and from it");

@@ -1,6 +1,6 @@
-//! The program between other implementations of what it speaks: tunnels, servers and routers, of packets and of groups, started in
-//! namespaces of the test and ended by process. `make peers` runs them, `scripts/setup peers` installs the peers; a test whose
-//! peer is not installed says so and passes.
+//! The program between other implementations of what it speaks: tunnels, servers and routers, of packets and
+//! of groups, started in namespaces of the test and ended by process. `make peers` runs them, `scripts/setup
+//! peers` installs the peers; a test whose peer is not installed says so and passes.
 
 mod address_translation;
 mod dhcp;

@@ -1,5 +1,5 @@
-//! The function `nat` between a client of IPv6 alone and a server of IPv4 alone: unbound makes an IPv6 address of the server's
-//! (DNS64, RFC 6147), and curl gets there through NAT64 (RFC 6146).
+//! The function `nat` between a client of IPv6 alone and a server of IPv4 alone: unbound makes an IPv6
+//! address of the server's (DNS64, RFC 6147), and curl gets there through NAT64 (RFC 6146).
 
 use crate::{LIMIT, Product, is_installed, peer, set};
 use std::fs;

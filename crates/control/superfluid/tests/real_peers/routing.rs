@@ -1,4 +1,5 @@
-//! The function `router` between two routing daemons, bird, which tell each other of networks by BGP (RFC 4271).
+//! The function `router` between two routing daemons, bird, which tell each other of networks by BGP (RFC
+//! 4271).
 
 use crate::{Product, is_installed, peer, shown};
 use std::fs;

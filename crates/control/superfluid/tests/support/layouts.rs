@@ -26,7 +26,8 @@ pub fn write(layout: &Path, archive: &[u8]) -> String {
     manifest["digest"].as_str().expect("text").to_owned()
 }
 
-/// What a registry answers to a path that has the layout's image under every tag: the media type, and the content.
+/// What a registry answers to a path that has the layout's image under every tag: the media type, and the
+/// content.
 pub fn answer(layout: &Path, path: &str) -> Option<(String, Vec<u8>)> {
     let index: Value =
         serde_json::from_slice(&fs::read(layout.join("index.json")).expect("an index")).expect("JSON");

@@ -1,4 +1,5 @@
-//! Headers against a plain model ([`model`]), against the views and the decoder of `packet`, and against tshark.
+//! Headers against a plain model ([`model`]), against the views and the decoder of `packet`, and against
+//! tshark.
 
 mod model;
 mod tshark;
@@ -221,7 +222,8 @@ fn what_is_not_as_it_has_to_be_is_refused_with_a_reason() {
     assert_eq!(off(&label, &[LayerKind::Mpls]).expect_err("not the bottom").reason, Reason::Other);
     let taken = off(&label, &[LayerKind::Mpls; 2]).expect("both");
     assert_eq!((taken.key, taken.front.bytes()), (2, &[&[2; 12][..], &[8, 0]].concat()[..]));
-    // ARP in a frame without tags: no IP, for layers that carry nothing else; and nothing is longer than IP allows.
+    // ARP in a frame without tags: no IP, for layers that carry nothing else; and nothing is longer than IP
+    // allows.
     let ipip = Encapsulation::new(&[LayerSettings::IpIp { outer: outer() }]).expect("allowed");
     let arp = [&[2; 12][..], &[8, 6], &[0; 28]].concat();
     assert_eq!(put_on(&ipip, &arp, 42, 1, 1).expect_err("no IP").reason, Reason::NotIp);

@@ -1,4 +1,5 @@
-//! The plain way: headers are written one around the other, from the packet outwards, each as a list of bytes.
+//! The plain way: headers are written one around the other, from the packet outwards, each as a list of
+//! bytes.
 
 use crate::{LayerSettings, Outer};
 use packet::checksum;
@@ -86,7 +87,8 @@ pub fn put_on(settings: &[LayerSettings], packet: &[u8], hash: u32, identificati
             _ => unreachable!("layers that carry frames got one"),
         };
         if carries {
-            // The Ethernet header around it belongs to the outermost tunnel before the next one that carries a frame.
+            // The Ethernet header around it belongs to the outermost tunnel before the next one that carries
+            // a frame.
             link = vec![0; 12];
         }
         if let Some(outer) = outer(layer)

@@ -1,5 +1,5 @@
-//! How a worker ends: what has come in goes out, functions give out what they still have to, what is still held is
-//! dropped, ports are closed, the account is given.
+//! How a worker ends: what has come in goes out, functions give out what they still have to, what is still
+//! held is dropped, ports are closed, the account is given.
 
 use crate::control::account::{Account, InstanceAccount, PortAccount};
 use crate::control::events::Event;

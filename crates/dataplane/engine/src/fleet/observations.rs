@@ -1,7 +1,8 @@
 //! Observations of a fleet: which instance or port is shown what passes where, on whatever workers that is.
 //!
-//! An instance that observes another is brought to its worker, so that it can be called there at once. An observer of a
-//! port or a switch, and a port that observes, stays where it is: workers other than its own send it copies over a relay.
+//! An instance that observes another is brought to its worker, so that it can be called there at once. An
+//! observer of a port or a switch, and a port that observes, stays where it is: workers other than its own
+//! send it copies over a relay.
 
 use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State};
@@ -141,7 +142,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends what an instance observes, and observations of it: all at once, so that no way is laid to it again.
+    /// Ends what an instance observes, and observations of it: all at once, so that no way is laid to it
+    /// again.
     pub(super) fn unobserve_instance(
         &mut self,
         workers: &mut Quiesced<'_>,

@@ -505,8 +505,8 @@ impl Change<'_, '_> {
         self.observe_at(observer, Place::Instance(at, interface), View::default())
     }
 
-    /// Shows an instance or a port what passes a place. A port, and an instance that cannot be called at once, is sent
-    /// copies, and misses what there is no room for; nothing else waits or is lost for that.
+    /// Shows an instance or a port what passes a place. A port, and an instance that cannot be called at
+    /// once, is sent copies, and misses what there is no room for; nothing else waits or is lost for that.
     ///
     /// # Errors
     /// [`FleetError`].
@@ -567,8 +567,8 @@ impl Change<'_, '_> {
         }
     }
 
-    /// Shows the packets that pass a device, or those that come in or go out by one plug of it, to taps: one on
-    /// each worker.
+    /// Shows the packets that pass a device, or those that come in or go out by one plug of it, to taps: one
+    /// on each worker.
     pub fn tap_switch(
         &mut self,
         switch: SwitchId,

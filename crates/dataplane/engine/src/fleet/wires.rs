@@ -450,8 +450,8 @@ impl State {
 
     /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what
     /// they hold may go on by others, which have room for it then. What went by a relay that was emptied
-    /// before, to an observer or from switch to switch, is left for the next round: as often as a packet may pass
-    /// from one to the next.
+    /// before, to an observer or from switch to switch, is left for the next round: as often as a packet may
+    /// pass from one to the next.
     pub(super) fn absorb_relays(&self, workers: &mut Quiesced<'_>) {
         let (switched, plain): (Vec<_>, Vec<_>) =
             self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));

@@ -5,12 +5,12 @@
 //! 1. A worker earns time to poll by working, a fixed part of it, and sleeps when that is used up or has been
 //!    in vain.
 //! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the
-//!    worker's time goes into such turns, or into sleeping and waking, its wake-ups are
-//!    moderated: it sleeps for an interval whatever comes, and finds more then (interrupt moderation). What sleeping costs is measured: 3 us on a
-//!    machine, 40 us in some virtual ones.
-//! 3. A sender that waits for an answer before it sends again sends less when wake-ups are moderated, and nothing
-//!    is won. So each longer interval is a probe, reverted with back-off: when fewer packets come than
-//!    before, nothing is moderated, and nothing probed for a while, each time a longer one.
+//!    worker's time goes into such turns, or into sleeping and waking, its wake-ups are moderated: it sleeps
+//!    for an interval whatever comes, and finds more then (interrupt moderation). What sleeping costs is
+//!    measured: 3 us on a machine, 40 us in some virtual ones.
+//! 3. A sender that waits for an answer before it sends again sends less when wake-ups are moderated, and
+//!    nothing is won. So each longer interval is a probe, reverted with back-off: when fewer packets come
+//!    than before, nothing is moderated, and nothing probed for a while, each time a longer one.
 //! 4. Nothing is moderated while a worker is hardly busy: what little comes is answered at once.
 //! 5. Nor while it works for most of the time: there is little to be saved, and queues are long enough.
 //! 6. No packet is lost by it: not more come together than wait outside of any port without loss.
@@ -340,8 +340,8 @@ mod tests {
         );
     }
 
-    /// Packets that a sender with so many on their way is answered in a second. `sleep` is told of each turn, and
-    /// says for how long the worker sleeps after it.
+    /// Packets that a sender with so many on their way is answered in a second. `sleep` is told of each turn,
+    /// and says for how long the worker sleeps after it.
     fn answered(window: u64, mut sleep: impl FnMut(u64, u64) -> u64) -> u64 {
         let (mut now, mut packets) = (1_000_000, 0);
         while now < 1_001_000_000 {
@@ -353,8 +353,8 @@ mod tests {
         packets
     }
 
-    /// What `docs/decisions/054-moderation-keeps-its-probes.md` compares: an interval of half the backlog over
-    /// the rate, up to a budget, where as many packets gather in it as are worth a turn.
+    /// What `docs/decisions/054-moderation-keeps-its-probes.md` compares: an interval of half the backlog
+    /// over the rate, up to a budget, where as many packets gather in it as are worth a turn.
     #[test]
     fn an_interval_by_rate_alone_stops_a_sender_that_waits_for_answers() {
         for window in [8, 32] {

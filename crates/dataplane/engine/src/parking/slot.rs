@@ -88,7 +88,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The thread leaves its worker here while it sleeps, that is, while `wait` waits for the worker's bell and ports.
+    /// The thread leaves its worker here while it sleeps, that is, while `wait` waits for the worker's bell
+    /// and ports.
     pub(crate) fn sleep_parked(&self, worker: T, wait: impl FnOnce()) -> T {
         self.leave(worker, false);
         if self.asked() != Asked::Stop {
@@ -97,8 +98,8 @@ impl<T> Slot<T> {
         self.unpark()
     }
 
-    /// The thread sleeps with its worker in its hands, unless it is asked for something: what asked before the bell said
-    /// that the thread will sleep has not rung.
+    /// The thread sleeps with its worker in its hands, unless it is asked for something: what asked before
+    /// the bell said that the thread will sleep has not rung.
     pub(crate) fn sleep_unparked(&self, wait: impl FnOnce()) {
         if self.asked() == Asked::Nothing {
             wait();

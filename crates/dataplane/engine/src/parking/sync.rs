@@ -1,5 +1,5 @@
-//! What threads meet by at a worker's slot. Under loom other types stand in: `tests::interleavings` compiles the slot once
-//! more.
+//! What threads meet by at a worker's slot. Under loom other types stand in: `tests::interleavings` compiles
+//! the slot once more.
 
 pub(crate) use std::sync::atomic::AtomicU8;
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

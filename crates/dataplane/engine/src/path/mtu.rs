@@ -1,6 +1,6 @@
 //! Packets that are longer than the link takes by which they leave a device: they are fragmented, or their
-//! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to cut, unless its
-//! segments are too long.
+//! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to
+//! cut, unless its segments are too long.
 
 use crate::forwarding::Forwarding;
 use crate::ids::SwitchId;

@@ -2,8 +2,8 @@
 //!
 //! An observer borrows a packet where it is on the same worker, its packets are in the same pool and it may
 //! run at once: it is called in its own account before the packet goes on. Otherwise it is sent a copy, which
-//! ends with its call. A port that observes transmits copies, in the account of the packets' present owner. What an
-//! observer has no time or room for, it misses, and nothing else waits for it.
+//! ends with its call. A port that observes transmits copies, in the account of the packets' present owner.
+//! What an observer has no time or room for, it misses, and nothing else waits for it.
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
@@ -291,8 +291,8 @@ impl Worker {
         }
     }
 
-    /// Sends copies to a port that observes, or to an observer on another worker, as many as the port or the way has room
-    /// for; returns how many it misses. No sender is throttled for that.
+    /// Sends copies to a port that observes, or to an observer on another worker, as many as the port or the
+    /// way has room for; returns how many it misses. No sender is throttled for that.
     fn send_to_observer(&mut self, port: PortId, packets: &[Packet], owner: PoolId) -> u64 {
         let Some(node) = self.ports.get_mut(port.index()) else { return packets.len() as u64 };
         let (here, there) = (&self.pools[usize::from(owner.0)], &self.pools[usize::from(node.pool.0)]);
@@ -302,8 +302,8 @@ impl Worker {
         let sent = copies.len() as u64;
         node.ledger.copied += sent;
         if sent > 0 {
-            // Its taps see what it is given. Its observers, which no configuration gives it, do not: two ports that
-            // observe each other would have no end.
+            // Its taps see what it is given. Its observers, which no configuration gives it, do not: two
+            // ports that observe each other would have no end.
             for tap in &mut node.taps {
                 tap.see(there, &copies, Passage::Transmitted);
             }

@@ -64,9 +64,9 @@ impl Worker {
                 }
                 continue;
             }
-            // One that feeds several has no instance to poll it before the next turn. While there is work left of
-            // the last one it is polled for one batch all the same, so that none of those that it feeds waits for
-            // another; the rest waits outside.
+            // One that feeds several has no instance to poll it before the next turn. While there is work
+            // left of the last one it is polled for one batch all the same, so that none of those that it
+            // feeds waits for another; the rest waits outside.
             let mut polls = match consumer {
                 None if relay => RELAY_POLLS,
                 None if !behind => SHARED_POLLS,
@@ -133,8 +133,8 @@ impl Worker {
         }
     }
 
-    /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the instance
-    /// that it is for.
+    /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the
+    /// instance that it is for.
     pub(crate) fn poll_port(&mut self, index: usize, most: usize) -> bool {
         let node = &mut self.ports[index];
         let Some(target) = node.target else {

@@ -55,7 +55,8 @@ impl Worker {
         tunnels_at(&self.switch(id).forwarding, plug).is_some()
     }
 
-    /// Whether all of these packets get headers where they are: none is cut, none copied before, none too long.
+    /// Whether all of these packets get headers where they are: none is cut, none copied before, none too
+    /// long.
     pub(crate) fn encapsulates_in_place(
         &self,
         source: Source,
@@ -144,7 +145,8 @@ enum Refused {
     TooLong { headers: u32 },
 }
 
-/// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped then.
+/// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped
+/// then.
 #[inline]
 fn decapsulate(
     pool: &Pool,

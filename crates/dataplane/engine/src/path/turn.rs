@@ -75,7 +75,8 @@ impl Worker {
         }
         let next = self.batches.in_hand.as_ref().map(|handed| handed.to);
         if more {
-            // The running instance goes on until it is far enough ahead, its code and data being in the caches.
+            // The running instance goes on until it is far enough ahead, its code and data being in the
+            // caches.
             if next.is_none() && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
                 return Some(index);
             }

@@ -155,8 +155,8 @@ impl Worker {
         false
     }
 
-    /// Whether an instance that polls ports should leave what comes outside. When that is over, what throttled
-    /// it and those behind it is forgotten.
+    /// Whether an instance that polls ports should leave what comes outside. When that is over, what
+    /// throttled it and those behind it is forgotten.
     #[inline]
     pub(crate) fn is_throttled(&mut self, index: usize) -> bool {
         if self.instances[index].throttled_by.is_none() {

@@ -1,7 +1,8 @@
 //! The instances of a worker: each with its guest, its queue, and what is counted for it.
 //!
-//! What holds: an instance has one entity of the scheduler, which names it (`Accounting::instance_of`). It waits in the
-//! scheduler if and only if it has work, is not running, does not stand still and does not wait for room.
+//! What holds: an instance has one entity of the scheduler, which names it (`Accounting::instance_of`). It
+//! waits in the scheduler if and only if it has work, is not running, does not stand still and does not wait
+//! for room.
 
 use crate::control::account::InstanceAccount;
 use crate::control::board::Board;

@@ -28,8 +28,8 @@ const SPARE: usize = 256;
 pub(crate) struct Batches {
     /// Emptied batches, [`SPARE`] at the most.
     pub(crate) spare: Vec<Vec<Packet>>,
-    /// What the instance gets that runs next, if packets were handed to it and nothing waits before them: they
-    /// need not be queued. There is none but from one hop to the next.
+    /// What the instance gets that runs next, if packets were handed to it and nothing waits before them:
+    /// they need not be queued. There is none but from one hop to the next.
     pub(crate) in_hand: Option<HandOff>,
     /// Routes of the batch that is being switched.
     pub(crate) routes: Vec<Route>,

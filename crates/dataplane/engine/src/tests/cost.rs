@@ -1,6 +1,6 @@
-//! What devices cost on a packet's way, beside a plain wire: `cargo test --release -p engine -- --ignored --nocapture
-//! cost`. Each is a test of its own, so that valgrind counts the instructions of one of them: packets and functions
-//! are the same in all, and the difference is that of the wires.
+//! What devices cost on a packet's way, beside a plain wire: `cargo test --release -p engine -- --ignored
+//! --nocapture cost`. Each is a test of its own, so that valgrind counts the instructions of one of them:
+//! packets and functions are the same in all, and the difference is that of the wires.
 
 use super::*;
 use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort};

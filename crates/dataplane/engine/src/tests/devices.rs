@@ -388,8 +388,8 @@ fn devices_are_wired_to_ports_devices_alone_and_stay_what_they_are() {
     rig.stop();
 }
 
-/// What has gathered outside while the worker stood comes no faster than it is worked off, where the port feeds several
-/// and no one of them may hold it up.
+/// What has gathered outside while the worker stood comes no faster than it is worked off, where the port
+/// feeds several and no one of them may hold it up.
 #[test]
 fn what_gathered_at_a_port_of_several_waits_outside() {
     const COUNT: usize = 3_000;
@@ -409,7 +409,8 @@ fn what_gathered_at_a_port_of_several_waits_outside() {
     assert_eq!((got, account.ledger.dropped.total()), (vec![COUNT as u64; 2], 0));
 }
 
-/// Devices, openers and policies come and go while flows pass both ways over two devices, on one worker or two.
+/// Devices, openers and policies come and go while flows pass both ways over two devices, on one worker or
+/// two.
 #[test]
 fn changes_lose_no_packet() {
     for workers in [1, 2] {

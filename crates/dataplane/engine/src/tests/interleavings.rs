@@ -1,8 +1,8 @@
-//! Interleavings of a worker's thread, which works, sleeps and ends, with threads that want its worker, under loom: the
-//! slot and the bell are compiled here once more, over loom's locks and atomics.
+//! Interleavings of a worker's thread, which works, sleeps and ends, with threads that want its worker, under
+//! loom: the slot and the bell are compiled here once more, over loom's locks and atomics.
 //!
-//! The worker is a number here, which a thread that has it may change. loom has no time: nothing polls before it waits,
-//! and a wait with a bound is one whose time is up.
+//! The worker is a number here, which a thread that has it may change. loom has no time: nothing polls before
+//! it waits, and a wait with a bound is one whose time is up.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -31,8 +31,8 @@ mod sync {
 use bell::Bell;
 use slot::{Asked, Slot};
 
-/// All interleavings in which no more than three times a thread is stopped amidst its work. One in which a thread waits
-/// for ever fails.
+/// All interleavings in which no more than three times a thread is stopped amidst its work. One in which a
+/// thread waits for ever fails.
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

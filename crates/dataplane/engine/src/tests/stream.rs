@@ -119,7 +119,8 @@ impl Rig {
         Rig::on(Clock::simulated(), &vec![settings; workers], 1)
     }
 
-    /// On time that stands: a worker's thread that sleeps does until it is woken, and for ever if nothing wakes it.
+    /// On time that stands: a worker's thread that sleeps does until it is woken, and for ever if nothing
+    /// wakes it.
     pub(super) fn standing(workers: usize) -> Rig {
         let clock = Clock::simulated();
         clock.simulation().expect("it is").stand();
@@ -233,8 +234,8 @@ impl Rig {
         account
     }
 
-    /// Waits until a condition holds, for 20 s at most; the account balances meanwhile, for which threads that sleep may
-    /// be woken.
+    /// Waits until a condition holds, for 20 s at most; the account balances meanwhile, for which threads
+    /// that sleep may be woken.
     pub(super) fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
         let begin = std::time::Instant::now();
         while !until() {

@@ -86,8 +86,8 @@ fn many_that_are_due_at_once_are_noticed_over_several_turns() {
     assert_whole(&bench.worker.stop());
 }
 
-/// Packets that a function holds for an answer that never comes, a next hop's for example, end by themselves: no packet,
-/// timer or change of its devices is needed for that.
+/// Packets that a function holds for an answer that never comes, a next hop's for example, end by themselves:
+/// no packet, timer or change of its devices is needed for that.
 #[test]
 fn what_is_held_ends_in_time_though_nothing_happens() {
     let mut bench = Bench::new(&[64]);

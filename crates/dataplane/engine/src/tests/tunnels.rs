@@ -210,7 +210,8 @@ fn what_has_no_such_headers_and_what_needs_some_is_dropped_with_a_reason() {
     for places in PLACES {
         let vxlans = [LayerKind::Vxlan];
         let offers = [plain([frame(1), inside(&frame(2), &vxlan(7))]), plain([frame(3)])];
-        // What came untouched by the second port has nothing to put on at the first, and the configuration says nothing.
+        // What came untouched by the second port has nothing to put on at the first, and the configuration
+        // says nothing.
         let bridge = Bridge::new(places, offers, [Some(tunnels(&vxlans, None)), None]);
         bridge.rig.turn(12);
         assert_eq!((bridge.sent(0), bridge.sent(1)), (vec![], vec![frame(2)]));

@@ -1,5 +1,5 @@
-//! What `docs/decisions/056-balancing-keeps-its-calm.md` compares: whole components placed greedily, and a chain cut where that
-//! pays, without smoothing, cooldown and hysteresis.
+//! What `docs/decisions/056-balancing-keeps-its-calm.md` compares: whole components placed greedily, and a
+//! chain cut where that pays, without smoothing, cooldown and hysteresis.
 
 use super::machine::Machine;
 use super::*;
@@ -20,8 +20,8 @@ fn busiest(homes: &[usize], busy: &[f64], workers: usize) -> f64 {
     loads(homes, busy, workers).into_iter().fold(0.0, f64::max)
 }
 
-/// Where the parts of chains of these lengths are to be, by what they used in one period: unless that makes the busiest worker less
-/// busy by [`GAIN`] they stay.
+/// Where the parts of chains of these lengths are to be, by what they used in one period: unless that makes
+/// the busiest worker less busy by [`GAIN`] they stay.
 fn greedy(lengths: &[usize], busy: &[f64], before: &[usize], workers: usize) -> Vec<usize> {
     let least =
         |loads: &[f64]| (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).expect("a worker");
@@ -56,7 +56,8 @@ fn greedy(lengths: &[usize], busy: &[f64], before: &[usize], workers: usize) -> 
     }
 }
 
-/// What both come to once each has had its time: parts moved, and the packets that pass, which cost nothing to move here.
+/// What both come to once each has had its time: parts moved, and the packets that pass, which cost nothing
+/// to move here.
 #[test]
 fn placed_greedily_parts_move_with_every_burst() {
     let (mut random, mut moved, mut passed) = (Random(7), [0, 0], [0.0, 0.0]);

@@ -1,9 +1,10 @@
-//! The life of a port's hold on an interface of the kernel, which may vanish, be replaced and come back: one for all
-//! drivers.
+//! The life of a port's hold on an interface of the kernel, which may vanish, be replaced and come back: one
+//! for all drivers.
 //!
 //! 1. A port that is made has an interface that was not looked at yet ([`Condition::unseen`]).
-//! 2. [`look`] follows at the beginning, and from then on with each `Port::maintain`: it asks what is to be done
-//!    ([`Attached::assess`]), takes the interface anew if need be ([`Attached::attach`]), and notes whether packets pass.
+//! 2. [`look`] follows at the beginning, and from then on with each `Port::maintain`: it asks what is to be
+//!    done ([`Attached::assess`]), takes the interface anew if need be ([`Attached::attach`]), and notes
+//!    whether packets pass.
 //! 3. [`Condition::closed`] is the end.
 //!
 //! Limits: what is asked of the kernel, and how, is the driver's.

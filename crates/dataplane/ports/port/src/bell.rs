@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Another thread first leaves something for the worker and then rings; the worker first says that it will
 /// sleep and then looks once more. So one of the two sees the other, in whatever order they run.
 ///
-/// Writes are swaps throughout: loom takes a store to be possible between what a swap reads and what it writes, which no
-/// machine does, and finds threads that sleep for ever. On the way to a sleep they cost nothing that matters.
+/// Writes are swaps throughout: loom takes a store to be possible between what a swap reads and what it
+/// writes, which no machine does, and finds threads that sleep for ever. On the way to a sleep they cost
+/// nothing that matters.
 #[derive(Debug)]
 pub struct Bell {
     asleep: AtomicBool,

@@ -1,8 +1,9 @@
-//! Interleavings of the two ends of a relay, and of a worker that falls asleep with what wakes it, under loom: the files
-//! that workers run are compiled here once more, over loom's atomics.
+//! Interleavings of the two ends of a relay, and of a worker that falls asleep with what wakes it, under
+//! loom: the files that workers run are compiled here once more, over loom's atomics.
 //!
-//! What cannot be compiled so has a stand-in: the kernel's event descriptor, and the ring of `rtrb`, whose orderings are
-//! the ones that its documentation promises (a push is seen with all that came before it, and a pop likewise).
+//! What cannot be compiled so has a stand-in: the kernel's event descriptor, and the ring of `rtrb`, whose
+//! orderings are the ones that its documentation promises (a push is seen with all that came before it, and a
+//! pop likewise).
 
 use loom::thread;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use bell::Bell;
 use direction::direction;
 use sync::{AtomicBool, Relaxed};
 
-/// All interleavings in which no more than so many times a thread is stopped amidst its work. One in which a thread waits
-/// for ever fails.
+/// All interleavings in which no more than so many times a thread is stopped amidst its work. One in which a
+/// thread waits for ever fails.
 fn bounded(stops: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(stops);

@@ -10,10 +10,11 @@
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
-//! [`mod@fault`], [`mod@station`] and [`bypass`], which stand before any of them: the first spoils what passes, the second has
-//! room for stations of the platform's own, the third has packets pass by what is gone; each in a folder with the same files. [`relay`] is the wire between
-//! two workers, and [`striped`] what keeps packets in order between a striped bond and its links. Those that need a driver are crates of their own; what those on interfaces of the kernel share
-//! of their life is [`attachment`].
+//! [`mod@fault`], [`mod@station`] and [`bypass`], which stand before any of them: the first spoils what
+//! passes, the second has room for stations of the platform's own, the third has packets pass by what is
+//! gone; each in a folder with the same files. [`relay`] is the wire between two workers, and [`striped`]
+//! what keeps packets in order between a striped bond and its links. Those that need a driver are crates of
+//! their own; what those on interfaces of the kernel share of their life is [`attachment`].
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
@@ -78,8 +79,8 @@ pub trait Port: Send {
         PortStatus::Up
     }
 
-    /// Longest IP packet, in bytes, that its link takes in one frame; `None` when there is no such bound, or it
-    /// is not known. What is still to be segmented counts by its segments.
+    /// Longest IP packet, in bytes, that its link takes in one frame; `None` when there is no such bound, or
+    /// it is not known. What is still to be segmented counts by its segments.
     fn mtu(&self) -> Option<u32> {
         None
     }
@@ -114,8 +115,8 @@ pub trait Port: Send {
         256
     }
 
-    /// Whether what it will receive waits outside of this process. A worker whose wake-ups are moderated lets such
-    /// packets wait, and no others.
+    /// Whether what it will receive waits outside of this process. A worker whose wake-ups are moderated lets
+    /// such packets wait, and no others.
     fn waits_outside(&self) -> bool {
         true
     }

@@ -41,8 +41,8 @@ impl Merged {
     /// Has the one descriptor become readable when the inner port's does.
     fn watch(&self, inner: BorrowedFd<'_>) -> bool {
         let number = inner.as_raw_fd();
-        // A descriptor that was closed is watched no more, and another one may have its number: only one that is
-        // watched already is refused.
+        // A descriptor that was closed is watched no more, and another one may have its number: only one that
+        // is watched already is refused.
         let event = epoll::EventData::new_u64(1);
         if self.watched.load(Relaxed) == number {
             return true;

@@ -75,8 +75,8 @@ impl Attendant {
 }
 
 impl Drop for Attendant {
-    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two of the
-    /// thread's calls. Such a thread is left behind, and ends when the eventfd is read.
+    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two
+    /// of the thread's calls. Such a thread is left behind, and ends when the eventfd is read.
     fn drop(&mut self) {
         ring(&self.desk.stop);
         let Some(thread) = self.thread.take() else { return };

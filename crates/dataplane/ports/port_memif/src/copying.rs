@@ -1,6 +1,6 @@
-// UNSAFETY: packets are copied between memory that a peer writes to at any time and buffers of the pool. Neither is
-// ever a reference: bytes are copied between raw pointers, within bounds that were checked here. Miri knows no mappings
-// of files; the tests of this crate run it against a peer that writes into every word.
+// UNSAFETY: packets are copied between memory that a peer writes to at any time and buffers of the pool.
+// Neither is ever a reference: bytes are copied between raw pointers, within bounds that were checked here.
+// Miri knows no mappings of files; the tests of this crate run it against a peer that writes into every word.
 #![allow(unsafe_code)]
 //! Copying bytes of packets between shared memory and the pool.
 
@@ -20,8 +20,8 @@ pub(crate) fn append(pool: &Pool, packet: &mut Packet, memory: &SharedMemory, fr
     if pool.set_length(packet, at + from.len()).is_err() {
         return false;
     }
-    // SAFETY: the bytes were just checked to lie in the mapping, and those of the packet from `at` to its new end lie in
-    // its buffer, which is of another mapping.
+    // SAFETY: the bytes were just checked to lie in the mapping, and those of the packet from `at` to its new
+    // end lie in its buffer, which is of another mapping.
     unsafe {
         let source = memory.base().as_ptr().add(from.start);
         pool.data(packet).add(at).copy_from_nonoverlapping(source, from.len());

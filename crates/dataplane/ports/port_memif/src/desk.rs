@@ -79,8 +79,8 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Edges alone: what was written once is told once, and nothing has to be read from what the peer may have made to
-    /// wait.
+    /// Edges alone: what was written once is told once, and nothing has to be read from what the peer may
+    /// have made to wait.
     pub fn watch(&self, one: &OwnedFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(&self.readable, one, epoll::EventData::new_u64(0), flags)?)

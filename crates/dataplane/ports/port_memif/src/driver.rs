@@ -49,7 +49,8 @@ pub struct MemifPort {
 }
 
 impl MemifPort {
-    /// Opens the port. A socket that cannot be made or reached yet is tried again; the port is down until there is a peer.
+    /// Opens the port. A socket that cannot be made or reached yet is tried again; the port is down until
+    /// there is a peer.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -137,7 +138,8 @@ impl MemifPort {
         }
     }
 
-    /// Copies packets out of the rings, in their turns: each gets its part of the budget, and what others leave of theirs.
+    /// Copies packets out of the rings, in their turns: each gets its part of the budget, and what others
+    /// leave of theirs.
     #[inline]
     fn take(
         &mut self,
@@ -185,8 +187,8 @@ impl MemifPort {
         Ok(())
     }
 
-    /// Copies packets into the rings, each into that of its flow, as many as there is room for, and wakes the peer where it
-    /// sleeps. All packets end here.
+    /// Copies packets into the rings, each into that of its flow, as many as there is room for, and wakes the
+    /// peer where it sleeps. All packets end here.
     #[inline]
     fn give(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let (Some(session), Some(attendant)) = (&mut self.session, &self.attendant) else { return Ok(()) };
@@ -239,7 +241,8 @@ impl MemifPort {
         if failed { Err(OutOfStep) } else { Ok(()) }
     }
 
-    /// Puts its segments in the place of each packet that is still to be cut: the interface carries no such state.
+    /// Puts its segments in the place of each packet that is still to be cut: the interface carries no such
+    /// state.
     #[cold]
     fn cut(&mut self, pool: &Pool, packets: &mut Vec<Packet>) {
         for packet in std::mem::take(packets) {

@@ -1,7 +1,8 @@
 //! The ends of a ring that this port has: one that it fills, one that it empties.
 //!
-//! Each keeps its own count in its own memory; the shared copy is written and never read back. Of the peer's count one
-//! thing is believed: that it is not further away than the ring is long. Anything else ends the connection.
+//! Each keeps its own count in its own memory; the shared copy is written and never read back. Of the peer's
+//! count one thing is believed: that it is not further away than the ring is long. Anything else ends the
+//! connection.
 
 use crate::copying;
 use crate::regions::Buffers;
@@ -68,8 +69,8 @@ impl Sender {
         room.ok_or(OutOfStep)
     }
 
-    /// Copies a packet into as many of `room` buffers as it needs; returns how many. The peer sees them when they are
-    /// published.
+    /// Copies a packet into as many of `room` buffers as it needs; returns how many. The peer sees them when
+    /// they are published.
     ///
     /// # Errors
     /// [`Unsent`], and the peer sees nothing of the packet.
@@ -143,8 +144,9 @@ impl Receiver {
         if available <= self.ring.size() { Ok(available) } else { Err(OutOfStep) }
     }
 
-    /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of the pool, if
-    /// there is one. Returns how many buffers it lay in, and the packet, or why there is none and what is left of it.
+    /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of
+    /// the pool, if there is one. Returns how many buffers it lay in, and the packet, or why there is none
+    /// and what is left of it.
     #[inline]
     pub fn take(
         &mut self,
@@ -172,7 +174,8 @@ impl Receiver {
             if !descriptor.goes_on() {
                 break;
             }
-            // DPDK 22.11 does not clear the flag when it puts a short packet there next: two packets became one.
+            // DPDK 22.11 does not clear the flag when it puts a short packet there next: two packets became
+            // one.
             self.ring.write(count, Descriptor { flags: descriptor.flags & !Descriptor::NEXT, ..descriptor });
             // The rest of a packet is there with its beginning.
             if used >= available {

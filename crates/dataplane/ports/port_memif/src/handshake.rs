@@ -282,7 +282,8 @@ pub(crate) fn log2(ring: u32) -> u8 {
     ring.max(1).ilog2() as u8
 }
 
-/// Whether a descriptor of the peer's is what it has to be: waiting for a file, or writing to one, could take any time.
+/// Whether a descriptor of the peer's is what it has to be: waiting for a file, or writing to one, could take
+/// any time.
 fn is_eventfd(descriptor: &OwnedFd) -> bool {
     use std::os::fd::AsRawFd;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));

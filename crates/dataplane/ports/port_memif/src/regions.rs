@@ -19,8 +19,8 @@ impl Regions {
     /// Maps the next region.
     ///
     /// # Errors
-    /// Another number than the next, too many bytes, or a file that is of huge pages or not sealed against shrinking:
-    /// reading it could end this process.
+    /// Another number than the next, too many bytes, or a file that is of huge pages or not sealed against
+    /// shrinking: reading it could end this process.
     pub fn add(&mut self, index: u16, size: u64, file: &OwnedFd) -> Result<(), String> {
         let next = self.0.len();
         if usize::from(index) != next || index > REGION_MAX {
@@ -54,8 +54,8 @@ impl Regions {
 pub enum Buffers {
     /// The peer's: anywhere in its regions, by what the descriptor says.
     Peers(Arc<Regions>),
-    /// This port's: of `each` bytes, from `first` on, one for each entry. What the descriptor says of region and offset
-    /// is not looked at.
+    /// This port's: of `each` bytes, from `first` on, one for each entry. What the descriptor says of region
+    /// and offset is not looked at.
     Own {
         /// The only region.
         memory: Arc<SharedMemory>,

@@ -8,9 +8,9 @@
 //! | 64, 65 | tail, a count that wraps | the master |
 //! | from 128 on | descriptors of 16 bytes | both |
 //!
-//! From slave to master, head counts packets' descriptors that the slave has filled and tail those that the master has
-//! taken. From master to slave, head counts empty buffers that the slave has put there, and tail those that the master
-//! has filled.
+//! From slave to master, head counts packets' descriptors that the slave has filled and tail those that the
+//! master has taken. From master to slave, head counts empty buffers that the slave has put there, and tail
+//! those that the master has filled.
 
 use native_ring::SharedMemory;
 use std::sync::Arc;

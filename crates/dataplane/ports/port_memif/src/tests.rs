@@ -427,7 +427,8 @@ fn garbage_in_each_shared_word_harms_the_peer_alone() {
 fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut master, mut peer) = with_peer(&folder, Role::Master, 1);
-    // The peer puts packets, and then says that they lie elsewhere: the first ring's descriptors begin at byte 128.
+    // The peer puts packets, and then says that they lie elsewhere: the first ring's descriptors begin at
+    // byte 128.
     let wrong: [(usize, u32); 4] = [(0, 7 << 16), (1, u32::MAX), (2, u32::MAX), (1, 13)];
     let theirs = pool();
     for (n, (word, value)) in wrong.into_iter().enumerate() {
@@ -554,7 +555,8 @@ fn rings_of_different_sizes_and_numbers_or_at_one_place_serve_each_other() {
         let ring = AddRing { flags, index, region: 0, offset, log2_ring_size, private_header_size: 0 };
         (Message::AddRing(ring), Some(&bell))
     };
-    // Two rings to the master, of 1 and 8 entries, and one to the slave, which is the second of those as well.
+    // Two rings to the master, of 1 and 8 entries, and one to the slave, which is the second of those as
+    // well.
     let said: Said<'_> = vec![
         (Message::Init(init), None),
         (Message::AddRegion { index: 0, size: 8192 }, Some(&file)),

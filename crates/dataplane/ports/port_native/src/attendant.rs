@@ -1,10 +1,12 @@
 //! The thread that waits at a port's socket, so that the worker does not have to.
 //!
 //! 1. It accepts connections, one at a time, looks at their user, and reads their first message.
-//! 2. It makes the memory of the rings, hands it and the pool over, and leaves the engine's side for the worker.
-//! 3. It notices when a heartbeat is missed, the socket is closed, and the process is gone, and tells the worker.
-//! 4. Processes that are attached beside the first wait here. When that one is done for, the worker finds the next one's
-//!    side in its place; what the one before had comes back when it is gone.
+//! 2. It makes the memory of the rings, hands it and the pool over, and leaves the engine's side for the
+//!    worker.
+//! 3. It notices when a heartbeat is missed, the socket is closed, and the process is gone, and tells the
+//!    worker.
+//! 4. Processes that are attached beside the first wait here. When that one is done for, the worker finds the
+//!    next one's side in its place; what the one before had comes back when it is gone.
 
 use crate::Settings;
 use crate::hint;
@@ -91,8 +93,8 @@ struct Work {
     lingering: bool,
 }
 
-/// A connection that has not said anything yet: whose it is, or why it will be refused. It is refused when it has spoken,
-/// because what it has not been read of resets its connection, and the reason would not arrive.
+/// A connection that has not said anything yet: whose it is, or why it will be refused. It is refused when it
+/// has spoken, because what it has not been read of resets its connection, and the reason would not arrive.
 struct Greeting {
     connection: OwnedFd,
     peer: Result<Peer, String>,
@@ -184,8 +186,8 @@ impl Desk {
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Edges alone: what was written once is told once, and nothing has to be read from what another process may have
-/// made to wait.
+/// Edges alone: what was written once is told once, and nothing has to be read from what another process may
+/// have made to wait.
 fn watch(all: &OwnedFd, one: &OwnedFd) -> io::Result<()> {
     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
     Ok(epoll::add(all, one, epoll::EventData::new_u64(0), flags)?)

@@ -9,8 +9,8 @@ use virtio_net::VnetHeader;
 /// Bytes of an Ethernet header.
 const HEADER: u32 = 14;
 
-/// Takes over what the process says of a packet that it had, as far as it may say it; whether that makes a packet. One
-/// that may not write has its packet back as it was.
+/// Takes over what the process says of a packet that it had, as far as it may say it; whether that makes a
+/// packet. One that may not write has its packet back as it was.
 #[inline]
 #[must_use]
 pub fn believe(packet: &mut Packet, descriptor: &Descriptor, pool: &Pool, write: bool, now: Nanos) -> bool {

@@ -42,8 +42,8 @@ impl Settings {
         }
     }
 
-    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
-    /// names no socket gives settings that no port opens with.
+    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not
+    /// checked and names no socket gives settings that no port opens with.
     pub fn from_value(value: &Value) -> Settings {
         let text = |key: &str| value.get(key).and_then(Value::as_text);
         let number =

@@ -1,7 +1,9 @@
 //! Which buffers a process has: the engine's own list, which no process sees.
 //!
-//! 1. A packet that is given to the process is [`Custody::lend`]ed: the list keeps it, the process gets its number.
-//! 2. A number that comes back is looked up by [`Custody::take_back`]: only what the process has comes of it, and only once.
+//! 1. A packet that is given to the process is [`Custody::lend`]ed: the list keeps it, the process gets its
+//!    number.
+//! 2. A number that comes back is looked up by [`Custody::take_back`]: only what the process has comes of it,
+//!    and only once.
 //! 3. [`Custody::end`] gives everything out that is left, and lends nothing from then on.
 //!
 //! Limits: the packets of one pool, as many as the limit says.
@@ -71,8 +73,8 @@ impl Custody {
         Ok(())
     }
 
-    /// The packet that the process has in the buffer of this number; `None` when it has none there, or there is no such
-    /// buffer.
+    /// The packet that the process has in the buffer of this number; `None` when it has none there, or there
+    /// is no such buffer.
     #[inline]
     pub fn take_back(&mut self, number: u32) -> Option<Packet> {
         let place = self.places.get_mut(number as usize)?;

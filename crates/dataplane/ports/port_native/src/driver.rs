@@ -51,7 +51,8 @@ pub struct NativePort {
 }
 
 impl NativePort {
-    /// Opens the port. A socket that cannot be made yet is tried again; the port is down until a process attaches.
+    /// Opens the port. A socket that cannot be made yet is tried again; the port is down until a process
+    /// attaches.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -377,7 +378,8 @@ impl Port for NativePort {
     }
 
     fn close(&mut self, pool: &Pool) -> Result<(), String> {
-        // What the process has sent and the port has not taken was never received; its buffers are the process's.
+        // What the process has sent and the port has not taken was never received; its buffers are the
+        // process's.
         let _ = self.exchange(pool);
         self.session = None;
         self.attendant = None;

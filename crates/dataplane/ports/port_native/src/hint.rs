@@ -1,8 +1,10 @@
-//! The early hint of a process's end: a thread that waits at the word that a robust mutex of the process's begins with.
+//! The early hint of a process's end: a thread that waits at the word that a robust mutex of the process's
+//! begins with.
 //!
-//! The kernel writes to the word when the thread that holds the mutex ends, before it takes the process's memory away; a
-//! pidfd is readable only afterwards, which for a process of 64 MiB is milliseconds later. The word is the process's: what
-//! it writes there costs it its packets, and this thread no more than [`ROUNDS`] rounds. Buffers are not taken back by this.
+//! The kernel writes to the word when the thread that holds the mutex ends, before it takes the process's
+//! memory away; a pidfd is readable only afterwards, which for a process of 64 MiB is milliseconds later. The
+//! word is the process's: what it writes there costs it its packets, and this thread no more than [`ROUNDS`]
+//! rounds. Buffers are not taken back by this.
 
 use crate::session::Line;
 use native_abi::{owner, words};
@@ -15,8 +17,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 /// How often the word may change without a death.
 const ROUNDS: u32 = 64;
-/// How long a wait lasts before it is looked whether the attachment is still there: of a process that has not taken its
-/// mutex yet, and else.
+/// How long a wait lasts before it is looked whether the attachment is still there: of a process that has not
+/// taken its mutex yet, and else.
 const SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const LONG: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Short waits until a process counts as one that takes none.

@@ -1,8 +1,9 @@
 //! The processes that are attached to ports, and what each has of a pool.
 //!
-//! A process that is attached to several ports has one list of buffers for all that are of one pool. It comes back
-//! when the process is gone and no port has it any more; a process that closed its sockets and lives keeps its buffers,
-//! as it keeps its mapping, until then. Whether it is gone is looked at whenever a port attends to something.
+//! A process that is attached to several ports has one list of buffers for all that are of one pool. It comes
+//! back when the process is gone and no port has it any more; a process that closed its sockets and lives
+//! keeps its buffers, as it keeps its mapping, until then. Whether it is gone is looked at whenever a port
+//! attends to something.
 
 use crate::custody::Custody;
 use packet_memory::Pool;

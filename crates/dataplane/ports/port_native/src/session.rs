@@ -109,8 +109,8 @@ impl Session {
         self.line.memory.word(words::ENGINE_SLEEPS)
     }
 
-    /// Whether there is nothing to do for the process. What is out of step is something; a wish for buffers that could
-    /// not be met is nothing until the process asks again.
+    /// Whether there is nothing to do for the process. What is out of step is something; a wish for buffers
+    /// that could not be met is nothing until the process asks again.
     pub fn is_idle(&self) -> bool {
         self.sent.waiting() == Ok(0) && self.returned.waiting() == Ok(0) && self.wanted() == self.asked
     }

@@ -1,4 +1,5 @@
-//! Native ports and real processes: a program in C that forwards, is killed, sleeps, or writes wherever it can.
+//! Native ports and real processes: a program in C that forwards, is killed, sleeps, or writes wherever it
+//! can.
 
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -189,7 +190,8 @@ fn a_program_in_c_forwards_in_order_without_copies_and_a_killed_one_costs_no_buf
 fn buffers_of_a_process_that_closed_its_socket_come_back_when_it_is_gone_and_not_before() {
     let mut pair = Pair::new(|_| ());
     let mut child = {
-        // A shell that has the descriptors of the program's sockets no more, and lives: the program's process itself.
+        // A shell that has the descriptors of the program's sockets no more, and lives: the program's process
+        // itself.
         let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lingering.c");
         let text = "#include \"superfluid_native.h\"\n#include <unistd.h>\nint main(int n, char **path) {\n  sfn_attachment *a; \
                     struct sfn_packet p[64]; (void)n;\n  if (sfn_attach(SFN_VERSION, path[1], &a, 0, 0)) return 1;\n  \
@@ -339,7 +341,8 @@ fn stop(running: &Running, signal: i32) {
 #[test]
 fn a_pool_that_is_read_only_cannot_be_written_to_in_any_way() {
     let program = hostile();
-    // Of the same user, and, where this test may become another, of another: what the launcher's processes are.
+    // Of the same user, and, where this test may become another, of another: what the launcher's processes
+    // are.
     let other = 65_534;
     let users = if rustix::process::geteuid().is_root() { vec![None, Some(other)] } else { vec![None] };
     for uid in users {
@@ -376,7 +379,8 @@ fn a_function_that_builds_to_webassembly_runs_as_a_process() {
     pool.free_batch(frames);
 }
 
-/// A rate, and no test: run it with `--release`, `--ignored` and `--nocapture` on a machine that does nothing else.
+/// A rate, and no test: run it with `--release`, `--ignored` and `--nocapture` on a machine that does nothing
+/// else.
 #[test]
 #[ignore = "it measures"]
 fn what_a_forwarder_passes_with_a_core_of_its_own() {

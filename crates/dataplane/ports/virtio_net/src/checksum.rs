@@ -18,8 +18,8 @@ pub(crate) fn folded(mut total: u64) -> u16 {
     total as u16
 }
 
-/// Completes the checksum that a packet's sender left to be completed, if it did. One whose fields name no place
-/// in the packet is left as it is, and fails at its receiver as it would have done anyway.
+/// Completes the checksum that a packet's sender left to be completed, if it did. One whose fields name no
+/// place in the packet is left as it is, and fails at its receiver as it would have done anyway.
 #[inline]
 pub fn finish_checksum(pool: &Pool, packet: &mut Packet) {
     if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {

@@ -13,7 +13,8 @@
 //! `inet_gso_segment`): lengths, the IPv4 identification and checksum, TCP's sequence number (RFC 9293), FIN
 //! and PSH on the last piece alone, CWR on the first alone (RFC 3168, section 6.1.2).
 //!
-//! A frame in a tunnel has outer headers in front ([`tunnel`](crate::tunnel)), of which each piece gets its own.
+//! A frame in a tunnel has outer headers in front ([`tunnel`](crate::tunnel)), of which each piece gets its
+//! own.
 //!
 //! Limits: headers of up to 256 bytes, outer ones among them; neither IPv4 fragments, nor UFO, nor datagrams
 //! of more than 64 KiB.
@@ -76,8 +77,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// That of a frame of `length` bytes, of which the headers suffice; `None` when they have not the form that the
-    /// virtio-net header claims.
+    /// That of a frame of `length` bytes, of which the headers suffice; `None` when they have not the form
+    /// that the virtio-net header claims.
     pub(crate) fn of(frame: &[u8], length: usize, vnet: &VnetHeader) -> Option<Layout> {
         let protocol = match vnet.gso_type & !offload::GSO_ECN {
             offload::GSO_TCPV4 | offload::GSO_TCPV6 => TCP,

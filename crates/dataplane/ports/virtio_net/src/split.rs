@@ -13,8 +13,8 @@ pub fn is_whole(packet: &Packet) -> bool {
     packet.record().gso_type & !offload::GSO_ECN != offload::GSO_NONE
 }
 
-/// Bytes of the longest packet, with its headers, that a packet becomes when it is cut: its own where it is not to
-/// be, or where its headers do not say how.
+/// Bytes of the longest packet, with its headers, that a packet becomes when it is cut: its own where it is
+/// not to be, or where its headers do not say how.
 pub fn longest_segment(pool: &Pool, packet: &Packet) -> u32 {
     let record = packet.record();
     if !is_whole(packet) {
@@ -34,8 +34,8 @@ pub struct Split {
     pub lost: u64,
 }
 
-/// Cuts a packet into segments of at most `room` bytes with their headers, which are appended to `out` in order.
-/// They have the packet's metadata and the headers that are kept for it; their checksums are partial.
+/// Cuts a packet into segments of at most `room` bytes with their headers, which are appended to `out` in
+/// order. They have the packet's metadata and the headers that are kept for it; their checksums are partial.
 ///
 /// # Errors
 /// The packet as it was, when it is not to be cut, or cannot be.

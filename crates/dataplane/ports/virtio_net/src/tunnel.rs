@@ -1,9 +1,9 @@
 //! The headers of tunnels around a frame that is to be cut: of each piece they have lengths, identifications
 //! and checksums of its own.
 //!
-//! Found are VXLAN (RFC 7348), Geneve (RFC 8926), GRE (RFC 2784, RFC 2890) and IP in IP (RFC 2003, RFC 2473), up
-//! to [`DEPTH`] of them. The kernel leaves a packet in a tunnel to be cut with what is inside of it; where its
-//! checksum begins says how far in that is.
+//! Found are VXLAN (RFC 7348), Geneve (RFC 8926), GRE (RFC 2784, RFC 2890) and IP in IP (RFC 2003, RFC 2473),
+//! up to [`DEPTH`] of them. The kernel leaves a packet in a tunnel to be cut with what is inside of it; where
+//! its checksum begins says how far in that is.
 
 use crate::checksum::{folded, sum};
 use crate::segments::{checksum_at, put, v4_length, word};
@@ -26,9 +26,9 @@ pub(crate) struct Outer {
 }
 
 impl Outer {
-    /// The headers in front, outermost first, and where the IP header begins behind them whose transport is to
-    /// be cut: the one in front of `checksum`, where checksumming starts, or the first one when that is not
-    /// said.
+    /// The headers in front, outermost first, and where the IP header begins behind them whose transport is
+    /// to be cut: the one in front of `checksum`, where checksumming starts, or the first one when that is
+    /// not said.
     pub(crate) fn of(frame: &[u8], checksum: Option<usize>) -> Option<(Vec<Outer>, usize)> {
         let (mut outer, mut at) = (Vec::new(), network_at(frame, 0)?);
         loop {
@@ -83,8 +83,8 @@ impl Outer {
         self.is_v4.then_some(self.network)
     }
 
-    /// Makes it that of a frame which ends at `end`. Everything behind it is made already, the checksum of the
-    /// protocol at `transport` as far as it is partial.
+    /// Makes it that of a frame which ends at `end`. Everything behind it is made already, the checksum of
+    /// the protocol at `transport` as far as it is partial.
     pub(crate) fn write(&self, headers: &mut [u8], end: usize, transport: usize, protocol: u8) {
         let network = self.network;
         if self.is_v4 {

@@ -52,7 +52,8 @@ impl Alternative {
 }
 
 impl Filter {
-    /// The filter as alternatives, `most` at the most: of a packet that matches, all conditions of one of them hold.
+    /// The filter as alternatives, `most` at the most: of a packet that matches, all conditions of one of
+    /// them hold.
     pub fn alternatives(&self, most: usize) -> Vec<Alternative> {
         self.expression.alternatives(most)
     }

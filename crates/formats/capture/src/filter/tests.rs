@@ -1,5 +1,5 @@
-//! Tags and tunnels in filters, against a plain model: packets are built from what they are, and expressions are
-//! answered from that, not from the bytes.
+//! Tags and tunnels in filters, against a plain model: packets are built from what they are, and expressions
+//! are answered from that, not from the bytes.
 
 use super::{Filter, Outcome};
 use proptest::prelude::*;
@@ -132,7 +132,8 @@ impl Said {
     }
 }
 
-/// Where the next primitive looks: into so many tunnels, behind so many tags, behind so many labels of the last.
+/// Where the next primitive looks: into so many tunnels, behind so many tags, behind so many labels of the
+/// last.
 type Place = (usize, usize, usize);
 
 /// Whether it holds, and where what follows looks; `None` where more is asked for than is allowed.

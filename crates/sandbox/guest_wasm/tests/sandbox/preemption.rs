@@ -374,7 +374,8 @@ fn a_guest_that_never_gives_the_processor_up_loses_it_all_the_same() {
             let mut guest = preemptible(&program, &room, settings, SLICE);
             let mut packet = room.spare_packet();
             suspend(&mut guest, &mut packet, 0);
-            // How soon after the slice, a busy machine decides: that it is switched out at all is what counts.
+            // How soon after the slice, a busy machine decides: that it is switched out at all is what
+            // counts.
             for _ in 0..50 {
                 let at = now();
                 assert_eq!(guest.resume(from_mut(&mut packet), at), Ok(Progress::Suspended), "{what}");

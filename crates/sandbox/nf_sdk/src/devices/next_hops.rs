@@ -1,9 +1,9 @@
 //! Packets on their way to a neighbour, and those that wait until it is known.
 //!
 //! Limits: [`MAX_HELD_FOR_ADDRESS`] packets wait for an address, [`MAX_HELD`] for an interface, and none for
-//! longer than the host holds packets (1 s by default), or for longer than 1 s when the function made it: a packet
-//! beyond that is dropped for the function's own reason. An address is asked for once in a second while packets for it come and it is not known, and
-//! once a minute when it is.
+//! longer than the host holds packets (1 s by default), or for longer than 1 s when the function made it: a
+//! packet beyond that is dropped for the function's own reason. An address is asked for once in a second
+//! while packets for it come and it is not known, and once a minute when it is.
 
 use super::{Devices, Link, Mac};
 use crate::{Host, Nanos, Packet, Slot, Verdict};
@@ -17,8 +17,8 @@ pub const MAX_HELD_FOR_ADDRESS: usize = 8;
 /// Most packets that wait behind one interface.
 pub const MAX_HELD: usize = 256;
 
-/// How long no other question for an address follows one, and how long full queues are not looked through again
-/// for packets that the host has taken back.
+/// How long no other question for an address follows one, and how long full queues are not looked through
+/// again for packets that the host has taken back.
 const ASK_AGAIN: Nanos = Nanos::from_secs(1);
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
@@ -79,7 +79,8 @@ pub struct NextHops {
 }
 
 impl NextHops {
-    /// `no_neighbour` is the index, in the manifest's `drop_reasons`, of the function's reason `no-neighbour`.
+    /// `no_neighbour` is the index, in the manifest's `drop_reasons`, of the function's reason
+    /// `no-neighbour`.
     pub const fn new(no_neighbour: u16) -> NextHops {
         NextHops {
             devices: Devices::new(),
@@ -132,7 +133,8 @@ impl NextHops {
         Sent::Dropped
     }
 
-    /// Sends a packet that the function made ([`Host::packet_new`]) as [`NextHops::send`] does one that came in.
+    /// Sends a packet that the function made ([`Host::packet_new`]) as [`NextHops::send`] does one that came
+    /// in.
     pub fn send_own(
         &mut self,
         host: &mut Host,
@@ -178,7 +180,8 @@ impl NextHops {
         self.keep_at = now.saturating_add(if done { KEEP } else { LOOK_AGAIN });
     }
 
-    /// Whether one more packet may wait for an address, which is asked for again where packets wait for it already.
+    /// Whether one more packet may wait for an address, which is asked for again where packets wait for it
+    /// already.
     fn may_wait(&mut self, host: &mut Host, interface: u16, address: IpAddr, now: Nanos) -> bool {
         if !self.has_room(interface, address) && now.since(self.looked) >= LOOK_AGAIN {
             self.looked = now;
@@ -212,9 +215,9 @@ impl NextHops {
             .map(|(_, waiting)| waiting)
     }
 
-    /// Gives slots back whose packets the host has held for too long, and drops the function's own that have waited for
-    /// too long. What came a moment ago is passed over: a
-    /// packet is not in its slot before the call ends in which it came.
+    /// Gives slots back whose packets the host has held for too long, and drops the function's own that have
+    /// waited for too long. What came a moment ago is passed over: a packet is not in its slot before the
+    /// call ends in which it came.
     fn forget_expired(&mut self, host: &mut Host, now: Nanos) {
         let no_neighbour = self.no_neighbour;
         self.waiting.retain(|_, waiting| {

@@ -18,8 +18,8 @@ pub struct Step<'a, const N: usize> {
     pub now: Nanos,
 }
 
-/// Packets one after the other: a length, `N` bytes of choice, how much later it comes, and as many bytes as the length
-/// says or there are. What is too short to begin a packet is left out.
+/// Packets one after the other: a length, `N` bytes of choice, how much later it comes, and as many bytes as
+/// the length says or there are. What is too short to begin a packet is left out.
 #[derive(Clone, Debug)]
 pub struct Script<'a, const N: usize> {
     rest: &'a [u8],

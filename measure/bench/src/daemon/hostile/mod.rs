@@ -5,8 +5,8 @@
 //! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain
 //!    forwards of what it is offered, in the worst of ten windows of a second, and its delay, over the one
 //!    just before.
-//! 3. It misbehaves in several ways at once, a crowd of clients takes what the sockets give, and others follow
-//!    the log of a function whose specification has 4 MB: how long others wait for health.
+//! 3. It misbehaves in several ways at once, a crowd of clients takes what the sockets give, and others
+//!    follow the log of a function whose specification has 4 MB: how long others wait for health.
 //! 4. A function with a cap of 5% whose timer is always due: what it gets in windows of 0.3 s.
 
 mod certificates;

@@ -205,7 +205,8 @@ impl<'a> Hostile<'a> {
     fn change_groups(&mut self) -> Result<(), BenchError> {
         const GROUP: &str = "changing";
         let rules = |first: u16| {
-            let rule = |n: u16| json!({"direction": "in", "protocol": "tcp", "ports": (first + n).to_string()});
+            let rule =
+                |n: u16| json!({"direction": "in", "protocol": "tcp", "ports": (first + n).to_string()});
             let rules: Vec<Value> = (0..CHANGING_RULES).map(rule).collect();
             json!({"tenant": "blue", "rules": rules})
         };

@@ -1,13 +1,14 @@
-//! Layers of a graph: each node's is its distance from an end of what it is connected with, so that edges lead to
-//! the same layer or to the next one. Within a layer nodes are near those that they are connected with.
+//! Layers of a graph: each node's is its distance from an end of what it is connected with, so that edges
+//! lead to the same layer or to the next one. Within a layer nodes are near those that they are connected
+//! with.
 
 use std::collections::VecDeque;
 
 /// Passes in which nodes come nearer to what they are connected with.
 const PASSES: usize = 8;
 
-/// The nodes `0..count` by component, and within it by layer. `order` says which node comes first where nothing else
-/// does, so that one graph has one layout.
+/// The nodes `0..count` by component, and within it by layer. `order` says which node comes first where
+/// nothing else does, so that one graph has one layout.
 pub(super) fn layers<K: Ord>(
     count: usize,
     links: &[(usize, usize)],

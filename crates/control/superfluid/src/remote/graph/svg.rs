@@ -1,7 +1,8 @@
 //! The graph as a picture: one self-contained SVG, which a browser shows light or dark as its reader likes.
 //!
-//! Components stand below each other, layers beside each other. An edge is as thick as what passes it; its colour
-//! says what it is, and the colour of a node's side what that is. Whatever is text from outside is escaped.
+//! Components stand below each other, layers beside each other. An edge is as thick as what passes it; its
+//! colour says what it is, and the colour of a node's side what that is. Whatever is text from outside is
+//! escaped.
 
 use super::{Link, Node, Picture, Rate, word};
 use crate::remote::numbers::count;

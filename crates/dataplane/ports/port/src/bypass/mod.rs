@@ -1,11 +1,12 @@
 //! Two ports as the two sides of something that packets pass by while it is gone.
 //!
-//! A [`BypassPort`] stands before each of two ports that lead to one program, say a container that is wired in line. While
-//! its own port is up it hands everything through. While that is down, what is to go out by it comes in by the other one,
-//! as if the program had passed it on: the side it was sent to counts it as delivered, the other one as received.
+//! A [`BypassPort`] stands before each of two ports that lead to one program, say a container that is wired
+//! in line. While its own port is up it hands everything through. While that is down, what is to go out by it
+//! comes in by the other one, as if the program had passed it on: the side it was sent to counts it as
+//! delivered, the other one as received.
 //!
-//! A port is found to be down when it is maintained, and when it drops a packet for that; what it drops until then is counted
-//! there. The two may be on two workers, and in one pool.
+//! A port is found to be down when it is maintained, and when it drops a packet for that; what it drops until
+//! then is counted there. The two may be on two workers, and in one pool.
 //!
 //! Limits: [`WAITING`] packets wait for the other side; what is beyond is dropped as `port-full`.
 

@@ -9,7 +9,8 @@ use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What both ends of a ring share. Entries are behind a lock that loom does not see, so that it orders nothing.
+/// What both ends of a ring share. Entries are behind a lock that loom does not see, so that it orders
+/// nothing.
 struct Shared<T> {
     entries: std::sync::Mutex<VecDeque<T>>,
     head: AtomicUsize,

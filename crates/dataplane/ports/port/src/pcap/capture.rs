@@ -79,8 +79,8 @@ impl<R: Read + Seek> Capture<R> {
     /// Begins to read.
     ///
     /// # Errors
-    /// [`Foreign`], when it is no capture, or of a link whose packets can be given no Ethernet header. In pcapng the interfaces come later, see
-    /// [`Record::link_type`].
+    /// [`Foreign`], when it is no capture, or of a link whose packets can be given no Ethernet header. In
+    /// pcapng the interfaces come later, see [`Record::link_type`].
     pub fn new(source: R) -> Result<Capture<R>, Foreign> {
         let header_fault = |cause| Foreign::Header(Fault { record: 1, offset: 0, cause });
         let mut input = Input::new(source).map_err(|error| header_fault(error.into()))?;

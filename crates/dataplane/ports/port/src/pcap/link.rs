@@ -90,7 +90,8 @@ const fn version(first: u8) -> Option<u16> {
     }
 }
 
-/// IP by the address family: 2 everywhere for IPv4; for IPv6 10 on Linux, 24, 28 and 30 on the BSDs and macOS.
+/// IP by the address family: 2 everywhere for IPv4; for IPv6 10 on Linux, 24, 28 and 30 on the BSDs and
+/// macOS.
 fn family(bytes: &[u8; 4]) -> Option<u16> {
     match u32::from_be_bytes(*bytes).min(u32::from_le_bytes(*bytes)) {
         2 => Some(IPV4),

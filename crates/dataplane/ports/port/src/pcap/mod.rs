@@ -8,9 +8,10 @@
 //! 4. `maintain` tells where a capture broke, and that a write failed.
 //! 5. `close` makes what was written permanent.
 //!
-//! A capture of both directions enters a chain at both ends: the port that reads it has [`sides`](Sides), another
-//! one is the other side of it, and each gives what its side sent. Packets of one side wait until those of the
-//! other that came before have left the chain, as far as the pool's free buffers tell, 10 ms at most.
+//! A capture of both directions enters a chain at both ends: the port that reads it has [`sides`](Sides),
+//! another one is the other side of it, and each gives what its side sent. Packets of one side wait until
+//! those of the other that came before have left the chain, as far as the pool's free buffers tell, 10 ms at
+//! most.
 //!
 //! Packets of a paced port have the present as their time of reception, others the recorded time. A paced
 //! packet that finds no buffer is lost; one that is not paced waits in its file.
@@ -20,11 +21,11 @@
 //! block's length decides how much, it allocates a list of options for each packet, and it leaves interfaces,
 //! clocks and the place of a fault to its user, which is most of the code here.
 //!
-//! Packets of Linux cooked captures, of raw IP and of loopback interfaces are given an Ethernet header, which is
-//! told once.
+//! Packets of Linux cooked captures, of raw IP and of loopback interfaces are given an Ethernet header, which
+//! is told once.
 //!
-//! Limits: in pcapng, packets of an interface of yet another link type are dropped as `malformed`. Frame check
-//! sequences are not removed. Regular files only. Reading and writing a file can wait for the disk.
+//! Limits: in pcapng, packets of an interface of yet another link type are dropped as `malformed`. Frame
+//! check sequences are not removed. Regular files only. Reading and writing a file can wait for the disk.
 
 mod capture;
 mod classic;

@@ -1,10 +1,12 @@
 //! Two ports that share one capture: which packets are whose, and in which order they come.
 //!
-//! 1. The port that reads a capture with sides offers its source under its own name; the port that is the other
-//!    side of it asks for the name. Whichever is opened first makes the place where they meet.
-//! 2. Both take packets through a [`Reader`], each its own side's. A source is in its place from the first poll of
-//!    the port that reads it ([`Reader::begin`]): one that was opened and given up has changed nothing.
-//! 3. A port that is replaced begins with its new source in the same place; the reader of the old one has ended.
+//! 1. The port that reads a capture with sides offers its source under its own name; the port that is the
+//!    other side of it asks for the name. Whichever is opened first makes the place where they meet.
+//! 2. Both take packets through a [`Reader`], each its own side's. A source is in its place from the first
+//!    poll of the port that reads it ([`Reader::begin`]): one that was opened and given up has changed
+//!    nothing.
+//! 3. A port that is replaced begins with its new source in the same place; the reader of the old one has
+//!    ended.
 //!
 //! Limits: packets of a side that no port takes are passed over, and counted.
 
@@ -110,7 +112,8 @@ impl Reader {
         self.side
     }
 
-    /// Does something with the source; `None` before it began, and when there is none or another one in its place.
+    /// Does something with the source; `None` before it began, and when there is none or another one in its
+    /// place.
     pub fn with<T>(&self, act: impl FnOnce(&mut Source, Side) -> T) -> Option<T> {
         let mut place = lock(&self.shared);
         let stands = self.side == Side::Outside || self.offered.is_none() && self.epoch == place.epoch;

@@ -1,15 +1,16 @@
-//! Which of two sides the packets of a capture came from, so that one capture enters a chain at both of its ends.
+//! Which of two sides the packets of a capture came from, so that one capture enters a chain at both of its
+//! ends.
 //!
 //! 1. [`Sides::of`] is asked for each packet, in recorded order.
-//! 2. With a prefix, what has its source address there is from inside. Without one, so is what the opener of a
-//!    connection sent: the sender of its first packet that the capture has; of a SYN and ACK its receiver.
+//! 2. With a prefix, what has its source address there is from inside. Without one, so is what the opener of
+//!    a connection sent: the sender of its first packet that the capture has; of a SYN and ACK its receiver.
 //! 3. Everything else, and what is no IP, is from outside.
 //!
-//! Openers are remembered in two generations of [`GENERATION`] connections: when the younger one is full the older
-//! one is forgotten. What is used is in the younger one.
+//! Openers are remembered in two generations of [`GENERATION`] connections: when the younger one is full the
+//! older one is forgotten. What is used is in the younger one.
 //!
-//! Limits: a fragment without ports counts as its addresses and protocol say; a connection that was forgotten is
-//! opened by whichever end sends next.
+//! Limits: a fragment without ports counts as its addresses and protocol say; a connection that was forgotten
+//! is opened by whichever end sends next.
 
 use packet::FlowKey;
 use std::collections::HashMap;
@@ -68,7 +69,8 @@ impl SideFinder {
         if inside { Side::Inside } else { Side::Outside }
     }
 
-    /// Whether the sender of a packet opened its connection. `answers`: the packet says itself that it did not.
+    /// Whether the sender of a packet opened its connection. `answers`: the packet says itself that it did
+    /// not.
     fn is_opener(&mut self, sent: FlowKey, answers: bool) -> bool {
         let reversed = sent.reversed();
         let (key, is_lower) = if sent <= reversed { (sent, true) } else { (reversed, false) };

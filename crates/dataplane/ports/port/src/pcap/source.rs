@@ -186,8 +186,8 @@ impl Source {
         }
     }
 
-    /// Whether the next packet, if there is one, is this side's and due, and the packets of the other side that
-    /// came before it have left the chain, as far as the pool's free buffers tell.
+    /// Whether the next packet, if there is one, is this side's and due, and the packets of the other side
+    /// that came before it have left the chain, as far as the pool's free buffers tell.
     fn may_give(&self, side: Side, free: usize, now: Nanos) -> bool {
         let Some(next) = &self.next else { return true };
         if next.side != side || self.timeline.is_some_and(|timeline| timeline.due() > now) {

@@ -1,6 +1,7 @@
 //! One direction of a wire: batches in a ring, the counts of both ends, and when one end wakes the other.
 //!
-//! Nothing here knows pools or ports, so that loom can run it as it is (`interleavings`). The ring itself is `rtrb`'s.
+//! Nothing here knows pools or ports, so that loom can run it as it is (`interleavings`). The ring itself is
+//! `rtrb`'s.
 
 use super::Bell;
 use super::sync::{
@@ -129,7 +130,8 @@ impl<T, const N: usize> Sending<T, N> {
 }
 
 impl<T, const N: usize> Receiving<T, N> {
-    /// Takes out the oldest batches, as many as `out` has room for within `budget`, or a part of one that is longer.
+    /// Takes out the oldest batches, as many as `out` has room for within `budget`, or a part of one that is
+    /// longer.
     #[inline]
     pub(crate) fn receive(&mut self, budget: usize, out: &mut Vec<T>) {
         if !self.rest.is_empty() {

@@ -30,8 +30,8 @@ impl Stations {
         Ok(Stations { event: Event::new()?, is_signalled, is_down, coming })
     }
 
-    /// Puts a station there. `tell` is called by the port's worker when frames have come, and when the port has come up or
-    /// gone down: it must not wait.
+    /// Puts a station there. `tell` is called by the port's worker when frames have come, and when the port
+    /// has come up or gone down: it must not wait.
     pub fn attach(self: &Arc<Self>, identity: Identity, tell: impl Fn() + Send + 'static) -> Link {
         let (send, outgoing) = RingBuffer::new(FRAMES);
         // As much again for answers that are awaited.

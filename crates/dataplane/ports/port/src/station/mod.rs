@@ -1,19 +1,20 @@
-//! Stations of the platform's own at a port: what neighbours on the link know a device by, beside the packets of
-//! functions.
+//! Stations of the platform's own at a port: what neighbours on the link know a device by, beside the packets
+//! of functions.
 //!
 //! 1. A [`StationPort`] stands before a port from when it is opened. Without a station it hands everything
 //!    through, and looks at no packet.
-//! 2. [`Stations::attach`] puts a station there, while packets pass or not, and gives the [`Link`] by which the
-//!    control plane reads and sends frames. Dropping the link takes the station away.
-//! 3. Of packets that come in, those of neighbour protocols ([`mod@select`]) go to the stations: those for one
-//!    alone are taken and counted as consumed, those for all are copied and go on.
+//! 2. [`Stations::attach`] puts a station there, while packets pass or not, and gives the [`Link`] by which
+//!    the control plane reads and sends frames. Dropping the link takes the station away.
+//! 3. Of packets that come in, those of neighbour protocols ([`mod@select`]) go to the stations: those for
+//!    one alone are taken and counted as consumed, those for all are copied and go on.
 //! 4. Whether the port is up is told with it ([`Link::is_up`]), as often as the port is maintained.
-//! 5. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They are
-//!    counted as generated.
+//! 5. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They
+//!    are counted as generated.
 //!
-//! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second; as many again of answers to
-//! what it asked ([`Awaited`]). Of what is beyond, copies are not made and frames for the station alone are dropped as
-//! `port-full`. A station is where frames have no VLAN tags, or where they have one ([`Tag`]). A port that nothing is wired to is not looked at by its worker, so its stations are silent.
+//! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second; as many again of
+//! answers to what it asked ([`Awaited`]). Of what is beyond, copies are not made and frames for the station
+//! alone are dropped as `port-full`. A station is where frames have no VLAN tags, or where they have one
+//! ([`Tag`]). A port that nothing is wired to is not looked at by its worker, so its stations are silent.
 
 mod link;
 mod select;

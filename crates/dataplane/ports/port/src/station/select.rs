@@ -24,8 +24,8 @@ pub(super) enum Take {
     All,
 }
 
-/// What a station has asked for. Answers to it have a budget of their own, so that a storm of other frames, answers that
-/// were not asked for among them, keeps nothing from being resolved.
+/// What a station has asked for. Answers to it have a budget of their own, so that a storm of other frames,
+/// answers that were not asked for among them, keeps nothing from being resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
     /// Addresses that ARP or neighbour discovery was asked for.
@@ -81,8 +81,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who gets a packet with these first bytes: ARP, neighbour discovery, IGMP and MLD, echo requests to one of
-    /// its addresses, answers of a DHCP server.
+    /// Who gets a packet with these first bytes: ARP, neighbour discovery, IGMP and MLD, echo requests to one
+    /// of its addresses, answers of a DHCP server.
     pub(super) fn select(&self, head: &[u8]) -> Take {
         let Some((ethernet, packet)) = head.split_first_chunk::<14>() else { return Take::Pass };
         let is_group = ethernet[0] & 1 != 0;
@@ -111,8 +111,8 @@ impl Identity {
         is_of.then_some((u16::from_be_bytes([c, d]), packet))
     }
 
-    /// Whether a frame that the station gets, of which these are the first bytes, answers what it asked. While that is
-    /// changed nothing does.
+    /// Whether a frame that the station gets, of which these are the first bytes, answers what it asked.
+    /// While that is changed nothing does.
     pub(super) fn awaits(&self, head: &[u8]) -> bool {
         let Ok(awaited) = self.awaited.try_read() else { return false };
         let found = || {

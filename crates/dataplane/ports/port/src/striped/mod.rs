@@ -1,23 +1,23 @@
-//! What stands in a striped bond between its links and what opens it: a pair of ports, each of which gives out
-//! what the other one is handed.
+//! What stands in a striped bond between its links and what opens it: a pair of ports, each of which gives
+//! out what the other one is handed.
 //!
 //! 1. [`pair`] makes both. The inside is wired to the bond's openers, the outside to its links.
-//! 2. [`Inside::transmit`] cuts what is still to be segmented, puts a sequence header on each packet and leaves
-//!    it for [`Outside::receive`], from where it goes by the links in turn.
-//! 3. [`Outside::transmit`] is handed what the links bring. It takes the headers off, puts the packets in order
-//!    ([`stripe::Receiver`]) and leaves them for [`Inside::receive`]. All links lead here, so one worker keeps the
-//!    order, whichever workers poll the links.
+//! 2. [`Inside::transmit`] cuts what is still to be segmented, puts a sequence header on each packet and
+//!    leaves it for [`Outside::receive`], from where it goes by the links in turn.
+//! 3. [`Outside::transmit`] is handed what the links bring. It takes the headers off, puts the packets in
+//!    order ([`stripe::Receiver`]) and leaves them for [`Inside::receive`]. All links lead here, so one
+//!    worker keeps the order, whichever workers poll the links.
 //! 4. Waiting for what is missing ends when the outside is polled for the second time after it is due
 //!    ([`Outside::wake`]): what has come meanwhile, while the worker did something else, is looked at before.
 //!
-//! Packets are counted by the port that was handed them until the other one gives them out: neither is an end of
-//! their way.
+//! Packets are counted by the port that was handed them until the other one gives them out: neither is an end
+//! of their way.
 //!
-//! Limits: [`PACKETS`] wait on either way for their taker, beside those that wait for others ([`stripe::WINDOW`]).
-//! What finds no room is dropped as `queue-full`; senders are not held back. Frames without a sequence header are
-//! `no-sequence`, and those that come too late or twice `out-of-sequence`. What is in a pair when its worker stops
-//! is `held-at-stop`. The ends may be on different workers, each of which waits for the other's lock as long as a
-//! batch of pointers takes.
+//! Limits: [`PACKETS`] wait on either way for their taker, beside those that wait for others
+//! ([`stripe::WINDOW`]). What finds no room is dropped as `queue-full`; senders are not held back. Frames
+//! without a sequence header are `no-sequence`, and those that come too late or twice `out-of-sequence`. What
+//! is in a pair when its worker stops is `held-at-stop`. The ends may be on different workers, each of which
+//! waits for the other's lock as long as a batch of pointers takes.
 
 mod queue;
 #[cfg(test)]
@@ -68,8 +68,8 @@ struct Shared {
     mtu: Arc<AtomicU32>,
 }
 
-/// Both ports, of a sender that begins a session. `mtu` has the smallest MTU of the links, or [`u32::MAX`] as long
-/// as none is known.
+/// Both ports, of a sender that begins a session. `mtu` has the smallest MTU of the links, or [`u32::MAX`] as
+/// long as none is known.
 ///
 /// # Errors
 /// The kernel's refusal of a descriptor.
@@ -178,8 +178,8 @@ impl Port for Inside {
 }
 
 impl Outside {
-    /// Takes the header off a packet and gives it to the receiver. It comes back if it is to be dropped, with the
-    /// reason.
+    /// Takes the header off a packet and gives it to the receiver. It comes back if it is to be dropped, with
+    /// the reason.
     fn order(&mut self, pool: &Pool, mut packet: Packet, now: Nanos) -> Option<(Packet, DropReason)> {
         let (head, length) = pool.head::<{ ADDRESSES + HEADER }>(&packet);
         let taken = Header::take_off(self.ether_type, &head[..length]);
