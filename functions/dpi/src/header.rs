@@ -1,7 +1,7 @@
 //! What rules and flows look at in a packet's headers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use packet::tunnel::{Level, Path};
+use packet::tunnel::{Level, Path, Tunnels};
 use packet::{Fragment, ParseError, Transport, dissect, protocol};
 
 /// TCP flags, RFC 9293 section 3.1.
@@ -136,6 +136,48 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// Reads the transport header, and what is behind it.
+    #[inline]
+    fn read_transport(&mut self, mut segment: &'a [u8]) -> Result<(), Cut> {
+        let header = match self.protocol {
+            protocol::TCP => {
+                let fixed: &[u8; 20] = segment.first_chunk().ok_or(Cut)?;
+                let word =
+                    |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+                let window = u16::from_be_bytes([fixed[14], fixed[15]]);
+                self.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13], window, ..Tcp::default() };
+                let length = usize::from(fixed[12] >> 4) * 4;
+                if length < 20 {
+                    return Err(Cut);
+                }
+                if length > 20 {
+                    self.tcp.read_options(segment.get(20..length).ok_or(Cut)?);
+                }
+                length
+            }
+            protocol::UDP => {
+                // What its own length leaves out, no receiver takes for data.
+                let length = usize::from(u16::from_be_bytes(
+                    segment.get(4..6).and_then(|some| some.try_into().ok()).ok_or(Cut)?,
+                ));
+                if (8..segment.len()).contains(&length) {
+                    segment = &segment[..length];
+                }
+                8
+            }
+            // The message may be shorter than its kind's header.
+            protocol::ICMPV4 if segment.len() >= 20 && matches!(self.icmp, Some((13 | 14, _))) => 20,
+            protocol::ICMPV4 if segment.len() >= 12 && matches!(self.icmp, Some((17 | 18, _))) => 12,
+            // Only errors and echoes have eight bytes before their payload; of others Suricata takes
+            // everything behind the checksum for payload.
+            protocol::ICMPV6 if !matches!(self.icmp, Some((1..=4 | 128 | 129, _))) => segment.len().min(4),
+            _ if self.icmp.is_some() => segment.len().min(8),
+            _ => 0,
+        };
+        self.payload = segment.get(header..).ok_or(Cut)?;
+        Ok(())
+    }
+
     /// As if the other end had sent it, without a payload.
     pub fn reversed(&self) -> View<'a> {
         View {
@@ -158,6 +200,72 @@ pub enum Frame<'a> {
     Other,
     /// A header is cut short or contradicts itself.
     Malformed,
+}
+
+/// Reads a frame as nearly all are: a whole TCP or UDP packet without VLAN tags, IP options or extension
+/// headers, in which there is no tunnel. `None` for any other, and for what is cut or malformed:
+/// [`outermost`] and [`read`] tell.
+#[inline]
+pub fn plain<'a>(frame: &'a [u8], tunnels: &Tunnels) -> Option<View<'a>> {
+    let ethertype: &[u8; 2] = frame.get(12..14)?.first_chunk()?;
+    let l3 = frame.get(14..)?;
+    let (source, destination, protocol, ttl, header, end) = match *ethertype {
+        [0x08, 0x00] => {
+            let [0x45, _, t0, t1, _, _, f0, f1, ttl, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] =
+                *l3.first_chunk::<20>()?
+            else {
+                return None;
+            };
+            if u16::from_be_bytes([f0, f1]) & 0x3fff != 0 {
+                return None;
+            }
+            let address = |bytes| Address { words: [0, 0, 0xffff, u32::from_be_bytes(bytes)], is_ipv4: true };
+            let end = usize::from(u16::from_be_bytes([t0, t1]));
+            (address([s0, s1, s2, s3]), address([d0, d1, d2, d3]), protocol, ttl, 20, end)
+        }
+        [0x86, 0xdd] => {
+            let fixed: &[u8; 40] = l3.first_chunk()?;
+            if fixed[0] >> 4 != 6 {
+                return None;
+            }
+            let word =
+                |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+            let address = |at: usize| Address {
+                words: [word(at), word(at + 4), word(at + 8), word(at + 12)],
+                is_ipv4: false,
+            };
+            let end = 40 + usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+            (address(8), address(24), fixed[6], fixed[7], 40, end)
+        }
+        _ => return None,
+    };
+    let segment = l3.get(header..end)?;
+    let &[p0, p1, q0, q1] = segment.first_chunk()?;
+    let destination_port = u16::from_be_bytes([q0, q1]);
+    let is_plain =
+        protocol == protocol::TCP || protocol == protocol::UDP && !tunnels.is_near_port(destination_port);
+    if !is_plain {
+        return None;
+    }
+    let mut view = View {
+        source,
+        destination,
+        source_port: u16::from_be_bytes([p0, p1]),
+        destination_port,
+        protocol,
+        ttl,
+        vlans: [None; 2],
+        path: Path::OUTSIDE,
+        tcp: Tcp::default(),
+        icmp: None,
+        is_fragment: false,
+        ip_header: if header == 20 { l3.get(..20)? } else { &[] },
+        segment,
+        is_cut: false,
+        payload: &[],
+    };
+    view.read_transport(segment).ok()?;
+    Some(view)
 }
 
 /// Reads the headers of a frame's outermost packet.
@@ -215,50 +323,55 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
         return Ok(Some(view));
     }
     let end = network.end.min(frame.len());
-    let mut segment = frame.get(network.l4_offset..end).ok_or(Cut)?;
+    let segment = frame.get(network.l4_offset..end).ok_or(Cut)?;
     view.segment = segment;
-    let header = match network.protocol {
-        protocol::TCP => {
-            let fixed: &[u8; 20] = segment.first_chunk().ok_or(Cut)?;
-            let word =
-                |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-            let window = u16::from_be_bytes([fixed[14], fixed[15]]);
-            view.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13], window, ..Tcp::default() };
-            let length = usize::from(fixed[12] >> 4) * 4;
-            if length < 20 {
-                return Err(Cut);
-            }
-            if length > 20 {
-                view.tcp.read_options(segment.get(20..length).ok_or(Cut)?);
-            }
-            length
-        }
-        protocol::UDP => {
-            // What its own length leaves out, no receiver takes for data.
-            let length = usize::from(u16::from_be_bytes(
-                segment.get(4..6).and_then(|some| some.try_into().ok()).ok_or(Cut)?,
-            ));
-            if (8..segment.len()).contains(&length) {
-                segment = &segment[..length];
-            }
-            8
-        }
-        // The message may be shorter than its kind's header.
-        protocol::ICMPV4 if segment.len() >= 20 && matches!(view.icmp, Some((13 | 14, _))) => 20,
-        protocol::ICMPV4 if segment.len() >= 12 && matches!(view.icmp, Some((17 | 18, _))) => 12,
-        // Only errors and echoes have eight bytes before their payload; of others Suricata takes everything
-        // behind the checksum for payload.
-        protocol::ICMPV6 if !matches!(view.icmp, Some((1..=4 | 128 | 129, _))) => segment.len().min(4),
-        _ if view.icmp.is_some() => segment.len().min(8),
-        _ => 0,
-    };
-    view.payload = segment.get(header..).ok_or(Cut)?;
+    view.read_transport(segment)?;
     Ok(Some(view))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::tests::frames::{flags, icmp, stamp, tagged, tcp, udp};
+    use packet::tunnel::Tunnel;
+    use proptest::prelude::*;
+    use std::format;
+
+    proptest! {
+        /// What is read at fixed places is what is read one header after the other.
+        #[test]
+        fn the_plain_look_sees_what_the_close_one_does(
+            kind in 0usize..6,
+            data in prop::collection::vec(any::<u8>(), 0..60),
+            spoil in prop::collection::vec((0usize..80, any::<u8>()), 0..3),
+            cut in 0usize..110,
+        ) {
+            let (v4, v6) = ((("192.0.2.1", 5000), ("192.0.2.2", 80)), (("2001:db8::1", 5000), ("2001:db8::2", 80)));
+            let mut frame = match kind {
+                0 => tcp(v4.0, v4.1, flags::ACK, 1, 2, &data),
+                1 => tcp(v6.0, v6.1, flags::SYN, 1, 2, &[&stamp(9), &data[..]].concat()),
+                2 => udp(v4.0, v4.1, &data),
+                3 => udp(v6.0, (v6.1.0, 4789), &data),
+                4 => icmp("192.0.2.1", "192.0.2.2", 8, 0, &data),
+                _ => tagged(&tcp(v4.0, v4.1, flags::ACK, 1, 2, &data), &[7]),
+            };
+            let all = Tunnels::new(Tunnel::ALL);
+            prop_assert_eq!(plain(&frame, &all).is_some(), kind < 3);
+            for (place, byte) in spoil {
+                if let Some(some) = frame.get_mut(place) {
+                    *some = byte;
+                }
+            }
+            for frame in [&frame[..], &frame[..cut.min(frame.len())]] {
+                let Some(plain) = plain(frame, &all) else { continue };
+                let level = outermost(frame).expect("well-formed");
+                let Frame::Ip(view) = read(frame, &level) else { panic!("IP") };
+                prop_assert_eq!(format!("{plain:?}"), format!("{view:?}"));
+                prop_assert!(matches!(all.inside(frame, &level), Ok(None)));
+            }
+        }
+    }
 
     #[test]
     fn options() {

@@ -56,6 +56,13 @@ pub(crate) struct Arrival {
 impl Dpi {
     /// The frame's packet, and those inside of it.
     pub(crate) fn frame(&mut self, frame: &[u8], arrival: Arrival, host: &mut Host) -> Result<(), Reason> {
+        if let Some(view) = header::plain(frame, &self.settings.tunnels) {
+            self.detector.begin();
+            return match self.unfit(&view, &arrival, host) {
+                Some(verdict) => verdict,
+                None => self.packet(&view, arrival, host),
+            };
+        }
         match header::outermost(frame) {
             Ok(level) => self.levels(frame, level, arrival, host),
             Err(_) => self.malformed(),
@@ -102,20 +109,27 @@ impl Dpi {
             Frame::Malformed => return self.malformed().map(|()| true),
         };
         self.detector.begin();
-        let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(&view);
-        if is_wrong || view.ttl < self.settings.min_ttl {
-            self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);
-            let ruling = self.alone(&view, arrival, host);
+        if let Some(verdict) = self.unfit(&view, &arrival, host) {
             // What is inside is not taken out.
-            return self
-                .judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored))
-                .map(|()| false);
+            return verdict.map(|()| false);
         }
         if view.is_fragment {
             self.fragment(&view, frame, level, arrival, host).map(|()| false)
         } else {
             self.packet(&view, arrival, host).map(|()| true)
         }
+    }
+
+    /// The verdict on a packet that no receiver takes; `None` on another one.
+    #[inline]
+    fn unfit(&mut self, view: &View<'_>, arrival: &Arrival, host: &mut Host) -> Option<Result<(), Reason>> {
+        let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(view);
+        if !is_wrong && view.ttl >= self.settings.min_ttl {
+            return None;
+        }
+        self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);
+        let ruling = self.alone(view, *arrival, host);
+        Some(self.judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored)))
     }
 
     /// The verdict on a packet that is dropped for some other reason when no rule has decided.
