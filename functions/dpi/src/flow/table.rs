@@ -5,13 +5,12 @@
 
 use super::{Flow, Key};
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use nf_sdk::keyed_hash::KeyedHash;
 use nf_sdk::{Line, Nanos, zeroed_table};
+use wide::bytemuck::cast;
+use wide::u32x4;
 
-/// Flows that memory is taken for at a time.
-const CHUNK: usize = 64;
 /// Bits of an index entry that number a flow, counted from 1; the others are of the hash.
 const NUMBER_BITS: u32 = 20;
 const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
@@ -25,10 +24,9 @@ pub const MAX_FLOWS: usize = 1_000_000;
 /// A table of at most `limit` flows.
 pub struct FlowTable {
     sets: Box<[Line]>,
-    chunks: Vec<Box<[Flow]>>,
+    /// With room for all: pages are taken when they are touched.
+    flows: Vec<Flow>,
     free: Vec<u32>,
-    /// Flows that were ever used.
-    used: usize,
     count: usize,
     limit: usize,
     hash: KeyedHash<6>,
@@ -41,11 +39,12 @@ impl FlowTable {
         let limit = limit.clamp(1, MAX_FLOWS);
         // Half full at most.
         let sets = (limit.div_ceil(8)).next_power_of_two();
+        let mut flows = Vec::new();
+        flows.try_reserve_exact(limit).ok()?;
         Some(FlowTable {
             sets: zeroed_table(sets)?,
-            chunks: Vec::new(),
+            flows,
             free: Vec::new(),
-            used: 0,
             count: 0,
             limit,
             hash: KeyedHash::new(0),
@@ -94,15 +93,13 @@ impl FlowTable {
     /// A flow.
     #[inline]
     pub fn get(&self, number: u32) -> &Flow {
-        let number = number as usize;
-        &self.chunks[number / CHUNK][number % CHUNK]
+        &self.flows[number as usize]
     }
 
     /// A flow.
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> &mut Flow {
-        let number = number as usize;
-        &mut self.chunks[number / CHUNK][number % CHUNK]
+        &mut self.flows[number as usize]
     }
 
     /// The number of the flow with this key.
@@ -110,10 +107,20 @@ impl FlowTable {
     pub fn find(&self, key: &Key, hash: u64) -> Option<u32> {
         let tag = FlowTable::tag(hash);
         let set = &self.sets[self.set_of(hash)].0;
-        set.iter().filter(|entry| **entry != 0 && **entry & !NUMBER == tag).find_map(|entry| {
-            let number = (entry & NUMBER) - 1;
-            (self.get(number).key == *key).then_some(number)
-        })
+        let (tags, wanted) = (u32x4::splat(!NUMBER), u32x4::splat(tag));
+        let quarters: [u32x4; 4] = cast(*set);
+        let agreeing = |four: u32x4| (four & tags).simd_eq(wanted).to_bitmask() & 15;
+        let [a, b, c, d] = quarters.map(agreeing);
+        let mut places = a | b << 4 | c << 8 | d << 12;
+        while places != 0 {
+            // A free entry agrees with a tag of zeros.
+            let number = (set[places.trailing_zeros() as usize & 15] & NUMBER).wrapping_sub(1);
+            if self.flows.get(number as usize).is_some_and(|flow| flow.key == *key) {
+                return Some(number);
+            }
+            places &= places - 1;
+        }
+        None
     }
 
     /// Puts in a flow whose key is not there; its number, and the flow that had to make room.
@@ -125,12 +132,8 @@ impl FlowTable {
             evicted = self.evict(set, !is_set_full);
         }
         let number = self.free.pop().unwrap_or_else(|| {
-            let number = self.used;
-            self.used += 1;
-            if number / CHUNK == self.chunks.len() {
-                self.chunks.push(vec![Flow::default(); CHUNK].into_boxed_slice());
-            }
-            number as u32
+            self.flows.push(Flow::default());
+            self.flows.len() as u32 - 1
         });
         *self.get_mut(number) = flow;
         if let Some(entry) = self.sets[set].0.iter_mut().find(|entry| **entry == 0) {
@@ -209,8 +212,7 @@ impl FlowTable {
     /// Changes every flow.
     pub fn for_each(&mut self, change: impl Fn(&mut Flow)) {
         for entry in self.sets.iter().flat_map(|set| set.0).filter(|entry| *entry != 0) {
-            let number = (entry & NUMBER) as usize - 1;
-            change(&mut self.chunks[number / CHUNK][number % CHUNK]);
+            change(&mut self.flows[(entry & NUMBER) as usize - 1]);
         }
     }
 
