@@ -249,7 +249,8 @@ impl Detector {
         budget: &mut Budget,
     ) {
         let view = context.view;
-        let filter = self.groups.filter(view.protocol, view.source_port, view.destination_port);
+        let filter =
+            self.groups.filter(view.protocol, view.source_port, view.destination_port, context.direction);
         self.findings.begin(budget);
         self.matched.clear();
         if !filter.is_empty() && !payload.is_empty() {

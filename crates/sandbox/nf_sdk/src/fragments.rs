@@ -95,6 +95,9 @@ impl Datagram {
     }
 }
 
+/// Which datagram makes room first: whether its source has no more than its part, and when it began.
+type Rank = (bool, Nanos);
+
 /// How often something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turnover {
@@ -239,7 +242,9 @@ impl Fragments {
         let count = self.sets.len();
         let hand = self.hand;
         let first = set.unwrap_or(hand);
-        let (mut looked, mut best): (usize, Option<((bool, Nanos), usize, usize)>) = (0, None);
+        let mut looked = 0;
+        // Its rank, and where it is.
+        let mut best: Option<(Rank, usize, usize)> = None;
         for step in 0..if set.is_some() { 1 } else { count } {
             let set = (first + step) % count;
             looked += usize::from(!self.sets[set].is_empty());

@@ -1,10 +1,11 @@
-//! Filters by protocol and port. Ports for which the same rules are written are one class; the classes with
-//! most rules have filters of their own, all others share one.
+//! Filters by protocol, direction and port. Ports for which the same rules are written are one class; the
+//! classes with most rules have filters of their own, all others share one. Where rules ask for a direction,
+//! each has filters of its own, so that what is looked for in requests costs responses nothing.
 
 use super::Filter;
 use super::literals::Literals;
 use crate::rules::network::Ports;
-use crate::rules::{Protocol, Rules};
+use crate::rules::{Direction, Protocol, Rules};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -84,7 +85,21 @@ struct Family {
 /// All filters.
 #[derive(Debug, Default)]
 pub struct Groups {
-    families: [Family; 4],
+    families: Vec<Family>,
+    /// By protocol, and by direction as [`way`] has it.
+    places: [[u8; WAYS]; 4],
+}
+
+/// Directions, and packets without one.
+const WAYS: usize = 3;
+
+/// Number of a direction.
+fn way(direction: Option<Direction>) -> usize {
+    match direction {
+        None => 0,
+        Some(Direction::ToServer) => 1,
+        Some(Direction::ToClient) => 2,
+    }
 }
 
 /// Number of a protocol's filters.
@@ -97,59 +112,91 @@ fn family(protocol: u8) -> usize {
     }
 }
 
+impl Family {
+    /// For the rules of a protocol that may match what goes in this direction; without one those that ask for
+    /// none.
+    fn new(rules: &Rules, literals: &Literals, protocol: Protocol, direction: Option<Direction>) -> Family {
+        let (mut any, mut to, mut from) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, rule) in rules.list.iter().enumerate() {
+            let is_of_way = rule.flow.direction.is_none_or(|asked| direction == Some(asked));
+            if !is_of_way || rule.has_fields() || rule.protocol != protocol && rule.protocol != Protocol::Ip {
+                continue;
+            }
+            let number = number as u32;
+            let is_narrow = |set: u32| {
+                let ports = rules.ports(set).ranges().map(|(first, last)| u32::from(last - first) + 1);
+                ports.sum::<u32>() <= 1 << 15
+            };
+            let [(_, source), (_, destination)] = rule.ends;
+            if rule.is_bidirectional {
+                any.push(number);
+            } else if is_narrow(destination) {
+                to.push((number, destination));
+            } else if is_narrow(source) {
+                from.push((number, source));
+            } else {
+                any.push(number);
+            }
+        }
+        let (destination, source) = (Classes::new(&to, &rules.ports), Classes::new(&from, &rules.ports));
+        // What could not be put in classes is for all ports.
+        if destination.rules.is_empty() {
+            any.extend(to.iter().map(|(rule, _)| *rule));
+        }
+        if source.rules.is_empty() {
+            any.extend(from.iter().map(|(rule, _)| *rule));
+        }
+        let filter = |more: &[Vec<u32>]| {
+            let numbers: BTreeSet<u32> = any.iter().chain(more.iter().flatten()).copied().collect();
+            Filter::new(&numbers.into_iter().collect::<Vec<_>>(), rules, literals)
+        };
+        let mut filters = vec![filter(&[])];
+        filters.extend(destination.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));
+        filters.extend(source.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));
+        if !destination.rules.is_empty() && !source.rules.is_empty() {
+            let all: Vec<Vec<u32>> = destination.rules.iter().chain(&source.rules).cloned().collect();
+            filters.push(filter(&all));
+        }
+        Family { destination, source, filters }
+    }
+}
+
 impl Groups {
     /// Makes the filters for all rules.
     pub fn new(rules: &Rules, literals: &Literals) -> Groups {
-        let families = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp, Protocol::Ip].map(|protocol| {
-            let (mut any, mut to, mut from) = (Vec::new(), Vec::new(), Vec::new());
-            for (number, rule) in rules.list.iter().enumerate() {
-                if rule.has_fields() || rule.protocol != protocol && rule.protocol != Protocol::Ip {
-                    continue;
-                }
-                let number = number as u32;
-                let is_narrow = |set: u32| {
-                    let ports = rules.ports(set).ranges().map(|(first, last)| u32::from(last - first) + 1);
-                    ports.sum::<u32>() <= 1 << 15
-                };
-                let [(_, source), (_, destination)] = rule.ends;
-                if rule.is_bidirectional {
-                    any.push(number);
-                } else if is_narrow(destination) {
-                    to.push((number, destination));
-                } else if is_narrow(source) {
-                    from.push((number, source));
-                } else {
-                    any.push(number);
-                }
-            }
-            let (destination, source) = (Classes::new(&to, &rules.ports), Classes::new(&from, &rules.ports));
-            // What could not be put in classes is for all ports.
-            if destination.rules.is_empty() {
-                any.extend(to.iter().map(|(rule, _)| *rule));
-            }
-            if source.rules.is_empty() {
-                any.extend(from.iter().map(|(rule, _)| *rule));
-            }
-            let filter = |more: &[Vec<u32>]| {
-                let numbers: BTreeSet<u32> = any.iter().chain(more.iter().flatten()).copied().collect();
-                Filter::new(&numbers.into_iter().collect::<Vec<_>>(), rules, literals)
+        let mut groups = Groups::default();
+        let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp, Protocol::Ip];
+        for (protocol, places) in protocols.into_iter().zip(&mut groups.places) {
+            let asks = |direction: Direction| {
+                rules.list.iter().any(|rule| {
+                    rule.flow.direction == Some(direction)
+                        && (rule.protocol == protocol || rule.protocol == Protocol::Ip)
+                })
             };
-            let mut filters = vec![filter(&[])];
-            filters.extend(destination.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));
-            filters.extend(source.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));
-            if !destination.rules.is_empty() && !source.rules.is_empty() {
-                let all: Vec<Vec<u32>> = destination.rules.iter().chain(&source.rules).cloned().collect();
-                filters.push(filter(&all));
+            let first = groups.families.len() as u8;
+            *places = [first; WAYS];
+            groups.families.push(Family::new(rules, literals, protocol, None));
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                if asks(direction) {
+                    places[way(Some(direction))] = groups.families.len() as u8;
+                    groups.families.push(Family::new(rules, literals, protocol, Some(direction)));
+                }
             }
-            Family { destination, source, filters }
-        });
-        Groups { families }
+        }
+        groups
     }
 
     /// The filter for a packet.
     #[inline]
-    pub fn filter(&self, protocol: u8, source: u16, destination: u16) -> &Filter {
-        let family = &self.families[family(protocol)];
+    pub fn filter(
+        &self,
+        protocol: u8,
+        source: u16,
+        destination: u16,
+        direction: Option<Direction>,
+    ) -> &Filter {
+        let place = self.places[family(protocol)][way(direction)];
+        let family = &self.families[usize::from(place)];
         let place = match (family.destination.of(destination), family.source.of(source)) {
             (class, 0) => class,
             (0, class) => family.destination.rules.len() + class,
@@ -160,6 +207,7 @@ impl Groups {
 
     /// Bytes of the longest literal of a TCP rule.
     pub fn longest_tcp(&self) -> usize {
-        self.families[0].filters.iter().map(|filter| filter.longest).max().unwrap_or(0)
+        let families = self.places[0].iter().map(|place| &self.families[usize::from(*place)]);
+        families.flat_map(|family| &family.filters).map(|filter| filter.longest).max().unwrap_or(0)
     }
 }

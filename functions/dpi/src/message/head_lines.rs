@@ -225,7 +225,7 @@ mod tests {
         ];
         for (number, name) in all.iter().enumerate() {
             assert_eq!(Name::of(name.as_bytes()).map(|name| name as usize), Some(number), "{name}");
-            let other = name.to_ascii_lowercase().replace('e', "x").replace('o', "x");
+            let other = name.to_ascii_lowercase().replace(['e', 'o'], "x");
             assert_eq!(Name::of(other.as_bytes()), None, "{name}");
         }
     }

@@ -160,7 +160,6 @@ fn read(kind: u8, body: &[u8], out: &mut Fields) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     /// A client's hello with this name, in records of so many bytes.
     fn hello(name: &[u8], record: usize) -> Vec<u8> {
@@ -199,6 +198,6 @@ mod tests {
         }
         assert_eq!(Hello::default().take(&hello(name, 1)[..100], 50), Progress::TooLong);
         assert_eq!(Hello::default().take(&[HANDSHAKE, 3, 1, 0, 1, 1, 23], 50), Progress::None);
-        assert_eq!(Hello::default().take(&vec![HANDSHAKE; 4], 50), Progress::Partial);
+        assert_eq!(Hello::default().take(&[HANDSHAKE; 4], 50), Progress::Partial);
     }
 }

@@ -70,7 +70,7 @@ fn a_literal_is_found_at_every_place() {
                 let mut data = vec![b'.'; size];
                 data[place..place + length].copy_from_slice(&bytes);
                 findings.begin(&Budget::new(usize::MAX));
-                groups.filter(6, 1, 2).scan(&data, 0, &literals, &mut findings);
+                groups.filter(6, 1, 2, None).scan(&data, 0, &literals, &mut findings);
                 assert_eq!(findings.found.len(), 1, "{length} bytes at {place} of {size}, {others} others");
             }
         }
@@ -159,7 +159,7 @@ proptest! {
         let mut findings = Findings::new(literals.list.len());
         findings.begin(&Budget::new(usize::MAX));
         let seam = seam.min(data.len());
-        groups.filter(6, 1, 2).scan(&data, seam, &literals, &mut findings);
+        groups.filter(6, 1, 2, None).scan(&data, seam, &literals, &mut findings);
         for (number, literal) in literals.list.iter().enumerate() {
             let plain = (literal.bytes.clone(), literal.nocase);
             let expected = data.windows(literal.bytes.len()).enumerate().any(|(at, window)| {

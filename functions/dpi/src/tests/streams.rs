@@ -319,3 +319,25 @@ fn flows_end_by_the_time_that_packets_say() {
     }
     assert_eq!(bench.count("flows-expired"), 2);
 }
+
+/// Each direction has the rules for it, those without a direction, and no others; without a direction no
+/// others.
+#[test]
+fn rules_for_a_direction_are_found_in_it() {
+    let rules = "alert tcp any any -> any any (flow:to_server; content:\"malicious\"; sid:1;)\n\
+                 alert tcp any any -> any any (flow:to_client; content:\"malicious\"; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"malicious\"; sid:3;)\n\
+                 alert tcp any any -> any 80 (flow:to_server; content:\"mal\"; content:\"cious\"; sid:4;)\n\
+                 alert tcp any 80 -> any any (flow:from_server; content:\"mal\"; content:\"cious\"; sid:5;)\n\
+                 alert udp any any -> any any (flow:to_client; content:\"malicious\"; sid:6;)";
+    let mut bench = open(rules, &[]);
+    assert_eq!(bench.client(0, b"malicious"), [1, 3, 4]);
+    assert_eq!(bench.server(0, b"mali"), NONE);
+    assert_eq!(bench.server(4, b"cious"), [2, 3, 5]);
+    assert_eq!(bench.sids(super::frames::udp(CLIENT, SERVER, b"malicious")), NONE);
+    assert_eq!(bench.show(1, super::frames::udp(SERVER, CLIENT, b"malicious")).1, [6]);
+    // What its receiver ignores has no direction.
+    let mut wrong = tcp(CLIENT, SERVER, flags::ACK, 109, 500, b"malicious");
+    wrong[50] ^= 1;
+    assert_eq!(bench.sids(wrong), [3]);
+}
