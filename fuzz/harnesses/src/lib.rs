@@ -27,6 +27,7 @@ mod firewall;
 mod forwarder;
 mod guest_host_calls;
 mod guest_module;
+mod http_messages;
 mod image_load;
 mod ips;
 mod load_balancer;
@@ -86,6 +87,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "forwarder", run: forwarder::run },
     Harness { name: "guest_host_calls", run: guest_host_calls::run },
     Harness { name: "guest_module", run: guest_module::run },
+    Harness { name: "http_messages", run: http_messages::run },
     Harness { name: "image_load", run: image_load::run },
     Harness { name: "ips", run: ips::run },
     Harness { name: "load_balancer", run: load_balancer::run },
