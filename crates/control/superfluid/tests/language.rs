@@ -68,8 +68,8 @@ fn components_are_named() {
 /// Columns of a comment, as rustfmt.toml has them for code. rustfmt wraps no comments.
 const COLUMNS: usize = 110;
 
-/// Numbers of the lines that are comments and wider than code. Rows of tables, what stands in a block of code, and one
-/// word alone cannot be wrapped.
+/// Numbers of the lines that are comments and wider than code. Rows of tables, what stands in a block of
+/// code, and one word alone cannot be wrapped.
 fn wide_comments(text: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut is_wide = |line: &str| {

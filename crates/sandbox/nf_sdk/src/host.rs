@@ -178,7 +178,8 @@ impl Host {
     /// that, make a copy. It stays in its slot until [`Host::emit`].
     ///
     /// # Errors
-    /// [`HostRefusal::Slot`]: no slot, quota or buffer is left, or the bytes do not fit a buffer or are a packet's.
+    /// [`HostRefusal::Slot`]: no slot, quota or buffer is left, or the bytes do not fit a buffer or are a
+    /// packet's.
     pub fn packet_new(&mut self, bytes: &[u8]) -> Result<Slot, HostRefusal> {
         let slot = self.slots.take().ok_or(HostRefusal::Slot)?;
         if self.backend.packet_new(slot.number(), bytes) == 0 {
@@ -266,8 +267,8 @@ impl Host {
     /// [devices](crate::devices).
     ///
     /// # Errors
-    /// [`HostRefusal::Limit`]: too much was asked since the host last looked; [`HostRefusal::Range`]: there is
-    /// no such interface.
+    /// [`HostRefusal::Limit`]: too much was asked since the host last looked; [`HostRefusal::Range`]: there
+    /// is no such interface.
     pub fn ask(&mut self, interface: u16, address: IpAddr) -> Result<(), HostRefusal> {
         self.write(stream::DEVICES, &DeviceEntry::ask(interface, address).encode())
     }

@@ -120,7 +120,7 @@ fn written_and_read(saved: &Saved<'static>) -> Saved<'static> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
     fn what_is_restored_is_on_both_sides_of_the_account(steps in prop::collection::vec(step(), 1..30)) {
         let mut rig = Rig::new(1);
