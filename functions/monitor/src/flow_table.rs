@@ -175,7 +175,7 @@ impl FlowTable {
         self.hash.of(id)
     }
 
-    /// Counts a packet of a flow whose hash was computed before; `slot`: what [`FlowTable::touch`] gave, or 0.
+    /// Counts a packet of a flow whose hash is known; `slot`: what [`FlowTable::touch`] gave, or 0.
     #[inline(always)]
     pub(crate) fn count(&mut self, id: &FlowId, hash: u64, slot: u64, bytes: u64) {
         match self.find_near(id, hash, slot).and_then(|entry| self.flows.get_mut(entry)) {

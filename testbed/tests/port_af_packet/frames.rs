@@ -207,7 +207,7 @@ fn long_frames_that_find_no_room_are_counted() {
     isolated("frames::long_frames_that_find_no_room_are_counted", || {
         let line = Line::new().expect("a line");
         for (host, name) in [(&line.middle, "sf-lan"), (&line.client, "eth0")] {
-            host.ip(&format!("link set {name} mtu 9000")).expect("a large frame");
+            host.ip(&format!("link set {name} mtu 65000")).expect("a large frame");
         }
         let pool = large();
         let settings = Settings { ring: 512 << 10, ..Settings::new("sf-lan") };
@@ -215,7 +215,7 @@ fn long_frames_that_find_no_room_are_counted() {
         let mut sender = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("a sender");
         // Fewer than slots, and more bytes than the queue may hold.
         for _ in 0..27 {
-            send(&mut sender, &pool, &vec![frame(9000); 10], |_| {});
+            send(&mut sender, &pool, &vec![frame(60_000); 10], |_| {});
         }
         assert_eq!(sender.counters().ledger.delivered, 270);
         let mut packets = Vec::new();
@@ -223,7 +223,7 @@ fn long_frames_that_find_no_room_are_counted() {
         let counters = receiver.counters();
         assert!(counters.kernel_lost > 20 && packets.len() > 20, "{counters:?}");
         assert_eq!(packets.len() as u64 + counters.kernel_lost, 270);
-        assert!(packets.iter().all(|packet| pool.to_vec(packet) == frame(9000)));
+        assert!(packets.iter().all(|packet| pool.to_vec(packet) == frame(60_000)));
         pool.free_batch(packets.drain(..));
         let told =
             |event: &PortEvent| matches!(event, PortEvent::Notice(words) if words.contains("rmem_max"));
