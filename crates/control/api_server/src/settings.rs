@@ -244,7 +244,7 @@ impl Default for Limits {
             operations: 64,
             operations_at_once: 2,
             operations_kept: 256,
-            tenant_operations_kept: 16,
+            tenant_operations_kept: 64,
             tenant_operations_bytes: 1 << 20,
             tenants_connections: 256,
             unknown_connections: 64,
