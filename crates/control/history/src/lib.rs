@@ -209,8 +209,8 @@ impl History {
         Some(at)
     }
 
-    /// The same of what is kept of the last minute alone: counters by name, and a histogram's. It is asked
-    /// for now and then: see [`wants_minute`](History::wants_minute).
+    /// The same of what is kept of the last minute alone: counters by name, and a histogram's. It is wanted
+    /// from time to time: see [`wants_minute`](History::wants_minute).
     pub fn record_minute<'a>(
         &mut self,
         object: usize,

@@ -142,7 +142,7 @@ fn steps_are_known_for_an_hour_and_objects_as_long_as_they_were_there() {
         (names(3000, Some("red")), names(3000, Some("blue"))),
         (vec!["fw red".into()], vec!["nat blue".into()])
     );
-    // What is gone is found until an hour later, by those to whom it was shown.
+    // What is gone is found until an hour later, by the tenant that was shown it.
     let seen = |tenant: &str| {
         let shown = |_: &Kind, of: Option<&str>| of == Some(tenant);
         history

@@ -96,7 +96,7 @@ pub fn is_container_port(port: &str) -> bool {
 }
 
 /// The outer end of a container's interface, by its number below 16: `sfg`, ten digits for the function's
-/// name and one for the number. Two names may have the same; whoever reads them tells so.
+/// name and one for the number. Two names may have the same; the reader of a file reports that.
 pub fn container_link(function: &str, number: u8) -> String {
     // FNV-1a, of which 40 bits are used: an interface's name has at most 15 characters.
     let hash = function.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

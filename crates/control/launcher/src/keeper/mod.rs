@@ -7,7 +7,7 @@
 //!    so that an image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all. A
 //!    tenant has so many starts and changes of limits at once and in a second ([`mod@pace`]), whatever ends
 //!    its containers or asks for them.
-//! 4. A container that has ended is started again after a delay, and whoever wants to know is told why it
+//! 4. A container that has ended is started again after a delay, and its events say why it
 //!    ended.
 //!
 //! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those
