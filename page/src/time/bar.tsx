@@ -78,6 +78,11 @@ function Bar({ of }: { of: string }) {
     clearTimeout(waiting.current);
     waiting.current = setTimeout(() => show(step >= last ? null : step), 60);
   };
+  const present = (): void => {
+    // A step that still waits would take the page back.
+    clearTimeout(waiting.current);
+    show(null);
+  };
   const near = place === null || !steps ? [] : happened.filter((event) => Math.abs(event.time - start - place * 1000) < 15_000).slice(-3);
   return (
     <footer class={`time ${place === null ? "" : "past"}`} aria-label="Time">
@@ -96,7 +101,7 @@ function Bar({ of }: { of: string }) {
           onInput={(event) => move(Number(event.currentTarget.value))}
         />
       </div>
-      <button type="button" disabled={place === null} onClick={() => show(null)}>
+      <button type="button" disabled={place === null} onClick={present}>
         Now
       </button>
       {near.length > 0 && (

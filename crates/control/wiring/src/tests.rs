@@ -379,7 +379,8 @@ proptest! {
                 Adjustment::of(instance).apply(&mut other);
                 other
             };
-            if new.instances.get(name).map(adjusted).as_ref() == Some(instance) && same_pool(&instance.tenant) {
+            let stands = same_pool(&instance.tenant) && instance.payer.iter().all(same_pool);
+            if new.instances.get(name).map(adjusted).as_ref() == Some(instance) && stands {
                 prop_assert!(!plan.remove_instances.contains(name) && !plan.add_instances.contains_key(name));
                 prop_assert!(!plan.change_instances.contains_key(name));
             }
@@ -404,7 +405,8 @@ proptest! {
     fn what_stands_on_something_replaced_is_replaced(old in wiring(), new in wiring()) {
         let plan = Plan::between(&old, &new);
         for (name, instance) in &old.instances {
-            if plan.remove_tenants.contains(&instance.tenant) {
+            let mut tenants = std::iter::once(&instance.tenant).chain(&instance.payer);
+            if tenants.any(|tenant| plan.remove_tenants.contains(tenant)) {
                 prop_assert!(plan.remove_instances.contains(name));
             }
         }
