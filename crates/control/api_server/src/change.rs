@@ -22,7 +22,7 @@ use crate::answer::faulty;
 use crate::aside;
 use crate::claims::{Claim, Claimed};
 use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
-use crate::operations::{ends, runs};
+use crate::operations::runs;
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
 use crate::rights::{Rights, may_change};
@@ -188,7 +188,7 @@ impl State {
             let outcome = state.work(first, &operation).await;
             ended.tell(outcome.as_ref());
             state.audit.wake();
-            ends(&operation, &outcome);
+            state.operations.end(&operation, &outcome);
         });
         if let WaitLimit::For(time) = limit {
             // A client that waits no longer gets the operation as it is then.

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 /// All operations: those that are not ended, and of administrators and each tenant the last that are.
 pub(crate) struct Operations {
-    /// In the order in which they were asked for.
+    /// In the order in which they were asked for or, where they are ended, in which they ended.
     list: Mutex<VecDeque<Begun>>,
     next: AtomicU64,
     /// Tells operations of this process from those of the one before it.
@@ -36,6 +36,8 @@ pub(crate) struct Operations {
 /// An operation, and the tenant by whose token it was begun.
 #[derive(Clone)]
 struct Begun {
+    /// Counted as they are asked for.
+    number: u64,
     operation: Arc<watch::Sender<Operation>>,
     tenant: Option<String>,
 }
@@ -118,13 +120,36 @@ impl Operations {
             difference: None,
             problem: None,
         }));
-        list.push_back(Begun { operation: operation.clone(), tenant });
+        list.push_back(Begun { number, operation: operation.clone(), tenant });
         self.forget_oldest(&mut list, rights.tenant());
         Ok(operation)
     }
 
-    /// Forgets the oldest ended ones of a tenant, or of administrators, that are more than are kept. What
-    /// others asked for stays.
+    /// An operation is at its end. Outcomes are forgotten in the order in which they came: one that took long
+    /// is there to be asked for, however many that were begun after it ended before it.
+    pub fn end(&self, operation: &Arc<watch::Sender<Operation>>, outcome: &Result<Difference, Problem>) {
+        let mut list = self.list();
+        let at = list.iter().position(|begun| Arc::ptr_eq(&begun.operation, operation));
+        if let Some(begun) = at.and_then(|at| list.remove(at)) {
+            list.push_back(begun);
+        }
+        operation.send_modify(|operation| {
+            operation.ended = Some(time::now());
+            match outcome {
+                Ok(difference) => {
+                    operation.state = OperationState::Done;
+                    operation.difference = Some(difference.clone());
+                }
+                Err(problem) => {
+                    operation.state = OperationState::Failed;
+                    operation.problem = Some(problem.clone());
+                }
+            }
+        });
+    }
+
+    /// Forgets the outcomes of a tenant, or of administrators, that are more than are kept, the oldest first.
+    /// What others asked for stays.
     fn forget_oldest(&self, list: &mut VecDeque<Begun>, tenant: Option<&str>) {
         let (most, most_bytes) = match tenant {
             None => (self.kept, usize::MAX),
@@ -163,13 +188,12 @@ impl Operations {
         found.map(|begun| begun.operation.borrow().clone())
     }
 
-    /// All that a client is shown: a tenant those of its tokens.
+    /// All that a client is shown, in the order in which they were asked for: a tenant those of its tokens.
     pub fn all(&self, rights: &Rights) -> Vec<Operation> {
-        self.list()
-            .iter()
-            .filter(|begun| begun.is_shown(rights))
-            .map(|begun| begun.operation.borrow().clone())
-            .collect()
+        let mut shown: Vec<Begun> =
+            self.list().iter().filter(|begun| begun.is_shown(rights)).cloned().collect();
+        shown.sort_by_key(|begun| begun.number);
+        shown.iter().map(|begun| begun.operation.borrow().clone()).collect()
     }
 
     pub fn unended(&self) -> usize {
@@ -201,23 +225,6 @@ pub(crate) fn runs(operation: &watch::Sender<Operation>, what: &str) {
     });
 }
 
-/// It is at its end.
-pub(crate) fn ends(operation: &watch::Sender<Operation>, outcome: &Result<Difference, Problem>) {
-    operation.send_modify(|operation| {
-        operation.ended = Some(time::now());
-        match outcome {
-            Ok(difference) => {
-                operation.state = OperationState::Done;
-                operation.difference = Some(difference.clone());
-            }
-            Err(problem) => {
-                operation.state = OperationState::Failed;
-                operation.problem = Some(problem.clone());
-            }
-        }
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,9 +233,25 @@ mod tests {
     fn ended(operations: &Operations, rights: &Rights, names: usize) -> Name {
         let operation = operations.begin("compiling", rights).expect("room");
         let created = (0..names).map(|n| ObjectName::new(Kind::Function, format!("f{n}"))).collect();
-        ends(&operation, &Ok(Difference { created, ..Difference::default() }));
+        operations.end(&operation, &Ok(Difference { created, ..Difference::default() }));
         let id = operation.borrow().id.clone();
         Name::new(id).expect("a name")
+    }
+
+    #[test]
+    fn what_took_long_is_there_when_it_ends_whatever_was_begun_and_ended_meanwhile() {
+        let operations = Operations::new(&Limits::default());
+        for rights in [Rights::All, tenant("red")] {
+            let slow = operations.begin("compiling", &rights).expect("room");
+            (0..1000).for_each(|_| drop(ended(&operations, &rights, 1)));
+            operations.end(&slow, &Ok(Difference::default()));
+            ended(&operations, &rights, 1);
+            let id = Name::new(slow.borrow().id.clone()).expect("a name");
+            let found = operations.find(&id, &rights).expect("it is the last outcome but one");
+            assert!(found.ended.is_some());
+            // It was asked for before all that are still there.
+            assert_eq!(operations.all(&rights)[0].id, found.id);
+        }
     }
 
     #[test]

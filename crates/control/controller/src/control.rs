@@ -13,7 +13,7 @@ use api_server::{
     Asker, Control, Exposition, HistoryAsked, NoHistory, Notices, ObjectChange, Outlet, Prepared, Refusal,
     ResolvedImages,
 };
-use deployment::Material;
+use deployment::{Material, WORKERS_LATER};
 use engine::{Account, Fleet};
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
@@ -204,7 +204,12 @@ impl Control for Handle {
 
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
         let own = tenant.map(|tenant| self.0.names_of(tenant));
-        lock(&self.0.port_health).warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)))
+        let mut all = lock(&self.0.port_health)
+            .warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)));
+        if tenant.is_none() && self.0.host.awaits_workers() {
+            all.push(format!("workers: {WORKERS_LATER}"));
+        }
+        all
     }
 
     fn images(&self) -> Vec<Image> {

@@ -84,7 +84,11 @@ impl Controller {
         let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
         let told = Arc::new(told);
         let teller = told.clone();
-        let workers = workers(store, &catalog)?;
+        let workers = workers(store, &catalog).unwrap_or_else(|why| {
+            // The fault is told of the object as well, and what can run does.
+            console::error().line(&format!("the store's workers: {why}; one runs, on any processor"));
+            wiring::Workers::default()
+        });
         // Clients may want such a port at any time.
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;

@@ -47,7 +47,6 @@ pub(super) fn refused(error: PrepareError) -> Refusal {
             };
             Refusal::Invalid(vec![fault])
         }
-        PrepareError::Workers => Refusal::Conflict(vec![Fault::new("workers", error.to_string())]),
         PrepareError::Refused(Refused::Broken) => Refusal::Broken(error.to_string()),
         PrepareError::Refused(_) => Refusal::Busy(error.to_string()),
         PrepareError::Placement(_) => Refusal::Broken(error.to_string()),

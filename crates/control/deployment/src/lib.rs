@@ -60,7 +60,7 @@ pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use named::{Named, pinned_file};
 pub use offload::Refused;
-pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
+pub use prepare::{Beginning, PrepareError, Prepared, WORKERS_LATER, rehearse};
 pub use shared_images::SharedImages;
 pub use stations::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 pub use workshop::{Workshop, cache_directory};
@@ -180,6 +180,11 @@ impl Host {
     /// The workers that it was made with.
     pub fn workers(&self) -> &Workers {
         &self.workers
+    }
+
+    /// Whether others are wanted than run, as [`WORKERS_LATER`] says.
+    pub fn awaits_workers(&self) -> bool {
+        self.deployed().wiring.workers != self.workers
     }
 
     /// What is to be told to the operator since the last call.

@@ -25,6 +25,9 @@ use telemetry::steps;
 use virtual_switch::Switch;
 use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
 
+/// Said of workers that are wanted and are not those that run.
+pub const WORKERS_LATER: &str = "they come when the daemon starts again; until then those of before run";
+
 /// Why a plan is not carried out. Whatever was made for it is given back, and what runs goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
@@ -38,11 +41,6 @@ pub enum PrepareError {
         /// Why, in words.
         reason: String,
     },
-    /// The workers cannot be changed.
-    #[error(
-        "workers: they are another number, on other processors or with other times than those that run; allowed: the same, or a restart"
-    )]
-    Workers,
     /// The work of starting or handing over is not done.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -133,7 +131,14 @@ impl Host {
             )
         };
         if plan.workers.as_ref().is_some_and(|workers| *workers != self.workers) {
-            return Err(PrepareError::Workers);
+            notices.push(format!("workers: {WORKERS_LATER}"));
+        }
+        let running = self.workers.list.len();
+        for (name, instance) in plan.add_instances.iter().chain(&plan.change_instances) {
+            if let Some(worker) = instance.worker.filter(|worker| *worker >= running) {
+                let found = format!("worker {worker} comes when the daemon starts again; {running} run now");
+                return Err(failed("function", name)(&found));
+            }
         }
         let pools = pools(&plan, notices)?;
         steps::done("memory");

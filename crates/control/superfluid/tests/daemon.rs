@@ -293,6 +293,40 @@ fn what_was_acknowledged_runs_again_after_a_kill() {
 }
 
 #[test]
+fn workers_that_are_changed_come_with_the_next_start() {
+    const LATER: &str = "workers: they come when the daemon starts again; until then those of before run";
+    let workers = |daemon: &Daemon| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("its threads");
+        let names = tasks.map(|task| std::fs::read_to_string(task.expect("one").path().join("comm")));
+        names.filter_map(Result::ok).filter(|name| name.starts_with("worker-")).count()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    let (status, report) = daemon.ask("POST", "/v1/check", Some(json!({"superfluid": 1, "workers": 2})));
+    assert_eq!((status, &report["warnings"][0]["at"]), (200, &json!("workers")), "{report}");
+    assert_eq!(daemon.get("/v1/health")["warnings"], json!([]));
+    daemon.put("/v1/workers/workers", json!(2));
+    assert_eq!(daemon.get("/v1/health")["warnings"], json!([LATER]));
+    assert_eq!(workers(&daemon), 1);
+    let second = json!({"image": "forwarder", "worker": 1});
+    let (status, problem) = daemon.ask("PUT", "/v1/functions/second", Some(json!({"spec": second})));
+    assert!((400..500).contains(&status), "{status} {problem}");
+    assert!(
+        problem.to_string().contains("worker 1 comes when the daemon starts again; 1 run now"),
+        "{problem}"
+    );
+    moves(&daemon, "fw");
+    assert!(daemon.end().contains("the account balances"));
+    let daemon = start(folder.path());
+    assert_eq!((workers(&daemon), &daemon.get("/v1/health")["warnings"]), (2, &json!([])));
+    daemon.put("/v1/functions/second", second);
+    assert_eq!(daemon.get("/v1/functions/second")["status"]["worker"], 1);
+    moves(&daemon, "fw");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
 fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = start(folder.path());
@@ -331,7 +365,7 @@ fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
         422,
         "rules",
     );
-    refused("PUT", "/v1/workers/workers", spec(json!({"count": 2})), 409, "a restart");
+    refused("PUT", "/v1/workers/workers", spec(json!({"processors": [70000]})), 422, "workers");
     let (status, answer) = daemon.ask("DELETE", "/v1/ports/source", None);
     assert_eq!(status, 409, "{answer}");
     let (status, _) = daemon.ask("GET", "/v1/functions/x", None);

@@ -31,6 +31,8 @@ pub(crate) const PER_SWITCH: usize = 250;
 pub(crate) struct Daemon {
     child: Child,
     folder: PathBuf,
+    /// What it is started with, beside its socket and its state.
+    arguments: Vec<String>,
     /// Where it listens on TCP, if it does.
     tcp: SocketAddr,
     pub(crate) client: Client,
@@ -51,34 +53,37 @@ impl Daemon {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).map_err(BenchError::setup)?;
         let (arguments, tcp) = arguments(&folder)?;
-        let program = crate::product::superfluid()?;
-        let log = std::fs::File::create(folder.join("log")).map_err(BenchError::setup)?;
-        let child = Command::new(program)
-            .args(["daemon", "--socket"])
-            .arg(folder.join("socket"))
-            .arg("--state")
-            .arg(folder.join("state"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .map_err(BenchError::setup)?;
+        let child = spawn(&folder, &arguments)?;
         let settings = Settings::new(Address::Unix(folder.join("socket")));
         let client = Client::new(settings).map_err(BenchError::setup)?;
         let tcp = tcp.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let daemon = Daemon { child, folder, tcp, client };
+        let daemon = Daemon { child, folder, arguments, tcp, client };
+        daemon.answers()?;
+        Ok(daemon)
+    }
+
+    /// Ends it and starts it again, with the objects that it has.
+    pub(crate) fn restart(&mut self) -> Result<(), BenchError> {
+        let number = rustix::process::Pid::from_child(&self.child);
+        let signal = rustix::process::Signal::TERM;
+        rustix::process::kill_process(number, signal).map_err(BenchError::setup)?;
+        self.child.wait().map_err(BenchError::setup)?;
+        self.child = spawn(&self.folder, &self.arguments)?;
+        self.answers()
+    }
+
+    fn answers(&self) -> Result<(), BenchError> {
         let began = Instant::now();
-        while let Err(error) = daemon.client.health() {
+        while let Err(error) = self.client.health() {
             if began.elapsed() > PATIENCE {
                 return Err(BenchError::Setup(format!(
                     "the daemon does not answer: {error}; {}",
-                    daemon.log()
+                    self.log()
                 )));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(daemon)
+        Ok(())
     }
 
     fn log(&self) -> String {
@@ -205,6 +210,22 @@ impl Daemon {
         }
         Ok(Duration::from_nanos(sum))
     }
+}
+
+fn spawn(folder: &Path, arguments: &[String]) -> Result<Child, BenchError> {
+    let program = crate::product::superfluid()?;
+    let log = std::fs::File::create(folder.join("log")).map_err(BenchError::setup)?;
+    let child = Command::new(program)
+        .args(["daemon", "--socket"])
+        .arg(folder.join("socket"))
+        .arg("--state")
+        .arg(folder.join("state"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn();
+    child.map_err(BenchError::setup)
 }
 
 impl Drop for Daemon {

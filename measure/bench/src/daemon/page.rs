@@ -45,7 +45,7 @@ pub(crate) fn run(
     let (mut results, mut notes) = (Vec::new(), Vec::new());
     progress(0.0, "a thousand functions");
     let daemon = start(&[])?;
-    daemon.apply(&chains(CHAINS, LENGTH, "1kpps", json!(1)))?;
+    daemon.apply(&chains(CHAINS, LENGTH, "1kpps"))?;
     std::thread::sleep(WARM_UP);
     let mut percents = Vec::new();
     for run in 0..RUNS {
@@ -87,7 +87,7 @@ fn start(before: &[&str]) -> Result<Daemon, BenchError> {
 }
 
 /// Chains of forwarders between a source and a sink each.
-fn chains(number: usize, length: usize, rate: &str, workers: Value) -> Value {
+fn chains(number: usize, length: usize, rate: &str) -> Value {
     let (mut ports, mut functions, mut chains) = (json!({}), json!({}), json!({}));
     for chain in 0..number {
         let name = format!("c{chain:02}");
@@ -106,7 +106,7 @@ fn chains(number: usize, length: usize, rate: &str, workers: Value) -> Value {
         ends.push(format!("{name}-out"));
         chains[name] = json!(ends);
     }
-    json!({"superfluid": 1, "workers": workers, "ports": ports, "functions": functions, "chains": chains})
+    json!({"superfluid": 1, "ports": ports, "functions": functions, "chains": chains})
 }
 
 /// The part of a processor that the daemon's threads take, but for workers and those of ports.
@@ -269,8 +269,11 @@ fn read(stream: &mut BufReader<TcpStream>) -> Result<Got, BenchError> {
 /// What five pages cost a saturated chain of fifty, in pairs: the worker has processor 0, and all else is on
 /// the other one.
 fn slowdowns(progress: &mut dyn FnMut(f64)) -> Result<Vec<f64>, BenchError> {
-    let daemon = start(&[])?;
-    daemon.apply(&chains(1, LENGTH, "", json!({"processors": [0]})))?;
+    let mut daemon = start(&[])?;
+    daemon.apply(&json!({"superfluid": 1, "workers": {"processors": [0]}}))?;
+    // Its workers are made when it starts.
+    daemon.restart()?;
+    daemon.apply(&chains(1, LENGTH, ""))?;
     let threads = daemon.threads()?;
     for (thread, name) in threads.iter().filter(|(_, name)| !name.starts_with("worker")) {
         let pinned =

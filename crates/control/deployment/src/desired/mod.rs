@@ -11,6 +11,7 @@ mod own;
 
 use crate::Host;
 use crate::material::Material;
+use crate::prepare::WORKERS_LATER;
 use api::{Fault, FaultKind, GuestKind, Kind};
 use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
@@ -144,11 +145,14 @@ impl Desired {
         let mut next = self.clone();
         next.take_over(changes.iter().cloned());
         let running = Running { material, runs: &runs, changes };
-        let (mut wiring, warnings) = read(&next.document(), &running)?;
+        let (mut wiring, mut warnings) = read(&next.document(), &running)?;
         keep_same_images(&mut wiring, &runs, material);
         let mut plan = Plan::between(&runs, &wiring);
         for name in anew {
             plan.replace(&wiring, name);
+        }
+        if plan.workers.as_ref().is_some_and(|workers| workers != host.workers()) {
+            warnings.push(Fault::new("workers", WORKERS_LATER));
         }
         Ok(Checked { plan, warnings })
     }

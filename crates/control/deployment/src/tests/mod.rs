@@ -14,6 +14,7 @@ mod shares;
 
 use crate::{
     Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, TakenOver,
+    WORKERS_LATER,
 };
 use api::{Fault, Kind};
 use engine::Account;

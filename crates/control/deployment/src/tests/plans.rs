@@ -92,10 +92,34 @@ fn what_cannot_be_made_is_told_with_its_name_and_changes_nothing() {
         assert!(error.starts_with(says), "{error}");
         assert_eq!(rig.picture(), before);
     }
-    let other = Workers { slice: telemetry::clock::Nanos(1), ..rig.host.workers().clone() };
-    let plan = Plan { workers: Some(other), ..Plan::default() };
-    let error = rig.host.prepare(plan, HashMap::new(), &rig.catalog).err().expect("refused").to_string();
-    assert!(error.contains("a restart"), "{error}");
+}
+
+#[test]
+fn workers_that_are_wanted_later_are_told_of_and_named_by_no_function_before() {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    assert!(!rig.host.awaits_workers());
+    let two = put(Kind::Workers, "workers", json!(2));
+    rig.apply(&[two]);
+    assert!(rig.host.awaits_workers() && rig.host.workers().list.len() == 1);
+    assert_eq!(rig.host.take_notices(), [format!("workers: {WORKERS_LATER}")]);
+    let before = rig.picture();
+    for change in [
+        function("x", json!({"image": "forwarder", "worker": 1})),
+        // One that runs, too.
+        function(
+            "f",
+            json!({"image": "forwarder", "worker": 1, "attach": {"left": "source", "right": "out"}}),
+        ),
+    ] {
+        let plan = rig.check(&[change]).expect("right as far as can be seen");
+        let error = rig.host.prepare(plan, HashMap::new(), &rig.catalog).err().expect("refused").to_string();
+        assert!(error.contains("worker 1 comes when the daemon starts again; 1 run now"), "{error}");
+        assert_eq!(rig.picture(), before);
+    }
+    // Those that run are wanted again.
+    rig.apply(&[put(Kind::Workers, "workers", json!(1))]);
+    assert!(!rig.host.awaits_workers());
 }
 
 #[test]
