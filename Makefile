@@ -41,6 +41,7 @@ check-aarch64:   ## Type-check everything for aarch64, without compiling C
 
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
+	@scripts/commits
 	@scripts/page
 	@scripts/page check
 	@scripts/page views
