@@ -52,6 +52,10 @@ impl Host {
         // Before the workers are stopped: they wait for no lock.
         let mut deployed = self.deployed();
         let devices = DeviceChange::of(&deployed, &prepared.plan);
+        let plan = &prepared.plan;
+        // A look at all wires, which a change of one function among thousands does without.
+        let concerns_stations =
+            devices.is_some() || !plan.adjust_instances.is_empty() || !plan.change_instances.is_empty();
         if deployed.devices.keep_headers(prepared.plan.add_devices.values()) {
             let there = deployed.pools.values().map(|(pool, _)| pool);
             there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());
@@ -80,9 +84,11 @@ impl Host {
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
             CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
         })?;
-        let Deployed { wiring, instances, stations: ports, devices, .. } = &*deployed;
-        let there = There { wiring, instances, ports, next_hops: devices.next_hops() };
-        done.troubles.extend(self.stations.follow(&there, &self.fleet));
+        if concerns_stations {
+            let Deployed { wiring, instances, stations: ports, devices, .. } = &*deployed;
+            let there = There { wiring, instances, ports, next_hops: devices.next_hops() };
+            done.troubles.extend(self.stations.follow(&there, &self.fleet));
+        }
         Ok(done)
     }
 }

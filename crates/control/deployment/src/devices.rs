@@ -109,7 +109,9 @@ impl DeviceChange {
         // Functions that come to be observers, or cease to be.
         let turned = observers_turned(deployed, plan);
         let turns = |edge: &&Edge| edge.opening().is_some_and(|(end, _)| turned.contains(end.name()));
-        let turning = deployed.wiring.edges.iter().filter(|_| !turned.is_empty()).filter(turns);
+        // Mostly none: then no wire is looked at.
+        let turning = (!turned.is_empty()).then(|| deployed.wiring.edges.iter().filter(turns));
+        let turning = turning.into_iter().flatten();
         let opened = plan.unwire.iter().chain(&plan.wire).chain(turning).filter_map(Edge::opening);
         let ended = plan.remove_services.iter().filter_map(|service| deployed.wiring.services.get(service));
         let served = ended.chain(plan.add_services.values()).filter_map(|end| match end {

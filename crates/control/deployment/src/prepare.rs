@@ -134,8 +134,11 @@ impl Host {
             notices.push(format!("workers: {WORKERS_LATER}"));
         }
         let running = self.workers.list.len();
-        for (name, instance) in plan.add_instances.iter().chain(&plan.change_instances) {
-            if let Some(worker) = instance.worker.filter(|worker| *worker >= running) {
+        let come = plan.add_instances.iter().chain(&plan.change_instances);
+        let come = come.map(|(name, instance)| (name, instance.worker));
+        let stay = plan.adjust_instances.iter().map(|(name, adjusted)| (name, adjusted.worker));
+        for (name, worker) in come.chain(stay) {
+            if let Some(worker) = worker.filter(|worker| *worker >= running) {
                 let found = format!("worker {worker} comes when the daemon starts again; {running} run now");
                 return Err(failed("function", name)(&found));
             }

@@ -163,7 +163,8 @@ impl Stations {
         {
             let now = watchdog::clock().now();
             let mut state = self.shared.lock();
-            if state.stations.is_empty() && wanted(there.wiring).is_empty() {
+            let has_none = there.wiring.devices.is_empty() || wanted(there.wiring).is_empty();
+            if state.stations.is_empty() && has_none {
                 return troubles;
             }
             let sleeper = &self.shared.sleeper;
