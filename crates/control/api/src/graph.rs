@@ -25,7 +25,7 @@ pub enum NodeKind {
     Device,
     /// A switch.
     Switch,
-    /// A function.
+    /// A function, be it a container: the ports of that are its interfaces here.
     Function,
     /// A service: its tenant's functions send to it without a wire.
     Service,
@@ -44,10 +44,11 @@ pub struct GraphNode {
     /// Of a function `running`, `paused`, `frozen` or `down`, of a port `up`, `down` or `finished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The worker that a function is on, counted from 0.
+    /// The worker that a function is on, counted from 0. Containers are on none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u32>,
-    /// Packets: that a function was called with, that a port received and delivered, that came into a device.
+    /// Packets: that a function was called with, that a container was given, that a port received and
+    /// delivered, that came into a device. Left out where nothing counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// Their bytes.

@@ -1,8 +1,10 @@
 //! What is wired to what, with what has passed: nodes and edges of the wiring, and counters of an account.
 //!
 //! A port counts what passes its wire, a device what passes its plugs. Between functions nothing is counted:
-//! `edge_flows` finds what has to have passed, where that can be known; else there is no number.
+//! `edge_flows` finds what has to have passed, where that can be known; else there is no number. The ports
+//! that a container's interfaces are stand in the graph as interfaces of a function.
 
+use super::container_readings::ContainerReading;
 use super::controller::Controller;
 use super::edge_flows::{Through, infer};
 use api::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};
@@ -20,7 +22,8 @@ impl Controller {
         let wiring = self.host.wiring();
         let account = self.host.fleet().survey().ok()?;
         let time_ns = watchdog::clock().now().0;
-        let mut graph = self.drawn(&wiring, &account);
+        let containers = self.container_readings(&wiring, &account);
+        let mut graph = self.drawn(&wiring, &account, &containers);
         graph.time_ns = time_ns;
         self.name_parts(&mut graph, &wiring);
         if let Some(tenant) = tenant {
@@ -30,9 +33,14 @@ impl Controller {
     }
 
     /// All of it, with interfaces by their numbers.
-    pub(super) fn drawn(&self, wiring: &Wiring, account: &Account) -> Graph {
+    pub(super) fn drawn(
+        &self,
+        wiring: &Wiring,
+        account: &Account,
+        containers: &BTreeMap<String, ContainerReading>,
+    ) -> Graph {
         let devices = self.host.devices(account);
-        Drawn::of(wiring, account, &devices).graph
+        Drawn::of(wiring, account, &devices, containers).graph
     }
 
     /// Names interfaces as their functions do.
@@ -62,6 +70,7 @@ struct Drawn<'a> {
     ports: HashMap<&'a str, &'a PortAccount>,
     functions: HashMap<&'a str, &'a InstanceAccount>,
     devices: &'a BTreeMap<String, DeviceReading>,
+    containers: &'a BTreeMap<String, ContainerReading>,
     graph: Graph,
 }
 
@@ -70,12 +79,14 @@ impl<'a> Drawn<'a> {
         wiring: &'a Wiring,
         account: &'a Account,
         devices: &'a BTreeMap<String, DeviceReading>,
+        containers: &'a BTreeMap<String, ContainerReading>,
     ) -> Drawn<'a> {
         let mut drawn = Drawn {
             wiring,
             ports: account.ports.iter().map(|port| (port.name.as_str(), port)).collect(),
             functions: account.instances.iter().map(|it| (it.name.as_str(), it)).collect(),
             devices,
+            containers,
             graph: Graph::default(),
         };
         drawn.nodes();
@@ -103,8 +114,8 @@ impl<'a> Drawn<'a> {
             bytes: None,
             drops: 0,
         };
-        let nodes = &mut self.graph.nodes;
-        for (name, port) in &self.wiring.ports {
+        let mut nodes = Vec::new();
+        for (name, port) in self.wiring.ports.iter().filter(|(name, _)| self.container_end(name).is_none()) {
             let mut node = empty(name, NodeKind::Port, Some(&port.tenant));
             if let Some(account) = self.ports.get(name.as_str()) {
                 let counters = &account.counters;
@@ -133,13 +144,23 @@ impl<'a> Drawn<'a> {
             }
             nodes.push(node);
         }
+        for (name, reading) in self.containers {
+            let mut node = empty(name, NodeKind::Function, Some(&reading.tenant));
+            node.state = Some(if reading.up { "running" } else { "down" }.to_owned());
+            (node.packets, node.bytes) = (Some(reading.packets), Some(reading.bytes));
+            node.drops = lost(&reading.dropped);
+            nodes.push(node);
+        }
         for (name, reading) in self.devices {
             let mut node = empty(name, NodeKind::Device, Some(&reading.device.tenant));
             let came = reading.sides.iter().map(|side| side.received);
-            let came: Vec<Entered> =
-                came.chain(reading.openers.iter().map(|opener| opener.sent)).flatten().collect();
-            node.packets = Some(came.iter().map(|entered| entered.packets).sum());
-            node.bytes = Some(came.iter().map(|entered| entered.bytes).sum());
+            let came: Vec<Option<Entered>> =
+                came.chain(reading.openers.iter().map(|opener| opener.sent)).collect();
+            // Where nothing counts any of its ways, there is no number.
+            if came.is_empty() || came.iter().any(Option::is_some) {
+                node.packets = Some(came.iter().flatten().map(|entered| entered.packets).sum());
+                node.bytes = Some(came.iter().flatten().map(|entered| entered.bytes).sum());
+            }
             node.drops = reading.drops.iter().map(|(_, count)| count).sum();
             nodes.push(node);
         }
@@ -147,12 +168,33 @@ impl<'a> Drawn<'a> {
         for service in self.wiring.services.keys() {
             nodes.push(empty(&name_of(service), NodeKind::Service, Some(&service.tenant)));
         }
+        self.graph.nodes = nodes;
+    }
+
+    /// Of a port that is a container's interface: the container, and the interface.
+    fn container_end<'p>(&self, port: &'p str) -> Option<(&'p str, &'p str)> {
+        port.split_once(':').filter(|(container, _)| self.containers.contains_key(*container))
+    }
+
+    /// An edge of which nothing is counted.
+    fn blank(&self, kind: EdgeKind, a: &Endpoint, b: &Endpoint) -> GraphEdge {
+        let named = |end: &Endpoint| match end {
+            Endpoint::Port(port) => match self.container_end(port) {
+                Some((container, interface)) => (container.to_owned(), Some(interface.to_owned())),
+                None => (port.clone(), None),
+            },
+            Endpoint::Interface(name, number) => (name.clone(), Some(number.to_string())),
+            Endpoint::Device(opening) => (opening.device.clone(), opening.port.clone()),
+            Endpoint::Switch(..) => (end.name().to_owned(), None),
+        };
+        let ((from, from_part), (to, to_part)) = (named(a), named(b));
+        GraphEdge { kind, from, from_part, to, to_part, there: None, back: None, drops: None }
     }
 
     fn wires(&mut self) {
         for edge in self.wiring.edges.iter().filter(|edge| edge.opening().is_none()) {
             let [a, b] = edge.ends();
-            let mut drawn = blank(EdgeKind::Wire, a, b);
+            let mut drawn = self.blank(EdgeKind::Wire, a, b);
             for (end, is_first) in [(a, true), (b, false)] {
                 let Endpoint::Port(name) = end else { continue };
                 let Some(account) = self.ports.get(name.as_str()) else { continue };
@@ -174,7 +216,7 @@ impl<'a> Drawn<'a> {
             for side in &reading.sides {
                 let port = Endpoint::Port(side.port.clone());
                 let device = Endpoint::Device(Opening::of(name, None));
-                let mut drawn = blank(EdgeKind::Over, &port, &device);
+                let mut drawn = self.blank(EdgeKind::Over, &port, &device);
                 (drawn.there, drawn.back) = (side.received.map(counted), side.sent.map(counted));
                 let account = self.ports.get(side.port.as_str());
                 drawn.drops = account.map(|account| lost(&account.counters.ledger.dropped));
@@ -182,7 +224,7 @@ impl<'a> Drawn<'a> {
             }
             for opener in &reading.openers {
                 let Opener::Interface(end) = &opener.opener else { continue };
-                let mut drawn = blank(EdgeKind::Opens, end, &Endpoint::Device(opener.opening.clone()));
+                let mut drawn = self.blank(EdgeKind::Opens, end, &Endpoint::Device(opener.opening.clone()));
                 (drawn.there, drawn.back) = (opener.sent.map(counted), opener.received.map(counted));
                 self.graph.edges.push(drawn);
             }
@@ -191,7 +233,7 @@ impl<'a> Drawn<'a> {
 
     fn services(&mut self) {
         for (service, end) in &self.wiring.services {
-            let mut drawn = blank(EdgeKind::Leads, end, end);
+            let mut drawn = self.blank(EdgeKind::Leads, end, end);
             (drawn.from, drawn.from_part) = (name_of(service), None);
             if let Endpoint::Device(opening) = end {
                 drawn.kind = EdgeKind::Opens;
@@ -215,7 +257,8 @@ impl<'a> Drawn<'a> {
                 Watched::Wire(edge) => edge.ends()[0].clone(),
             };
             let observer = Endpoint::Port(observer.clone());
-            self.graph.edges.push(blank(EdgeKind::Observes, &place, &observer));
+            let observed = self.blank(EdgeKind::Observes, &place, &observer);
+            self.graph.edges.push(observed);
         }
     }
 
@@ -253,25 +296,6 @@ impl<'a> Drawn<'a> {
         });
         let through: HashMap<&str, Through> = through.collect();
         infer(&mut self.graph.edges, &through);
-    }
-}
-
-/// An edge of which nothing is counted.
-fn blank(kind: EdgeKind, a: &Endpoint, b: &Endpoint) -> GraphEdge {
-    let part = |end: &Endpoint| match end {
-        Endpoint::Interface(_, number) => Some(number.to_string()),
-        Endpoint::Device(opening) => opening.port.clone(),
-        Endpoint::Port(_) | Endpoint::Switch(_) => None,
-    };
-    GraphEdge {
-        kind,
-        from: a.name().to_owned(),
-        from_part: part(a),
-        to: b.name().to_owned(),
-        to_part: part(b),
-        there: None,
-        back: None,
-        drops: None,
     }
 }
 

@@ -24,6 +24,7 @@ mod begin;
 mod cgroup;
 mod change;
 mod confine;
+mod container_readings;
 mod containers;
 mod control;
 mod controller;

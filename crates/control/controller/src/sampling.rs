@@ -12,17 +12,18 @@
 mod answers;
 mod columns;
 
+use super::container_readings::ContainerReading;
 use super::controller::{Controller, lock};
 use answers::Answers;
 use api::{EdgeKind, Graph, GraphEdge, NodeKind};
 use columns::{
-    DEVICE, EDGE, FUNCTION, HOST, KINDS, POOL, PORT, TENANT, WORKER, parts, reasons, values_of_function,
-    values_of_port,
+    DEVICE, EDGE, FUNCTION, HOST, KINDS, POOL, PORT, TENANT, WORKER, parts, reasons, values_of_container,
+    values_of_function, values_of_port,
 };
 use engine::Account;
 use history::{History, Limits};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -199,7 +200,8 @@ impl Controller {
                 known.insert(Known { generation, wiring, fingerprint: 0, edges: Vec::new() })
             }
         };
-        let graph = self.drawn(&known.wiring, account);
+        let containers = self.container_readings(&known.wiring, account);
+        let graph = self.drawn(&known.wiring, account, &containers);
         let fingerprint = fingerprint(&graph);
         if known.fingerprint != fingerprint {
             known.fingerprint = fingerprint;
@@ -209,12 +211,15 @@ impl Controller {
         history.begin(self.sampled.step());
         sums.step += 1;
         keep_functions(&mut history, account, &known.wiring, sums);
+        keep_containers(&mut history, &containers, sums);
         keep_ports(&mut history, account, &known.wiring, sums);
         for node in graph.nodes.iter().filter(|node| node.kind == NodeKind::Device) {
             let values = [node.packets.unwrap_or(0), node.bytes.unwrap_or(0), node.drops];
             history.record(DEVICE, &node.name, node.tenant.as_deref(), &values);
         }
-        for (edge, (name, tenant)) in graph.edges.iter().zip(&known.edges) {
+        // Of what nothing counts there is no history.
+        let counted = |edge: &GraphEdge| edge.there.is_some() || edge.back.is_some();
+        for (edge, (name, tenant)) in graph.edges.iter().zip(&known.edges).filter(|(edge, _)| counted(edge)) {
             let (there, back) = (edge.there.unwrap_or_default(), edge.back.unwrap_or_default());
             let values = [there.packets, there.bytes.unwrap_or(0), back.packets, back.bytes.unwrap_or(0)];
             history.record(EDGE, name, tenant.as_deref(), &values);
@@ -256,6 +261,19 @@ fn keep_functions(history: &mut History, account: &Account, wiring: &Wiring, sum
             let dropped = &function.ledger.dropped;
             let reasons = reasons(|reason| dropped[reason], function.own_drops.is_empty());
             history.record_minute(at, reasons.chain(own), parts(&function.latencies));
+        }
+    }
+}
+
+fn keep_containers(history: &mut History, containers: &BTreeMap<String, ContainerReading>, sums: &mut Sums) {
+    for (name, reading) in containers {
+        let values = values_of_container(reading);
+        // What its ports lose is in the sums as theirs.
+        sums.function(name, Some(&reading.tenant), [values[0], values[1], values[2], 0]);
+        let Some(at) = history.record(FUNCTION, name, Some(&reading.tenant), &values) else { continue };
+        if history.wants_minute(at) {
+            let reasons = reasons(|reason| reading.dropped[reason], true);
+            history.record_minute(at, reasons, parts(&reading.latencies));
         }
     }
 }

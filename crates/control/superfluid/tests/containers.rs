@@ -322,9 +322,27 @@ fn a_container_observes_what_passes_and_may_die() {
                 pings(1);
                 came(next).1 > 0
             });
-            // An observer is one in the graph, and sends nothing into it.
-            let graph = daemon.get("/v1/graph").to_string();
-            assert!(graph.contains("ids:in"), "{graph}");
+            // An observer is one in the graph, and sends nothing into it. It is a function there, whose
+            // interface the port is.
+            let graph = daemon.get("/v1/graph");
+            let nodes = graph["nodes"].as_array().expect("nodes");
+            let ids = nodes.iter().find(|node| node["name"] == "ids").expect("its node");
+            assert_eq!((&ids["kind"], &ids["state"]), (&json!("function"), &json!("running")), "{ids}");
+            assert!(ids["packets"].as_u64() > Some(0) && ids.get("worker").is_none(), "{ids}");
+            assert!(!nodes.iter().any(|node| node["name"] == "ids:in"), "{graph}");
+            let edges = graph["edges"].as_array().expect("edges");
+            let observes = |edge: &&Value| edge["kind"] == "observes" && edge["to"] == "ids";
+            assert_eq!(edges.iter().find(observes).expect("its edge")["to_part"], "in", "{graph}");
+            // It has a history as functions in the sandbox have one.
+            daemon.wait("its packets are in the history", || {
+                pings(1);
+                let (status, told) = daemon.ask("GET", "/v1/history?of=function/ids", None);
+                let values = &told["fine"]["values"];
+                let last = |name: &str| values[name].as_array().and_then(|all| all.last()).cloned();
+                status == 200
+                    && values["packets"].as_array().is_some_and(|all| all.iter().any(|it| *it != json!(0)))
+                    && (last("state"), last("worker")) == (Some(json!(0)), Some(json!(1023)))
+            });
             daemon.done("delete observer/ids");
             let before = came(next);
             pings(5);

@@ -1,5 +1,6 @@
 //! What is kept of each kind of objects, and how it is read from an account.
 
+use super::super::container_readings::ContainerReading;
 use super::super::graph::lost;
 use engine::{InstanceAccount, PortAccount};
 use history::{Column, Kind, Rule};
@@ -31,6 +32,8 @@ const fn highest(name: &'static str) -> Column {
 
 /// Where a function is and how it is, in one number: the worker's, and two bits.
 pub(super) const PLACE: &str = "place";
+/// Stands for no worker: containers have the kernel's processor time.
+const NO_WORKER: u64 = 1023;
 /// Of ports, how they are.
 pub(super) const STATE: &str = "state";
 
@@ -113,6 +116,13 @@ pub(super) fn values_of_function(function: &InstanceAccount, clock: &Clock) -> [
         u64::from(function.worker) << 2 | state,
         (function.promised * 1000.0).round() as u64,
     ]
+}
+
+/// Of a container, in the same columns.
+pub(super) fn values_of_container(container: &ContainerReading) -> [u64; 7] {
+    let ContainerReading { packets, bytes, cpu_ns, queue, .. } = *container;
+    let state = if container.up { 0 } else { 3 };
+    [packets, bytes, cpu_ns, queue, lost(&container.dropped), NO_WORKER << 2 | state, 0]
 }
 
 pub(super) fn values_of_port(port: &PortAccount) -> [u64; 7] {

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 /// Requests at a time, half of the connections that a launcher takes.
 const REQUESTS: usize = 32;
-/// How long one list waits for a change.
-const FOLLOW: Duration = Duration::from_secs(5);
+/// How long one list waits for a change: so old are at most the memory and the processor time that it tells.
+const FOLLOW: Duration = Duration::from_millis(500);
 /// How long it is waited before a launcher that is not there is looked for again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long containers have at the end.
