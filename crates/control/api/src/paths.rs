@@ -12,6 +12,8 @@ pub const APPLY: &str = "/v1/apply";
 pub const CHECK: &str = "/v1/check";
 /// What happens.
 pub const EVENTS: &str = "/v1/events";
+/// What happened in the last hour.
+pub const PAST_EVENTS: &str = "/v1/past-events";
 /// Work that takes longer than a request should.
 pub const OPERATIONS: &str = "/v1/operations";
 /// Functions saved with what they know.

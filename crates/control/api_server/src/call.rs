@@ -26,6 +26,8 @@ pub enum Call {
     Images,
     /// The stream of events.
     Events,
+    /// The events of the last hour.
+    PastEvents,
     /// A whole document.
     Apply,
     /// A whole document, of which nothing comes.
@@ -168,6 +170,7 @@ impl Call {
             Call::RotateKey,
             Call::Images,
             Call::Events,
+            Call::PastEvents,
             Call::Operations,
             Call::Operation,
             Call::Trace,
@@ -232,6 +235,7 @@ impl Call {
             Call::History => paths::HISTORY.to_owned(),
             Call::Images => paths::IMAGES.to_owned(),
             Call::Events => paths::EVENTS.to_owned(),
+            Call::PastEvents => paths::PAST_EVENTS.to_owned(),
             Call::Apply => paths::APPLY.to_owned(),
             Call::Check => paths::CHECK.to_owned(),
             Call::Operations => paths::OPERATIONS.to_owned(),
@@ -298,6 +302,7 @@ impl Call {
             Call::Pause | Call::Resume => &["durable"],
             Call::DeleteRegistryLogin => &["registry", "tenant"],
             Call::Events => &["after", "follow"],
+            Call::PastEvents => &["limit", "seconds"],
             Call::History => &["at", "layout", "of", "seconds"],
             Call::Logs | Call::FunctionEvents => &["after", "limit", "follow"],
             _ => &[],
@@ -378,6 +383,7 @@ impl Call {
                 ("history", _) => &[Call::History],
                 ("images", _) => &[Call::Images],
                 ("events", _) => &[Call::Events],
+                ("past-events", _) => &[Call::PastEvents],
                 ("apply", _) => &[Call::Apply],
                 ("check", _) => &[Call::Check],
                 ("operations", _) => &[Call::Operations],
@@ -464,7 +470,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 39);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 40);
     }
 
     #[test]

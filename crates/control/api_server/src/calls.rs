@@ -17,7 +17,7 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::{SMALL, State};
 use crate::stored::{Stored, answered};
-use crate::{events, history_calls, login_calls, page, sizes, spec, time, token_calls};
+use crate::{events, history_calls, login_calls, page, past, sizes, spec, time, token_calls};
 use api::{
     Adopt, DEFAULT_TENANT, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation,
     Problem, ProblemType, Restore, Save, Upgrade, paths,
@@ -65,6 +65,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::History => history_calls::history(state, asked).await,
         Call::Images => aside(state, &rights, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
+        Call::PastEvents => past::events(state, asked).await,
         Call::Logs => events::logs(state, &asked),
         Call::FunctionEvents => events::function_events(state, &asked),
         Call::Report => report(state, asked).await,

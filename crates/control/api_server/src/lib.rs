@@ -69,6 +69,7 @@ mod operations;
 mod outlet;
 mod owners;
 mod page;
+mod past;
 mod pin;
 mod precondition;
 mod query;

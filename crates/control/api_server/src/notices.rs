@@ -1,9 +1,12 @@
-//! How the host tells what happens: to clients that follow at that moment, and without waiting for them.
+//! How the host tells what happens: to clients that follow at that moment, without waiting for them, and to
+//! what keeps it for an hour.
 
+use crate::past::Past;
 use crate::time;
 use api::{Event, Kind};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 use tokio::sync::{broadcast, watch};
 
 /// Notices that a slow reader may be behind before it loses the oldest.
@@ -18,13 +21,13 @@ pub struct Notices {
     events: broadcast::Sender<Arc<Event>>,
     /// By function: what wakes those that follow it, and no others.
     followed: Arc<Mutex<HashMap<String, watch::Sender<u64>>>>,
+    past: Arc<Past>,
 }
 
 impl Notices {
     /// With no readers yet.
-    #[must_use]
-    pub fn new() -> Notices {
-        Notices { events: broadcast::Sender::new(KEPT), followed: Arc::default() }
+    pub(crate) fn keeping(past: Arc<Past>) -> Notices {
+        Notices { events: broadcast::Sender::new(KEPT), followed: Arc::default(), past }
     }
 
     fn followed(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<u64>>> {
@@ -33,10 +36,14 @@ impl Notices {
 
     /// Something happened to an object: `what` in one word, `text` for the operator.
     pub fn tell(&self, kind: Kind, name: &str, what: &str, text: &str) {
+        let now = SystemTime::now();
+        // Kept first: a client that begins to follow and then asks for the past misses nothing.
+        self.past.notice(now, kind, name, what, text);
         if self.events.receiver_count() > 0 {
             let (name, what, text) = (name.to_owned(), what.to_owned(), text.to_owned());
             // That all readers left just now is no loss.
-            let _ = self.events.send(Arc::new(Event::Notice { time: time::now(), kind, name, what, text }));
+            let _ =
+                self.events.send(Arc::new(Event::Notice { time: time::told(now), kind, name, what, text }));
         }
     }
 
@@ -61,19 +68,14 @@ impl Notices {
     }
 }
 
-impl Default for Notices {
-    fn default() -> Self {
-        Notices::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn followers_are_told_of_their_function_alone_and_those_that_leave_are_forgotten() {
-        let notices = Notices::new();
+        let owners = Arc::new(crate::owners::Owners::new(&[], 0));
+        let notices = Notices::keeping(Arc::new(Past::new(owners)));
         let [mine, other] = ["mine", "other"].map(|name| notices.follow_function(name));
         notices.logged("mine");
         notices.logged("unknown");

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Gives, Takes};
 use crate::request::{OPENMETRICS, PROMETHEUS};
-use crate::spec;
+use crate::{past, spec};
 use api::{JSON_LINES, Kind, PCAPNG, PROBLEM_JSON, ProblemType, TAR};
 use hyper::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -69,6 +69,7 @@ fn schemas() -> Value {
     types.subschema_for::<api::DeviceStatus>();
     types.subschema_for::<api::Difference>();
     types.subschema_for::<api::Event>();
+    types.subschema_for::<api::PastEvents>();
     types.subschema_for::<api::FunctionEvent>();
     types.subschema_for::<api::FunctionReport>();
     types.subschema_for::<api::FunctionStatus>();
@@ -273,6 +274,7 @@ fn naming(call: Call) -> (String, String) {
         ),
         Call::Images => ("listImages", "The images on this host."),
         Call::Events => ("getEvents", "What happens: one JSON object a line."),
+        Call::PastEvents => ("getPastEvents", "What happened in the last hour."),
         Call::Apply => {
             ("apply", "Creates and changes what a whole document names, and with `prune` deletes the rest.")
         }
@@ -359,6 +361,9 @@ fn parameters(call: Call) -> Value {
             ("limit", Call::Logs) => (number(1, 10_000), "Most lines; 100 without it."),
             ("limit", Call::FunctionEvents) => (number(1, 10_000), "Most events; 100 without it."),
             ("limit", Call::Neighbours) => (number(1, 1000), "Most neighbours; 100 without it."),
+            ("limit", Call::PastEvents) => {
+                (number(1, past::MOST_TOLD), "Most events, the latest ones; 1,000 without it.")
+            }
             ("limit", _) => (number(1, 1000), "Most objects; 100 without it."),
             ("after", Call::Events) => {
                 (number(0, (1 << 53) - 1), "The events after this revision; without it, those that come.")
@@ -381,6 +386,7 @@ fn parameters(call: Call) -> Value {
                 json!({"type": "string", "pattern": "^[^/]+/.+$", "maxLength": 640}),
                 "An object, by kind and name, such as `function/fw`: it over time, instead of all at a step.",
             ),
+            ("seconds", Call::PastEvents) => (number(1, 3600), "Those of so long; 3600 without it."),
             ("seconds", _) => (number(1, 3600), "With `of`: for so long; 600 without it."),
             ("registry", _) => {
                 (json!({"type": "string"}), "The registry, `HOST` or `HOST:PORT`. It has to be there.")
@@ -540,6 +546,7 @@ fn responses(call: Call) -> Value {
             json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is an `Event`."}}}),
             None,
         ),
+        Call::PastEvents => add(200, "The events.", json(reference("PastEvents")), None),
         Call::Logs => add(
             200,
             "A line for each line.",

@@ -47,8 +47,14 @@ struct Index {
 struct Told {
     revision: u64,
     id: ObjectName,
-    before: Option<String>,
-    after: Option<String>,
+    owned: Owned,
+}
+
+/// Whose an object was before a change, and is after it; `None`: no tenant's alone, or it is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub before: Option<String>,
+    pub after: Option<String>,
 }
 
 /// What is no longer told: changes after `oldest` are.
@@ -79,16 +85,18 @@ impl Owners {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change was committed.
-    pub fn take(&self, revision: u64, changes: &[ObjectChange]) {
+    /// A change was committed: whose each object was before it, and is now.
+    pub fn take(&self, revision: u64, changes: &[ObjectChange]) -> Vec<Owned> {
         let mut index = self.index();
         let id = |change: &ObjectChange| ObjectName::new(change.kind, change.name.clone());
         let owners = |index: &Index| changes.iter().map(|change| index.owner(&id(change))).collect();
         let before: Vec<Option<String>> = owners(&index);
         changes.iter().for_each(|change| index.take(change));
         let after: Vec<Option<String>> = owners(&index);
-        for (change, (before, after)) in changes.iter().zip(before.into_iter().zip(after)) {
-            index.told.push_back(Told { revision, id: id(change), before, after });
+        let owned: Vec<Owned> =
+            before.into_iter().zip(after).map(|(before, after)| Owned { before, after }).collect();
+        for (change, owned) in changes.iter().zip(&owned) {
+            index.told.push_back(Told { revision, id: id(change), owned: owned.clone() });
         }
         while index.told.len() > KEPT {
             if let Some(told) = index.told.pop_front() {
@@ -97,6 +105,7 @@ impl Owners {
         }
         drop(index);
         self.known.send_replace(revision);
+        owned
     }
 
     /// The last revision that is in here.
@@ -123,12 +132,13 @@ impl Owners {
                 return Ok((events, last));
             }
             last = told.revision;
-            if is(&told.before) || is(&told.after) {
+            let Owned { before, after } = &told.owned;
+            if is(before) || is(after) {
                 events.push(Event::Changed {
                     revision: told.revision,
                     kind: told.id.kind,
                     name: told.id.name.clone(),
-                    happened: if is(&told.after) { Happened::Put } else { Happened::Deleted },
+                    happened: if is(after) { Happened::Put } else { Happened::Deleted },
                 });
             }
         }
@@ -147,6 +157,11 @@ impl Owners {
     /// Whether all changes after a revision are remembered.
     pub fn remembers(&self, after: u64) -> Result<(), Gone> {
         self.known_after(&self.index(), after).map(drop)
+    }
+
+    /// Whose an object is now; `None`: no tenant's alone, or it is not there.
+    pub fn owner(&self, id: &ObjectName) -> Option<String> {
+        self.index().owner(id)
     }
 
     /// Whether an object is a tenant's.

@@ -66,6 +66,7 @@ impl Call {
             | Call::History
             | Call::Images
             | Call::Events
+            | Call::PastEvents
             | Call::Operations
             | Call::Operation
             | Call::Snapshots

@@ -26,7 +26,8 @@ impl State {
         };
         self.logins.forget_gone(changes);
         self.operations.forget_gone(changes);
-        self.owners.take(revision, changes);
+        let owned = self.owners.take(revision, changes);
+        self.past.changed(revision, changes, &owned);
         Ok(revision)
     }
 

@@ -13,6 +13,7 @@ use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
 use crate::page::Page;
+use crate::past::Past;
 use crate::rights::Rights;
 use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
@@ -66,7 +67,9 @@ pub(crate) struct State {
     /// others' room.
     pub readers_bodies: Arc<Semaphore>,
     pub tokens: Tokens,
-    pub owners: Owners,
+    pub owners: Arc<Owners>,
+    /// What happened in the last hour.
+    pub past: Arc<Past>,
     pub logins: Logins,
     /// What browsers are given, if the page is served.
     pub page: Option<Page>,
@@ -104,6 +107,8 @@ impl State {
                 });
             })
         };
+        let owners = Arc::new(owners);
+        let past = Arc::new(Past::new(owners.clone()));
         State {
             store,
             control,
@@ -114,7 +119,7 @@ impl State {
             spare: Spare::new(),
             tenants_threads: TenantPermits::new(TENANTS_THREADS),
             readers_threads: Arc::new(Semaphore::new(READERS_THREADS)),
-            notices: Notices::new(),
+            notices: Notices::keeping(past.clone()),
             operations: Operations::new(&settings.limits),
             audit,
             counts: Counts::default(),
@@ -123,6 +128,7 @@ impl State {
             readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
             tokens,
             owners,
+            past,
             logins,
             page,
             limits: settings.limits.clone(),

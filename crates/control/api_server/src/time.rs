@@ -4,5 +4,10 @@ use std::time::SystemTime;
 
 /// The present one.
 pub(crate) fn now() -> String {
-    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
+    told(SystemTime::now())
+}
+
+/// Any.
+pub(crate) fn told(time: SystemTime) -> String {
+    humantime::format_rfc3339_micros(time).to_string()
 }

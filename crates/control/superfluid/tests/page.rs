@@ -206,4 +206,56 @@ fn a_tenant_sees_the_history_of_its_own() {
         assert_eq!(status, 404, "{hidden}: {answer}");
     }
     assert!(!told.to_string().contains("fw") && !told.to_string().contains("source"), "{told}");
+    // What happened to its objects is told to it, and of others' nothing.
+    let past: Value = serde_json::from_str(&ask("/v1/past-events").1).expect("JSON");
+    let names: Vec<&Value> = past["items"].as_array().expect("events").iter().map(|it| &it["name"]).collect();
+    assert!(names.contains(&&json!("mine")) && names.contains(&&json!("out")), "{past}");
+    assert!(!past.to_string().contains("fw") && !past.to_string().contains("source"), "{past}");
+    let all = daemon.get("/v1/past-events");
+    let changed = |name: &str| {
+        let is_it = |it: &&Value| it["name"] == name && it["what"] == "put";
+        all["items"].as_array().expect("events").iter().find(is_it).cloned()
+    };
+    let fw = changed("fw").expect("its change");
+    assert!(fw["revision"].as_u64() > Some(0) && fw["age_ms"].is_u64() && fw["text"].is_null(), "{fw}");
+}
+
+/// Two functions with a device between them that is no more than a wire, and one that observes.
+const PAIR: &str = "superfluid: 1
+ports:
+  in: {type: generator, rate: 2kpps}
+  out: {type: sink}
+devices:
+  pair: {mode: rootless}
+functions:
+  a: {image: forwarder, max_call: 2s, attach: {left: in, right: pair}}
+  b: {image: forwarder, max_call: 2s, attach: {left: pair, right: out}}
+  eye: {image: monitor, max_call: 2s}
+observers:
+  eye: {at: [a]}
+";
+
+#[test]
+fn what_nothing_counts_has_no_number_in_the_graph_and_no_history() {
+    let (_folder, daemon) = start(PAIR, &[]);
+    daemon.wait("packets pass", || daemon.get("/v1/functions/b")["status"]["packets"].as_u64() > Some(0));
+    let graph = daemon.get("/v1/graph");
+    let node = |name: &str| {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == name).expect("a node").clone()
+    };
+    assert!(node("pair").get("packets").is_none() && node("pair").get("bytes").is_none(), "{graph}");
+    assert!(node("b")["packets"].as_u64() > Some(0), "{graph}");
+    let edges = graph["edges"].as_array().expect("edges");
+    let observes = edges.iter().find(|edge| edge["kind"] == "observes").expect("the observer's");
+    assert!(observes.get("there").is_none() && observes.get("back").is_none(), "{observes}");
+    daemon.wait("the first step", || daemon.ask("GET", "/v1/history?of=function/b", None).0 == 200);
+    let told = daemon.get("/v1/history");
+    let known = told["objects"]["edge"]["names"].as_array().expect("names");
+    assert!(known.contains(&json!("wire/in~a:left")), "{known:?}");
+    assert!(
+        !known.iter().any(|name| name.as_str().is_some_and(|name| name.starts_with("observes/"))),
+        "{known:?}"
+    );
+    assert_eq!(daemon.ask("GET", "/v1/history?of=edge/observes/a~eye", None).0, 404);
 }

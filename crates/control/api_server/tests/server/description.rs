@@ -160,6 +160,11 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ] {
         ask("GET", "/v1/history", "", wrong, "", 400);
     }
+    ask("GET", "/v1/past-events", "", "", "", 200);
+    ask("GET", "/v1/past-events", "", "?seconds=60&limit=8192", "", 200);
+    for wrong in ["?seconds=0", "?seconds=3601", "?limit=0", "?limit=8193", "?after=1"] {
+        ask("GET", "/v1/past-events", "", wrong, "", 400);
+    }
     ask("GET", "/metrics", "", "", "", 200);
     ask("GET", "/v1/events", "", "?after=0", "", 200);
     ask("GET", "/v1/events", "", "?after=999999", "", 410);

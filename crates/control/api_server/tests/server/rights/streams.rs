@@ -54,6 +54,29 @@ fn a_tenant_is_told_what_happens_to_its_own_and_of_nothing_else() {
     );
     let gone = shared.ask(&shared.crimson, "GET", "/v1/events?after=99999", "");
     assert_eq!(gone.problem(), "gone");
+    // A client that comes later is told the same of the hour before.
+    let past = |token: &str| shared.ask(token, "GET", "/v1/past-events?limit=8192", "").json();
+    let of = |answer: &Value| -> Vec<[String; 2]> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let items = answer["items"].as_array().expect("a list").iter();
+        items.map(|item| [text(&item["name"]), text(&item["what"])]).collect()
+    };
+    let crimson = past(&shared.crimson);
+    let last = of(&crimson).split_off(of(&crimson).len() - 3);
+    assert_eq!(
+        last,
+        [["crimson-fw", "fault"], ["crimson-chain", "deleted"], ["crimson-fw", "deleted"]]
+            .map(|it| it.map(str::to_owned))
+    );
+    assert!(!crimson.to_string().contains("azure") && !crimson.to_string().contains("secret"), "{crimson}");
+    let azure = past(&shared.azure);
+    assert!(of(&azure).contains(&["crimson-fw".to_owned(), "put".to_owned()]), "it is azure's now: {azure}");
+    assert!(!azure.to_string().contains("its own"), "{azure}");
+    let all = past(&shared.watching);
+    for text in ["secret", "its own", "azure-new", "other"] {
+        assert!(all.to_string().contains(text), "{all}");
+    }
+    assert_eq!(of(&all).iter().filter(|[_, what]| what == "deleted").count(), 1, "{all}");
 }
 
 #[test]
