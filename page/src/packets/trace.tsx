@@ -1,15 +1,16 @@
 /** A packet's way: hop by hop what was decided, what it took, which header fields changed, and why it was lost. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { lines } from "../api/http";
 import type { TraceLine, TracedPacket } from "../api/types";
 import { wiring } from "../host/follow";
 import { useCell } from "../ui/cell";
 import { useDraft } from "../ui/draft";
 import { clock, count, nanoseconds } from "../ui/format";
-import { Outside, Trouble } from "../ui/parts";
+import { Outside } from "../ui/parts";
 import { to } from "../ui/route";
 import { build } from "./build";
 import { type Change, decode, fromHex, toHex } from "./decode";
+import { Chosen, Headers, PickForm, picked, usePick, useRun } from "./form";
 import { type Hop, hopChanges } from "./hops";
 
 /** Bytes of each packet that are looked at. */
@@ -23,34 +24,22 @@ type Packet = Omit<TracedPacket, "hops"> & { hops: Hop[]; head?: string };
 let before: { packets: Packet[]; chosen: number | null } = { packets: [], chosen: null };
 
 export function Trace({ at }: { at: string | null }) {
-  const [place, setPlace] = useDraft("trace-at", at ?? "");
-  const [filter, setFilter] = useDraft("trace-filter");
-  const [number, setNumber] = useDraft("trace-count", "10");
-  const [time, setTime] = useDraft("trace-for", "30s");
+  const pick = usePick("trace", at, "10");
+  const run = useRun();
   const [inject, setInject] = useDraft("trace-inject");
   const [packets, setPackets] = useState<Packet[]>(before.packets);
   const [chosen, setChosen] = useState<number | null>(before.chosen);
-  const [running, setRunning] = useState<AbortController | null>(null);
   const [said, setSaid] = useState("");
-  const [error, setError] = useState<unknown>(null);
-  const stop = useRef<AbortController | null>(null);
-  useEffect(() => {
-    if (at !== null) setPlace(at);
-  }, [at]);
   useEffect(() => {
     before = { packets, chosen };
   }, [packets, chosen]);
-  useEffect(() => () => stop.current?.abort(), []);
 
-  const start = async (): Promise<void> => {
-    const body: Record<string, unknown> = { heads: HEADS, count: Number(number) || 10 };
-    if (place) body.at = place;
-    if (filter) body.filter = filter;
-    if (time) body.for = time;
+  const begin = async (): Promise<void> => {
+    const body: Record<string, unknown> = { ...picked(pick), heads: HEADS };
     if (inject.trim()) {
       const made = build(inject);
       if ("fault" in made) {
-        setError(new Error(`The packet to inject: ${made.fault}.`));
+        run.setError(new Error(`The packet to inject: ${made.fault}.`));
         return;
       }
       body.inject = toHex(made.frame);
@@ -58,15 +47,11 @@ export function Trace({ at }: { at: string | null }) {
       delete body.filter;
       delete body.count;
     }
-    const leaving = new AbortController();
-    stop.current = leaving;
-    setRunning(leaving);
-    setError(null);
     setPackets([]);
     setChosen(null);
     setSaid(inject.trim() ? "Injected; its end is waited for." : "Waiting for packets.");
-    try {
-      for await (const line of lines<TraceLine>("/v1/traces", { method: "POST", body, signal: leaving.signal })) {
+    const how = await run.start(async ({ signal }) => {
+      for await (const line of lines<TraceLine>("/v1/traces", { method: "POST", body, signal })) {
         if (line.trace === "packet") {
           setPackets((all) => [...all, line as unknown as Packet].slice(-KEPT));
           setChosen((chosen) => chosen ?? line.packet);
@@ -75,64 +60,31 @@ export function Trace({ at }: { at: string | null }) {
           setSaid(`${line.packets} packets were followed, at ${line.places} places${line.missed ? `; ${line.missed} more came too fast` : ""}${line.places_left_out ? `; ${line.places_left_out} places were too many to be looked at` : ""}.`);
         }
       }
-    } catch (failed) {
-      if (!leaving.signal.aborted) setError(failed);
-      else setSaid("Stopped.");
-    } finally {
-      setRunning(null);
-    }
+    });
+    if (how !== "ended") setSaid(how === "stopped" ? "Stopped." : "");
   };
   const packet = packets.find((one) => one.packet === chosen);
+  const making = inject.trim() !== "";
   return (
     <>
-      <form
-        class="card stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void start();
-        }}
-      >
-        <div class="fields">
-          <label>
-            At (all ports if empty)
-            <input list="places" value={place} spellcheck={false} autocomplete="off" onInput={(event) => setPlace(event.currentTarget.value)} />
-          </label>
-          <label>
-            Which packets (pcap-filter)
-            <input value={filter} placeholder="tcp port 80 and dropped" spellcheck={false} autocomplete="off" disabled={inject.trim() !== ""} onInput={(event) => setFilter(event.currentTarget.value)} />
-          </label>
-          <label>
-            How many
-            <input type="number" min="1" max="10000" value={number} onInput={(event) => setNumber(event.currentTarget.value)} />
-          </label>
-          <label>
-            For
-            <input value={time} placeholder="30s" autocomplete="off" onInput={(event) => setTime(event.currentTarget.value)} />
-          </label>
-        </div>
-        <details open={inject !== ""}>
-          <summary>Inject a packet instead</summary>
-          <label>
-            Such as udp:10.1.0.5:40000-10.2.0.1:53, or an Ethernet frame in hexadecimal. It really goes its way.
-            <input value={inject} spellcheck={false} autocomplete="off" onInput={(event) => setInject(event.currentTarget.value)} />
-          </label>
-        </details>
-        <div class="row">
-          {running ? (
-            <button type="button" onClick={() => running.abort()}>
-              Stop
-            </button>
-          ) : (
-            <button type="submit" class="first">
-              {inject.trim() ? "Inject and follow" : "Follow"}
-            </button>
-          )}
-          <span class="dim" role="status">
-            {said}
-          </span>
-        </div>
-        <Trouble error={error} />
-      </form>
+      <PickForm
+        pick={pick}
+        run={run}
+        labels={{ place: "At (all ports if empty)", filter: "Which packets (pcap-filter)", example: "tcp port 80 and dropped", start: making ? "Inject and follow" : "Follow" }}
+        made={making}
+        most={10000}
+        begin={() => void begin()}
+        said={said}
+        below={
+          <details open={inject !== ""}>
+            <summary>Inject a packet instead</summary>
+            <label>
+              Such as udp:10.1.0.5:40000-10.2.0.1:53, or an Ethernet frame in hexadecimal. It really goes its way.
+              <input value={inject} spellcheck={false} autocomplete="off" onInput={(event) => setInject(event.currentTarget.value)} />
+            </label>
+          </details>
+        }
+      />
       {packets.length > 0 && (
         <div class="cards">
           <section class="card scroll" tabIndex={0} role="region" aria-label="Packets that were followed">
@@ -148,11 +100,7 @@ export function Trace({ at }: { at: string | null }) {
               <tbody>
                 {packets.map((one) => (
                   <tr class="choice" aria-selected={one.packet === chosen} onClick={() => setChosen(one.packet)}>
-                    <td class="number">
-                      <button type="button" class="plain" aria-label={`Packet ${one.packet}`} onClick={() => setChosen(one.packet)}>
-                        {one.packet}
-                      </button>
-                    </td>
+                    <Chosen number={one.packet} choose={setChosen} />
                     <td class="wide">
                       <Outside text={one.what} />
                       {one.copy_of ? <span class="dim"> (a copy of {one.copy_of})</span> : null}
@@ -192,13 +140,15 @@ function Way({ packet }: { packet: Packet }) {
       <ol class="way">
         {hops.map(({ hop, changes, crossing }, number) => {
           const [kind = "", name = hop.at] = hop.at.split(/\/(.*)/s);
+          // A port of this form is an interface of a container.
+          const container = kind === "port" && name.includes(":") ? name.slice(0, name.indexOf(":")) : null;
           const last = number === hops.length - 1;
           const lost = hop.reason !== undefined && hop.reason !== null;
           return (
             <li class={lost ? "lost" : last ? "ended" : undefined}>
               {crossing && <p class="crossing">Crosses {crossing}: it is copied.</p>}
               <p>
-                <a href={to("objects", kind, name)}>{name}</a> <span class="dim">{kind}</span> {hop.what}
+                <a href={container === null ? to("objects", kind, name) : to("objects", "function", container)}>{name}</a> <span class="dim">{kind}</span> {hop.what}
                 {hop.in ? ` at ${hop.in}` : ""}
                 {hop.verdict ? ` · verdict ${hop.verdict}` : ""}
                 {hop.out ? ` ${hop.out}` : ""}
@@ -218,16 +168,7 @@ function Way({ packet }: { packet: Packet }) {
       {head && (
         <details>
           <summary>All header fields, as it was first seen</summary>
-          <table>
-            <tbody>
-              {decode(head).fields.map((field) => (
-                <tr>
-                  <th scope="row">{field.name}</th>
-                  <td class="mono">{field.value}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Headers of={decode(head).fields} />
         </details>
       )}
     </section>
