@@ -49,7 +49,7 @@ export function Chart(props: ChartProps) {
     void import("uplot").then(({ default: Plot }) => {
       const box = element.current;
       if (left || !box) return;
-      const made = new Plot(options(Plot, last.current, box.clientWidth || 300), data(last.current), box);
+      const made = new Plot(options(Plot, last.current, () => last.current.mark, box.clientWidth || 300), data(last.current), box);
       plot.current = made;
       const observer = new ResizeObserver(() => made.setSize({ width: Math.max(120, box.clientWidth), height }));
       observer.observe(box);
@@ -109,14 +109,15 @@ function data(props: ChartProps): uPlot.AlignedData {
   return [props.x, ...props.lines.map(values)] as uPlot.AlignedData;
 }
 
-function options(Plot: typeof uPlot, props: ChartProps, width: number): uPlot.Options {
+function options(Plot: typeof uPlot, props: ChartProps, marked: () => ChartProps["mark"], width: number): uPlot.Options {
   const [dim, grid] = [variable("--dim"), variable("--line")];
   const axis = { stroke: dim, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "11px system-ui, sans-serif" };
   const { names, xValue } = props;
   return {
     width,
     height: props.height ?? 160,
-    padding: [8, 8, 0, 0],
+    // A scale of logarithms ends with a number, which is half beside it.
+    padding: [8, props.logX ? 24 : 10, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: {
@@ -151,7 +152,7 @@ function options(Plot: typeof uPlot, props: ChartProps, width: number): uPlot.Op
     hooks: {
       draw: [
         (plot) => {
-          const { mark } = props;
+          const mark = marked();
           if (mark === null || mark === undefined) return;
           const at = plot.valToPos(mark, "x", true);
           plot.ctx.fillStyle = variable("--warn");
