@@ -27,6 +27,8 @@ export interface Asked {
   signal?: AbortSignal;
   /** Milliseconds after which an answer is not waited for. */
   patience?: number;
+  /** Called when the answer begins. */
+  opened?: () => void;
 }
 
 /** Asks the daemon; the answer is one that it gave to a request that it carries out. */
@@ -83,6 +85,7 @@ export async function askJson<T>(path: string, asked: Asked = {}): Promise<T> {
 /** The lines of an answer, each a JSON object, as they come. A line that is no JSON is passed over. */
 export async function* lines<T>(path: string, asked: Asked = {}): AsyncGenerator<T> {
   const answer = await ask(path, asked);
+  asked.opened?.();
   for await (const line of textLines(answer)) {
     try {
       yield JSON.parse(line) as T;

@@ -17,6 +17,7 @@ export type Snapshot = Schemas["Snapshot"];
 export type Image = Schemas["Image"];
 export type Operation = Schemas["Operation"];
 export type HostEvent = Schemas["Event"];
+export type PastEvents = Schemas["PastEvents"];
 export type TracedPacket = Schemas["TracedPacket"];
 export type TraceHop = Schemas["TraceHop"];
 /** The tag stands beside a reference in the document, which the generator of types passes over. */

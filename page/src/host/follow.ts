@@ -4,10 +4,12 @@
  * 1. Without a structure, or when its layout has changed, the graph and the chains are read.
  * 2. Each second the newest step is asked for, or the step that the slider stands at.
  * 3. Where no answer comes, the last frame stays, marked old, and the question is asked again until there is one.
+ *
+ * Events are followed as they come; when that begins, those of the hour before are asked for.
  */
 import { Away, Refused, all, ask as request, askJson, lines } from "../api/http";
-import { entrance } from "../api/session";
-import type { AnyObject, Graph, HistoryStep, HostEvent } from "../api/types";
+import { type Session, entrance } from "../api/session";
+import type { AnyObject, Graph, HistoryStep, HostEvent, PastEvents } from "../api/types";
 import { cell } from "../ui/cell";
 import { type Frame, type Mapping, type Structure, frame, mapping, structure } from "./model";
 
@@ -29,21 +31,43 @@ export const away = cell<{ since: number; why: string } | null>(null);
 export const note = cell<string>("");
 
 export interface Told {
+  /** As the clock was then, of the daemon's host or, of what is told without a time, of this one. */
   time: number;
+  /** When it was by the clock of this tab, which nothing sets: `performance.now()`. */
+  born: number;
+  /** What tells it from others; `null`: nothing. */
+  key: string | null;
   text: string;
   kind: string;
   name: string;
   what: string;
 }
 export const events = cell<Told[]>([]);
+/** Since when all events are known; `null` until the daemon has said it. */
+export const eventsSince = cell<number | null>(null);
 
-/** Objects that failed within a time, in milliseconds, by `kind/name`. */
+/** How long ago an event was, in milliseconds. */
+export const ageOf = (event: Told): number => performance.now() - event.born;
+
+/** The step that an event belongs to, if the daemon that runs now has one. */
+export function stepOf(event: Told): number | null {
+  const steps = kept.get();
+  if (!steps) return null;
+  const step = Math.round(steps.last - ageOf(event) / 1000);
+  // What comes with the daemon's start belongs to its first step.
+  return step < steps.first - 2 ? null : Math.max(steps.first, Math.min(step, steps.last));
+}
+
+/** Objects that failed within a time before what is shown, in milliseconds, by `kind/name`. */
 export function failedWithin(ms: number): Set<string> {
   const found = new Set<string>();
-  const all = events.get();
-  for (let at = all.length - 1; at >= 0 && all.length - at < 500; at -= 1) {
-    const { what, time, kind, name } = all[at]!;
-    if ((what === "fault" || what === "down") && Math.abs(Date.now() - time) < ms) found.add(`${kind}/${name}`);
+  const [all, place, steps] = [events.get(), at.get(), kept.get()];
+  const shownAge = place === null || !steps ? 0 : (steps.last - place - 1) * 1000;
+  for (let number = all.length - 1; number >= 0; number -= 1) {
+    const { what, kind, name } = all[number]!;
+    const age = ageOf(all[number]!) - shownAge;
+    if (age >= ms) break;
+    if (age >= 0 && (what === "fault" || what === "down")) found.add(`${kind}/${name}`);
   }
   return found;
 }
@@ -152,51 +176,123 @@ export function show(step: number | null): void {
   );
 }
 
+/** What tells one event from another, so that what is told twice is shown once. */
+const known = new Set<string>();
+let waiting: Told[] = [];
+let redraw: ReturnType<typeof setTimeout> | undefined;
+let after = -1;
+
+function put(told: Omit<Told, "born">, age: number): void {
+  if (told.key !== null) {
+    if (known.has(told.key)) return;
+    if (known.size > 4 * EVENTS_KEPT) {
+      known.clear();
+      for (const { key } of [...events.get(), ...waiting]) if (key !== null) known.add(key);
+    }
+    known.add(told.key);
+  }
+  waiting.push({ ...told, born: performance.now() - age });
+  // However fast they come, the page is drawn four times a second.
+  redraw ??= setTimeout(() => {
+    redraw = undefined;
+    const all = [...events.get(), ...waiting];
+    waiting = [];
+    events.set(all.sort((a, b) => a.born - b.born).slice(-EVENTS_KEPT));
+  }, 250);
+  if (waiting.length > 2 * EVENTS_KEPT) waiting = waiting.slice(-EVENTS_KEPT);
+}
+
+function changedTo(kind: string, name: string, what: string, revision: number, time: number, age: number): void {
+  put({ key: `${kind}/${name}@${revision}`, time, kind, name, what, text: what === "put" ? `changed, revision ${revision}` : "deleted" }, age);
+}
+
+function noticed(kind: string, name: string, what: string, text: string, time: string, age: number): void {
+  put({ key: `${time} ${kind}/${name} ${what} ${text}`, time: Date.parse(time) || Date.now(), kind, name, what, text }, age);
+}
+
+/** Reads what happened before this page followed. The graph stands first. */
+async function readPast(): Promise<void> {
+  if (!shown.get()) {
+    await new Promise<void>((resolve) => {
+      const stop = shown.listen((frame) => {
+        if (!frame) return;
+        stop();
+        resolve();
+      });
+    });
+  }
+  const past = await askJson<PastEvents>(`/v1/past-events?limit=${EVENTS_KEPT}`, { patience: 4 * PATIENCE });
+  for (const { kind, name, what, time, age_ms: age, text, revision } of past.items) {
+    if (revision !== undefined && revision !== null) changedTo(kind, name, what, revision, Date.parse(time), age);
+    else noticed(kind, name, what, text ?? "", time, age);
+  }
+  eventsSince.set(Date.parse(past.since));
+}
+
+function heard(event: HostEvent): void {
+  switch (event.event) {
+    case "changed": {
+      after = Math.max(after, event.revision - 1);
+      const id = `${event.kind}/${event.name}`;
+      if ((revisions.get(id) ?? 0) >= event.revision) return;
+      revisions.set(id, event.revision);
+      changedTo(event.kind, event.name, event.happened, event.revision, Date.now(), 0);
+      return changed.set({ kind: event.kind, name: event.name });
+    }
+    case "notice":
+      return noticed(event.kind, event.name, event.what, event.text, event.time, 0);
+    case "lost":
+      return put({ key: null, time: Date.now(), kind: "", name: "", what: "lost", text: `${event.notices} notices came faster than they could be told` }, 0);
+    case "alive":
+      after = Math.max(after, event.revision);
+      return;
+    case "gone":
+      after = event.newest;
+  }
+}
+
+/** The stream that is followed, which ends with the session at this end too. */
+let stream: AbortController | null = null;
+
 async function followEvents(): Promise<void> {
-  let waiting: Told[] = [];
-  let redraw: ReturnType<typeof setTimeout> | undefined;
-  const put = (told: Told): void => {
-    waiting.push(told);
-    // However fast they come, the page is drawn four times a second.
-    redraw ??= setTimeout(() => {
-      redraw = undefined;
-      events.set([...events.get(), ...waiting].slice(-EVENTS_KEPT));
-      waiting = [];
-    }, 250);
-    if (waiting.length > EVENTS_KEPT) waiting = waiting.slice(-EVENTS_KEPT);
-  };
-  let after = -1;
   while (running) {
     if (entrance.get().state !== "in") {
       await new Promise((resolve) => setTimeout(resolve, 500));
       continue;
     }
+    // Where that fails, so does the stream, and both are asked for again.
+    const opened = (): void => void readPast().catch(() => undefined);
+    const { signal } = (stream = new AbortController());
     try {
-      for await (const event of lines<HostEvent>(`/v1/events?follow=true${after >= 0 ? `&after=${after}` : ""}`)) {
+      for await (const event of lines<HostEvent>(`/v1/events?follow=true${after >= 0 ? `&after=${after}` : ""}`, { opened, signal })) {
         if (!running) return;
-        if (event.event === "changed") {
-          after = Math.max(after, event.revision - 1);
-          const id = `${event.kind}/${event.name}`;
-          if ((revisions.get(id) ?? 0) >= event.revision) continue;
-          revisions.set(id, event.revision);
-          put({ time: Date.now(), kind: event.kind, name: event.name, what: event.happened, text: event.happened === "put" ? `changed, revision ${event.revision}` : "deleted" });
-          changed.set({ kind: event.kind, name: event.name });
-        } else if (event.event === "notice") {
-          put({ time: Date.parse(event.time) || Date.now(), kind: event.kind, name: event.name, what: event.what, text: event.text });
-        } else if (event.event === "lost") {
-          put({ time: Date.now(), kind: "", name: "", what: "lost", text: `${event.notices} notices came faster than they could be told` });
-        } else if (event.event === "alive") {
-          after = Math.max(after, event.revision);
-        } else if (event.event === "gone") {
-          after = event.newest;
-        }
+        heard(event);
       }
     } catch (error) {
       if (error instanceof Refused && error.status === 410) after = -1;
-      else if (!(error instanceof Refused) && !(error instanceof Away) && !(error instanceof TypeError)) throw error;
+      else if (!signal.aborted && !(error instanceof Refused) && !(error instanceof Away) && !(error instanceof TypeError)) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
+}
+
+let seenBy: string | null = null;
+
+/** Another session's reader is shown nothing of what the one before was. */
+function forgetOthers(session: Session): void {
+  const who = `${session.rights} ${session.tenant ?? ""}`;
+  if (seenBy !== null && seenBy !== who) {
+    [waiting, after, by, layout] = [[], -1, null, null];
+    known.clear();
+    revisions.clear();
+    events.set([]);
+    eventsSince.set(null);
+    at.set(null);
+    shown.set(null);
+    kept.set(null);
+    wiring.set(null);
+  }
+  seenBy = who;
 }
 
 /** Begins to follow the host. */
@@ -210,7 +306,12 @@ export function follow(): void {
   again();
   void followEvents();
   // What was not to be had before the login is asked for at once.
-  entrance.listen((door) => door.state === "in" && again());
+  entrance.listen((door) => {
+    if (door.state === "out") stream?.abort();
+    if (door.state !== "in") return;
+    forgetOthers(door.session);
+    again();
+  });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) again();
   });

@@ -1,6 +1,6 @@
 /** The last hour on a line: packets and losses of the host, events as marks, and a slider that moves the whole page back. */
 import { useEffect, useRef } from "preact/hooks";
-import { at, away, events, kept, show, shown } from "../host/follow";
+import { type Told, ageOf, at, away, events, kept, show, shown } from "../host/follow";
 import { useCell } from "../ui/cell";
 import { clock, duration } from "../ui/format";
 import { theme } from "../ui/theme";
@@ -62,14 +62,19 @@ function Bar({ of }: { of: string }) {
       const lost = { x: drops.x, values: drops.values.map((value) => (value ? Math.max(value, least) : value)) };
       if (drops.values.some((value) => value)) area(context, lost, most, x, ground, colour("--bad"));
     }
-    for (const event of happened) {
-      const at = x(event.time / 1000);
-      if (at < 0 || at > box.width) continue;
-      const bad = event.what === "fault" || event.what === "down";
+    // What failed is seen where much else happened.
+    const isBad = (event: Told): boolean => event.what === "fault" || event.what === "down";
+    for (const bad of [false, true]) {
       context.fillStyle = bad ? colour("--bad") : colour("--dim");
-      context.beginPath();
-      context.arc(at, box.height - 4, bad ? 3.5 : 2.5, 0, 7);
-      context.fill();
+      for (const event of happened) {
+        if (isBad(event) !== bad) continue;
+        // Where a clock was set, the event stands where it was all the same.
+        const place = x(start / 1000 + last - ageOf(event) / 1000);
+        if (place < -4 || place > box.width + 4) continue;
+        context.beginPath();
+        context.arc(Math.max(4, Math.min(box.width - 4, place)), box.height - 4, bad ? 3.5 : 2.5, 0, 7);
+        context.fill();
+      }
     }
   }, [history, steps, happened, dark]);
 
@@ -83,7 +88,7 @@ function Bar({ of }: { of: string }) {
     clearTimeout(waiting.current);
     show(null);
   };
-  const near = place === null || !steps ? [] : happened.filter((event) => Math.abs(event.time - start - place * 1000) < 15_000).slice(-3);
+  const near = place === null || !steps ? [] : happened.filter((event) => Math.abs((last - place) * 1000 - ageOf(event)) < 15_000).slice(-3);
   return (
     <footer class={`time ${place === null ? "" : "past"}`} aria-label="Time">
       <span class="when">{place === null ? (frame ? `${old ? "Last" : "Now"}, ${clock(frame.time)}` : "–") : `${clock(start + place * 1000)}, ${duration((last - place) * 1000)} ago`}</span>
@@ -105,7 +110,7 @@ function Bar({ of }: { of: string }) {
         Now
       </button>
       {near.length > 0 && (
-        <span class="dim">
+        <span class="dim near">
           {near.map((event) => `${clock(event.time)} ${event.kind}/${event.name} ${event.what}`).join(" · ")}
         </span>
       )}

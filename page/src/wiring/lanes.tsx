@@ -1,18 +1,21 @@
 /** Workers as lanes: which functions share a core, which moved, and how long each slept. */
 import { useRef } from "preact/hooks";
-import { shown, wiring } from "../host/follow";
+import { events, shown, wiring } from "../host/follow";
 import { useCell } from "../ui/cell";
 import { clock, share } from "../ui/format";
-import { Skeleton } from "../ui/parts";
+import { Outside, Skeleton } from "../ui/parts";
 import { go } from "../ui/route";
 
 /** Functions that have a part of a lane of their own; the others share one. */
 const APART = 24;
 /** How long a move is marked, in milliseconds. */
 const MARKED = 30_000;
+/** Moves that are listed. */
+const LISTED = 30;
 
 export function Workers() {
   const [structure, frame] = [useCell(wiring), useCell(shown)];
+  const balanced = useCell(events).filter((event) => event.what === "moved").slice(-LISTED).reverse();
   const before = useRef(new Map<string, { worker: number; moved: number; from: number }>());
   if (!structure || !frame || frame.worker.length !== structure.nodes.length) {
     return (
@@ -99,9 +102,21 @@ export function Workers() {
         <section class="card stack">
           <h2>Moved lately</h2>
           <ul>
-            {moves.slice(0, 30).map(([id, { moved, from, worker }]) => (
+            {moves.slice(0, LISTED).map(([id, { moved, from, worker }]) => (
               <li>
                 {clock(moved)} {id.slice(id.indexOf("/") + 1)}: from worker {from} to worker {worker}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {balanced.length > 0 && (
+        <section class="card stack" aria-label="Moves of the last hour">
+          <h2>The balancer, in the last hour</h2>
+          <ul>
+            {balanced.map((event) => (
+              <li>
+                {clock(event.time)} <Outside text={event.text} />
               </li>
             ))}
           </ul>
