@@ -30,19 +30,48 @@ export class Host {
     this.faults = [];
     this.snapshots = [];
     this.events = [];
+    /** What happened to what runs; with the times of changes, by revision, it is the past. */
+    this.notices = [];
+    this.times = new Map();
     this.nodes = [];
     this.edges = [];
     for (const kind of KINDS) this.objects.set(kind, new Map());
     this.put("workers", "workers", size >= 100 ? 4 : 2);
     if (size <= 10) this.small();
     else this.large(size, size >= 1000 ? 50 : 10);
+    for (const revision of this.times.keys()) this.times.set(revision, startMs);
+    this.happen(size <= 10 ? "detection" : `c02-f0${size >= 1000 ? 7 : 3}`);
     this.wire();
+  }
+
+  /** What happened before any page was opened. */
+  happen(failed) {
+    const ago = (minutes, kind, name, what, text) => this.notice({ kind, name, what, text }, Date.now() - minutes * 60_000);
+    ago(41, "port", failed === "detection" ? "wan" : "c04-out", "down", "the link is down");
+    ago(40, "port", failed === "detection" ? "wan" : "c04-out", "up", "the link is up");
+    ago(25, "function", failed, "fault", "trapped: out of bounds memory access at process+0x1c4; started again in 10 ms");
+    ago(24.99, "function", failed, "restarted", "it runs again");
+    for (const minutes of [31, 18, 7]) ago(minutes, "workers", "workers", "moved", `${failed === "detection" ? "flows" : "c01-f05, c01-f06"} moved to worker ${minutes % 2}`);
+  }
+
+  notice(notice, time = Date.now()) {
+    this.notices.push({ time: new Date(time).toISOString(), ...notice });
+  }
+
+  /** The events of the last hour. */
+  past(limit) {
+    const age = (time) => Date.now() - time;
+    const changes = this.events.map(({ revision, kind, name, happened }) => ({ time: this.times.get(revision) ?? this.startMs, kind, name, what: happened, revision }));
+    const notices = this.notices.map((notice) => ({ ...notice, time: Date.parse(notice.time) }));
+    const items = [...changes, ...notices].filter((one) => one.time >= this.startMs).sort((a, b) => a.time - b.time).map((one) => ({ ...one, time: new Date(one.time).toISOString(), age_ms: age(one.time) }));
+    return { since: this.started, items: items.slice(-limit) };
   }
 
   put(kind, name, spec) {
     this.revision += 1;
     this.objects.get(kind).set(name, { kind, name, version: this.revision, spec });
     this.events.push({ event: "changed", revision: this.revision, kind, name, happened: "put" });
+    this.times.set(this.revision, Date.now());
     return this.objects.get(kind).get(name);
   }
 
@@ -50,6 +79,7 @@ export class Host {
     this.revision += 1;
     this.objects.get(kind).delete(name);
     this.events.push({ event: "changed", revision: this.revision, kind, name, happened: "deleted" });
+    this.times.set(this.revision, Date.now());
     this.wire();
   }
 
@@ -84,10 +114,15 @@ export class Host {
     this.put("function", "resolver", { image: "forwarder", attach: { left: "names" }, config: { reflect: true } });
     this.put("function", "ids", { image: "monitor", attach: { left: "names", right: "suspects" } });
     this.put("function", "watcher", { image: "monitor", attach: { left: "suspects", right: "copies" } });
+    this.put("port", "dmz", { type: "af_packet", interface: "sf-dmz" });
+    this.put("port", "web", { type: "af_packet", interface: "sf-web" });
+    this.put("function", "proxy", { guest: "container", image: "registry.example/nf/haproxy:3", interfaces: { inside: {}, outside: {} }, memory: "256MiB", cpu: { cap: "50%" } });
+    this.put("chain", "site", ["dmz", "proxy", "web"]);
     this.put("function", "gateway", { image: "nat", tenant: "red", config: { pool: ["198.51.100.7/32"] } });
     this.put("chain", "edge", ["lan", "edge_firewall", "detection", "fair", "wan"]);
     this.put("chain", "handover", ["source", "blue_forwarder", "gateway", "red_forwarder", "end"]);
     this.put("observer", "flows", { at: ["edge_firewall"] });
+    this.put("service", "red:7", "gateway:inside");
     this.state.set("function/watcher", "paused");
     this.snapshot("monday", "edge_firewall");
   }
@@ -127,6 +162,11 @@ export class Host {
       for (const name of this.objects.get(kind).keys()) this.nodes.push({ kind, name, tenant: tenantOf(kind, name), drops: 0 });
     }
     this.edges = [];
+    for (const service of this.objects.get("service").values()) {
+      const [to, part] = service.spec.split(":");
+      this.nodes.push({ kind: "service", name: service.name, tenant: tenantOf("function", to), drops: 0 });
+      this.edges.push({ kind: "leads", from: service.name, to, to_part: part });
+    }
     for (const chain of this.objects.get("chain").values()) {
       for (let at = 1; at < chain.spec.length; at += 1) {
         const [from, to] = [chain.spec[at - 1], chain.spec[at]];
@@ -157,14 +197,20 @@ export class Host {
   }
 
   graph() {
-    return { time_ns: Date.now() * 1e6, nodes: this.nodes.map((node) => ({ ...node, state: this.stateOf(node), ...(node.name === "suspects" ? {} : { packets: 1 }) })), edges: this.edges.map((edge) => ({ ...edge, ...this.counts(edge) })) };
+    return { time_ns: Date.now() * 1e6, nodes: this.nodes.map((node) => ({ ...node, state: this.stateOf(node), ...(node.name === "suspects" || node.kind === "service" || node.kind === "switch" ? {} : { packets: 1 }) })), edges: this.edges.map((edge) => ({ ...edge, ...this.counts(edge) })) };
   }
 
-  /** What the daemon counts of an edge: next to ports, and of short chains between functions too. */
+  /** Functions that are containers are on no worker, and are promised nothing. */
+  isContainer(name) {
+    return this.objects.get("function").get(name)?.spec.guest === "container";
+  }
+
+  /** What is known of an edge: packets and bytes next to ports, and of short chains packets between functions too. */
   counts(edge) {
     const inner = this.objects.get("function").has(edge.from) && this.objects.get("function").has(edge.to);
-    if (edge.kind === "observes" || edge.kind === "over" || (inner && this.nodes.length > 60)) return {};
-    return { there: { packets: 1, bytes: 100 }, back: { packets: 1, bytes: 100 } };
+    if (["observes", "over", "leads"].includes(edge.kind) || (inner && this.nodes.length > 60)) return {};
+    const way = inner ? { packets: 1 } : { packets: 1, bytes: 100 };
+    return { there: way, back: way };
   }
 
   stateOf(node) {
@@ -174,7 +220,7 @@ export class Host {
   /** What a function does in a second. */
   work(name, step) {
     const stands = this.state.get(`function/${name}`);
-    const base = this.nodes.length > 200 ? 45_000 : { edge_firewall: 182_000, detection: 141_000, fair: 141_000, flows: 90_000, blue_forwarder: 50_000, gateway: 50_000, red_forwarder: 41_000, resolver: 12_000, ids: 12_000, watcher: 0 }[name] ?? 20_000;
+    const base = this.nodes.length > 200 ? 45_000 : { edge_firewall: 182_000, detection: 141_000, fair: 141_000, flows: 90_000, blue_forwarder: 50_000, gateway: 50_000, red_forwarder: 41_000, resolver: 12_000, ids: 12_000, watcher: 0, proxy: 24_000 }[name] ?? 20_000;
     const packets = stands && stands !== "running" ? 0 : rate(name.replace(/-f\d+$/, ""), step, base);
     const cost = { detection: 2600, edge_firewall: 640, flows: 900 }[name] ?? 260 + 300 * part(name);
     let drops = 0;
@@ -186,6 +232,7 @@ export class Host {
   }
 
   workerOf(name, step) {
+    if (this.isContainer(name)) return 1023;
     const workers = this.objects.get("workers").get("workers").spec;
     // Now and then a function moves.
     if (name === "flows") return Math.floor(step / 45) % workers;
@@ -193,6 +240,7 @@ export class Host {
   }
 
   promised(name) {
+    if (this.isContainer(name)) return 0;
     return this.nodes.length > 200 ? 0.004 : { detection: 0.5, edge_firewall: 0.25, red_forwarder: 0.05 }[name] ?? 0.15;
   }
 
@@ -220,10 +268,12 @@ export class Host {
     const received = flows.reduce((sum, one) => sum + one.in, 0);
     const delivered = flows.reduce((sum, one) => sum + one.out, 0);
     const times = (value) => Math.round(value * seconds);
-    const edges = this.edges.map((edge) => {
+    // Of edges of which nothing is known there is no history.
+    const known = this.edges.filter((edge) => this.counts(edge).there);
+    const edges = known.map((edge) => {
       const from = this.objects.get("function").has(edge.from) ? this.work(edge.from, step) : null;
       const to = this.objects.get("function").has(edge.to) ? this.work(edge.to, step) : null;
-      const there = edge.kind === "observes" || edge.kind === "over" ? null : from ? Math.max(0, from.packets - from.drops) : (to?.packets ?? 0);
+      const there = from ? Math.max(0, from.packets - from.drops) : (to?.packets ?? 0);
       // What opens a device by its left gets packets from there.
       if (edge.kind === "opens" && edge.from_part === "left") return { there: 0, back: from?.packets ?? 0 };
       return { there, back: /^(lan|edge_firewall|detection|fair)$/.test(edge.from) ? Math.round((there ?? 0) * 0.4) : 0 };
@@ -266,8 +316,8 @@ export class Host {
         }),
         device: columns(by("device"), { packets: column(by("device"), (node) => times(rate(node.name, step, 24_000))), bytes: column(by("device"), (node) => times(rate(node.name, step, 24_000) * 90)), drops: column(by("device"), () => 0) }),
         edge: {
-          ...(named ? { names: this.edges.map((edge) => `${edge.kind}/${edge.from}${edge.from_part ? `:${edge.from_part}` : ""}~${edge.to}${edge.to_part ? `:${edge.to_part}` : ""}`) } : {}),
-          values: { there: edges.map((one) => one.there && times(one.there)), there_bytes: edges.map((one) => one.there && times(one.there * 410)), back: edges.map((one) => times(one.back)), back_bytes: edges.map((one) => times(one.back * 410)) },
+          ...(named ? { names: known.map((edge) => `${edge.kind}/${edge.from}${edge.from_part ? `:${edge.from_part}` : ""}~${edge.to}${edge.to_part ? `:${edge.to_part}` : ""}`) } : {}),
+          values: { there: edges.map((one) => one.there && times(one.there)), there_bytes: edges.map((one, at) => this.counts(known[at]).there.bytes && one.there && times(one.there * 410)), back: edges.map((one) => times(one.back)), back_bytes: edges.map((one) => times(one.back * 410)) },
         },
         worker: { ...(named ? { names: loads.map((_, at) => String(at)) } : {}), values: { functions_ns: loads.map((one) => ns(one.busy)), overhead_ns: loads.map((one) => ns(one.overhead)), asleep_ns: loads.map((one) => ns(one.asleep)), withheld_ns: loads.map((one) => ns(one.withheld)) } },
         pool: { ...(named ? { names: tenants } : {}), values: { free: tenants.map((name) => Math.round(8192 * (0.3 + 0.6 * part(name)))), buffers: tenants.map(() => 8192) } },
@@ -324,7 +374,7 @@ export class Host {
       return {
         state: this.state.get(`function/${name}`) ?? "running",
         ...(this.state.get(`function/${name}`) === "down" ? { reason: "it trapped: out of bounds memory access; it is started again in 4 s" } : {}),
-        worker: this.workerOf(name, since),
+        ...(this.isContainer(name) ? {} : { worker: this.workerOf(name, since) }),
         image: `sha256:${"3f".repeat(32)}`,
         packets: work.packets * since,
         bytes: work.bytes * since,

@@ -23,7 +23,7 @@ const KINDS = ["function", "port", "chain", "device", "switch", "group", "wire",
 
 /** Serves a host. Answers its address, and what makes a link and ends it. */
 export async function serve({ functions = 10, port = 0, rights = { rights: "administrator", read_only: false } } = {}) {
-  const mock = { host: new Host(functions), links: new Set(), sessions: new Set(), rights, away: false, hang: false, notices: [], wake: new Set(), alerts: null, logs: null, requests: [] };
+  const mock = { host: new Host(functions), links: new Set(), sessions: new Set(), rights, away: false, hang: false, wake: new Set(), alerts: null, logs: null, requests: [] };
   const server = createServer((request, answer) => {
     handle(mock, request, answer).catch((error) => {
       if (!answer.headersSent) problem(answer, 500, "internal", String(error?.stack ?? error));
@@ -88,7 +88,7 @@ function control(mock, wanted, answer) {
     mock.host.put(kind, name, { ...object.spec, max_call: "7ms" });
   }
   if (wanted.restart) mock.host = new Host(10, { startMs: Date.now() - 5000 });
-  if (wanted.notice) mock.notices.push(wanted.notice);
+  if (wanted.notice) mock.host.notice(wanted.notice);
   if (wanted.alerts) mock.alerts = wanted.alerts;
   if (wanted.logs) mock.logs = wanted.logs;
   for (const wake of mock.wake) wake();
@@ -148,11 +148,14 @@ async function api(mock, request, answer, url) {
       return json(answer, JSON.parse(readFileSync(join(here, "../../docs/openapi.json"))));
     case "events":
       return stream(mock, request, answer, eventLines(mock, query));
+    case "past-events":
+      return json(answer, host.past(Number(query.get("limit") ?? 1000)));
     case "check":
       return check(mock, JSON.parse(await bodyOf(request)), answer);
     case "images":
       return json(answer, { items: ["firewall", "dpi", "monitor", "forwarder", "policer", "nat"].map((reference) => ({ reference, digest: `sha256:${"3f".repeat(32)}`, bytes: 91_000, compiled: true, functions: 2, version: "0.1.0", summary: `The stock image ${reference}.` })) });
     case "operations":
+      if (mock.slow) return json(answer, { id: name, what: "compiling firewall", state: "running", asked: new Date().toISOString() });
       return json(answer, { id: name, what: "compiling firewall", state: "done", asked: new Date(Date.now() - 1400).toISOString(), ended: new Date().toISOString(), difference: { dry_run: false, revision: host.revision, created: [], changed: [], unchanged: [], deleted: [], restarted: [] } });
     case "snapshots":
       return snapshots(mock, request, answer, name, action);
@@ -280,6 +283,8 @@ async function snapshots(mock, request, answer, name, action) {
 /** Writes what a generator gives, until the client leaves. */
 async function stream(mock, request, answer, source) {
   answer.writeHead(200, { "content-type": "application/jsonl", "cache-control": "no-store" });
+  // A client knows that it follows before the first line comes.
+  answer.flushHeaders();
   let left = false;
   answer.on("close", () => {
     left = true;
@@ -296,14 +301,14 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function* eventLines(mock, query) {
   let after = query.has("after") ? Number(query.get("after")) : mock.host.revision;
-  let notices = mock.notices.length;
+  let notices = mock.host.notices.length;
   for (;;) {
     for (const event of mock.host.events.filter((event) => event.revision > after)) {
       after = event.revision;
       yield event;
     }
-    for (const notice of mock.notices.slice(notices)) yield { event: "notice", time: new Date().toISOString(), ...notice };
-    notices = mock.notices.length;
+    for (const notice of mock.host.notices.slice(notices)) yield { event: "notice", ...notice };
+    notices = mock.host.notices.length;
     await new Promise((resolve) => {
       const wake = () => {
         mock.wake.delete(wake);

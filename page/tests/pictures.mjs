@@ -41,11 +41,11 @@ export const PICTURES = {
     await page.waitForSelector("a[download]");
     await page.click("button[aria-label='Packet 4']");
   }],
-  time: [100, "#/wiring", async ({ page, control }) => {
-    await control({ notice: { kind: "function", name: "c02-f03", what: "fault", text: "trapped: out of bounds memory access" } });
-    await page.waitForTimeout(700);
+  events: [10, "#/events", async ({ page }) => page.waitForSelector("text=trapped")],
+  time: [100, "#/wiring", async ({ page }) => {
+    // A moment after a fault.
     await page.locator("input[type=range]").evaluate((element) => {
-      element.value = String(Number(element.max) - 1500);
+      element.value = String(Number(element.max) - 1495);
       element.dispatchEvent(new Event("input", { bubbles: true }));
     });
     await page.waitForSelector(".time.past");

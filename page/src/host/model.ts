@@ -28,8 +28,10 @@ export interface Edge {
   to: number;
   fromPart?: string;
   toPart?: string;
-  /** Whether packets are counted there, and back: between functions they mostly are not. */
+  /** Whether it is known how many packets pass there, and back. */
   counted: [there: boolean, back: boolean];
+  /** The same of their bytes: between functions they are not. */
+  sized: [there: boolean, back: boolean];
 }
 
 export interface Chain {
@@ -53,6 +55,8 @@ export function endName(end: unknown): string {
   return colon < 0 ? text : text.slice(0, colon);
 }
 
+const there = (value: unknown): boolean => value !== undefined && value !== null;
+
 export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
   const nodes: Node[] = graph.nodes.map((node) => ({
     id: `${node.kind}/${node.name}`,
@@ -60,7 +64,7 @@ export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
     name: node.name,
     tenant: node.tenant ?? "",
     place: 0,
-    counts: node.packets !== undefined && node.packets !== null,
+    counts: there(node.packets),
   }));
   const byId = new Map(nodes.map((node, at) => [node.id, at]));
   // Ports, devices, functions and switches share one space of names; services are numbers.
@@ -93,7 +97,8 @@ export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
       to,
       fromPart: edge.from_part ?? undefined,
       toPart: edge.to_part ?? undefined,
-      counted: [edge.there !== undefined && edge.there !== null, edge.back !== undefined && edge.back !== null],
+      counted: [there(edge.there), there(edge.back)],
+      sized: [there(edge.there?.bytes), there(edge.back?.bytes)],
     });
   }
   return { nodes, edges, byId, chains, edgesOf };
@@ -152,6 +157,20 @@ export function about(of: Structure, frame: Frame, edge: number): number {
   return Math.max(0, Math.min(Math.max(left(from), left(to)), frame.pps[from]!, frame.pps[to]!));
 }
 
+/**
+ * About how many bits pass an edge of which no bytes are counted, both ways together: its packets, each as long as those that the node
+ * which sends them had in the mean. `NaN`: bytes are counted there, or the packets are not known either.
+ */
+export function aboutBits(of: Structure, frame: Frame, edge: number): number {
+  if (of.edges[edge]!.sized.some(Boolean)) return NaN;
+  const { from, to } = of.edges[edge]!;
+  const length = (node: number): number => frame.bps[node]! / frame.pps[node]!;
+  const bits = (pps: number, node: number, other: number): number => (pps > 0 ? pps * (length(node) || length(other)) : 0);
+  const [out, back] = [frame.therePps[edge]!, frame.backPps[edge]!];
+  if (out >= 0 || back >= 0) return bits(out, from, to) + bits(back, to, from);
+  return about(of, frame, edge) * (length(from) || length(to));
+}
+
 /** Which columns of the history belong to which node and edge, kept while neither changes. */
 export interface Mapping {
   layout: number;
@@ -175,6 +194,9 @@ export function mapping(step: HistoryStep, of: Structure): Mapping | null {
   const edges = Int32Array.from(names.edge ?? [], (name) => byEdge.get(name) ?? -1);
   return { layout: step.layout, of, nodes, edges, names };
 }
+
+/** Stands for no worker. */
+const NO_WORKER = 1023;
 
 /** Packets that a queue has room for, where the daemon does not say. */
 const QUEUE = 1024;
@@ -231,6 +253,8 @@ export function frame(step: HistoryStep, by: Mapping): Frame {
     fill(made.queueSize, nodes.function, functions.values.queue_size, 1);
     fill(made.worker, nodes.function, functions.values.worker, 1);
     states(nodes.function, functions.values.state, FUNCTION_STATES);
+    // Containers are on no worker, and are promised nothing.
+    for (const at of nodes.function ?? []) if (at >= 0 && made.worker[at] === NO_WORKER) made.worker[at] = made.promised[at] = NaN;
   }
   if (ports) {
     const both = (a: number[] | undefined, b: number[] | undefined): number[] | undefined => a?.map((value, at) => value + (b?.[at] ?? 0));
@@ -254,9 +278,11 @@ export function frame(step: HistoryStep, by: Mapping): Frame {
   by.of.nodes.forEach((node, at) => {
     if (node.kind === "device" && !node.counts) made.pps[at] = made.bps[at] = NaN;
   });
-  by.of.edges.forEach(({ counted: [there, back] }, at) => {
-    if (!there) made.therePps[at] = made.thereBps[at] = NaN;
-    if (!back) made.backPps[at] = made.backBps[at] = NaN;
+  by.of.edges.forEach(({ counted, sized }, at) => {
+    if (!counted[0]) made.therePps[at] = NaN;
+    if (!counted[1]) made.backPps[at] = NaN;
+    if (!sized[0]) made.thereBps[at] = NaN;
+    if (!sized[1]) made.backBps[at] = NaN;
   });
   const all = 1e-9 * each;
   const workers = step.objects.worker?.values;

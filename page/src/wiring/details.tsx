@@ -1,6 +1,6 @@
 /** What is selected in the wiring: its values now, how they were, and what can be done with it. */
 import { shown } from "../host/follow";
-import { type Frame, type Structure, about } from "../host/model";
+import { type Frame, type Structure, about, aboutBits } from "../host/model";
 import { History } from "../time/history";
 import { useCell } from "../ui/cell";
 import { bitRate, count, packetRate, share } from "../ui/format";
@@ -74,7 +74,7 @@ function Overview({ structure, frame, reveal }: { structure: Structure; frame: F
       {losing.length > 0 && (
         <Ranking title="Where packets are lost" structure={structure} nodes={losing.slice(0, 8)} value={(at) => `${packetRate(frame!.dps[at])} ${why.get(structure.nodes[at]!.id) ?? ""}`} reveal={reveal} lost />
       )}
-      {busy.length > 0 && <Ranking title="Who uses the processor" structure={structure} nodes={busy.slice(0, 8)} value={(at) => `${share(frame!.cpu[at])} of ${share(frame!.promised[at])}`} reveal={reveal} />}
+      {busy.length > 0 && <Ranking title="Where processor time goes" structure={structure} nodes={busy.slice(0, 8)} value={(at) => `${share(frame!.cpu[at])}${frame!.promised[at]! >= 0 ? ` of ${share(frame!.promised[at])}` : ""}`} reveal={reveal} />}
       {frame && frame.pools.length > 0 && (
         <>
           <h3>Packet memory</h3>
@@ -114,6 +114,8 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
   const node = structure.nodes[at]!;
   const why = useCell(reasons).get(node.id);
   const isFunction = node.kind === "function";
+  // The platform's own function before a device, which is no object.
+  const guarded = isFunction ? /^groups@(.+)$/.exec(node.name)?.[1] : undefined;
   const state = frame?.state[at];
   return (
     <>
@@ -126,6 +128,7 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
         {node.tenant && ` of tenant ${node.tenant}`}
         {node.chain && `, in chain ${node.chain}`}
         {isFunction && frame && frame.worker[at]! >= 0 && `, on worker ${frame.worker[at]}`}
+        {guarded !== undefined && `, the guard that keeps to the security groups of ${guarded}`}
       </p>
       <dl class="figures">
         <Figure name="Packets">{packetRate(frame?.pps[at])}</Figure>
@@ -141,8 +144,8 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
       {node.kind !== "service" && node.kind !== "switch" && <History of={node.id} small />}
       <div class="row">
         {node.kind !== "service" && (
-          <a class="button" href={to("objects", node.kind, node.name)}>
-            Open
+          <a class="button" href={guarded === undefined ? to("objects", node.kind, node.name) : to("objects", "device", guarded)}>
+            Open{guarded === undefined ? "" : ` ${guarded}`}
           </a>
         )}
         {(isFunction || node.kind === "port" || node.kind === "device") && (
@@ -209,10 +212,11 @@ function GroupDetails({ structure, group, frame, open, toggle, reveal }: Props &
 }
 
 function EdgeDetails({ structure, edge, frame, reveal }: { structure: Structure; edge: number; frame: Frame | null; reveal: (id: string) => void }) {
-  const { from, to: end, fromPart, toPart, kind, id } = structure.edges[edge]!;
+  const { from, to: end, fromPart, toPart, kind, id, counted } = structure.edges[edge]!;
   const [a, b] = [structure.nodes[from]!, structure.nodes[end]!];
   const name = (node: { name: string }, part?: string): string => (part ? `${node.name}:${part}` : node.name);
   const guess = frame && !(frame.therePps[edge]! >= 0) ? about(structure, frame, edge) : NaN;
+  const bits = frame ? aboutBits(structure, frame, edge) : NaN;
   const place = kind === "wire" ? id.slice(id.indexOf("/") + 1) : kind === "over" || kind === "opens" ? (kind === "opens" ? name(a, fromPart) : b.name) : a.name;
   return (
     <>
@@ -241,7 +245,9 @@ function EdgeDetails({ structure, edge, frame, reveal }: { structure: Structure;
           </tr>
         </tbody>
       </table>
-      {guess >= 0 ? <p class="dim">Between these functions nothing is counted. Both ways together it is about {packetRate(guess)}: what the one was shown and did not lose.</p> : <History of={`edge/${id}`} small />}
+      {bits >= 0 && <p class="dim">Bits of both ways together: about {bitRate(bits)}. Bytes are not counted here; these are the packets, as long as those of the function that sends them are in the mean.</p>}
+      {guess >= 0 && <p class="dim">Between these functions nothing is counted. Both ways together it is about {packetRate(guess)}: what the one was shown and did not lose.</p>}
+      {counted.some(Boolean) ? <History of={`edge/${id}`} small /> : !(guess >= 0) && <p class="dim">Nothing counts what passes here.</p>}
       <div class="row">
         <a class="button" href={`#/packets?tab=capture&at=${encodeURIComponent(place)}`}>
           Capture here

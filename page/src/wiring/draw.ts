@@ -1,5 +1,5 @@
 /** Draws the wiring on a canvas: what is out of sight or too small to read is not drawn. */
-import { type Frame, type Structure, about } from "../host/model";
+import { type Frame, type Structure, about, aboutBits } from "../host/model";
 import { bitRate, packetRate, share } from "../ui/format";
 import type { Item, Link, Placed } from "./layout";
 import type { Palette } from "./palette";
@@ -133,8 +133,13 @@ function wire(canvas: CanvasRenderingContext2D, scene: Scene, link: Link): void 
   canvas.setLineDash([]);
   if (frame && !observes) losses(canvas, scene, link);
   if (camera.scale < DETAILS_FROM) return;
-  if (counted) label(canvas, scene, link, there, back, thereBits, backBits, "");
-  else if (guess >= 0) label(canvas, scene, link, guess, 0, 0, 0, "≈ ");
+  let bits = thereBits + backBits > 0 ? bitRate(thereBits + backBits) : "";
+  if (!bits && frame && link.edges.length === 1) {
+    const likely = aboutBits(scene.of, frame, link.edges[0]!);
+    if (likely > 0) bits = `≈ ${bitRate(likely)}`;
+  }
+  if (counted) label(canvas, scene, link, there, back, bits, "");
+  else if (guess >= 0) label(canvas, scene, link, guess, 0, bits, "≈ ");
 }
 
 /** Where packets of an edge are lost at its end: a red end. */
@@ -166,7 +171,7 @@ function path(canvas: CanvasRenderingContext2D, points: number[]): void {
   canvas.lineTo(points.at(-2)!, points.at(-1)!);
 }
 
-function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there: number, back: number, thereBits: number, backBits: number, about: string): void {
+function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there: number, back: number, bits: string, about: string): void {
   // On the longest level stretch, which has room for it.
   let [best, length] = [-1, 0];
   for (let at = 0; at + 3 < link.points.length; at += 2) {
@@ -190,7 +195,9 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
     return;
   }
   canvas.font = `500 11.5px ${colours.font}`;
-  if (!free(scene, x, y, length)) return;
+  // Packets each way above and below; bits of both under that, where there is room.
+  const third = back > 0 && bits !== "" && free(scene, x, y, length, 31);
+  if (!third && !free(scene, x, y, length, 17)) return;
   const [forward, backward] = right ? ["▸", "◂"] : ["◂", "▸"];
   const lines: string[] = [];
   if (there > 0 || back === 0) lines.push(about ? about + packetRate(there) : `${packetRate(there)} ${forward}`);
@@ -198,14 +205,15 @@ function label(canvas: CanvasRenderingContext2D, scene: Scene, link: Link, there
   if (there > 0) canvas.fillText(lines[0]!, x, y - 6);
   else if (back === 0) return;
   if (back > 0) canvas.fillText(lines.at(-1)!, x, y + 15);
-  else if (thereBits > 0) canvas.fillText(bitRate(thereBits + backBits), x, y + 15);
+  else if (bits) canvas.fillText(bits, x, y + 15);
+  if (third) canvas.fillText(bits, x, y + 29);
 }
 
 /** Whether a label has room: two that lie over each other cannot be read. */
-function free(scene: Scene, x: number, y: number, length: number): boolean {
+function free(scene: Scene, x: number, y: number, length: number, below: number): boolean {
   const half = Math.min(length, 84) / 2;
-  for (const [left, top, right, bottom] of scene.labels) if (x + half > left && x - half < right && y + 17 > top && y - 17 < bottom) return false;
-  scene.labels.push([x - half, y - 17, x + half, y + 17]);
+  for (const [left, top, right, bottom] of scene.labels) if (x + half > left && x - half < right && y + below > top && y - 17 < bottom) return false;
+  scene.labels.push([x - half, y - 17, x + half, y + below]);
   return true;
 }
 

@@ -166,7 +166,10 @@ function Canvas(props: CanvasProps) {
     const [above, below] = [56, 44];
     const scale = clamp(Math.min((width - 40) / Math.max(placed.width, 1), (height - above - below) / Math.max(placed.height, 1)), least, 1.25);
     const left = placed.width * scale > width - 40 ? -20 / scale : (placed.width - width / scale) / 2;
-    live.current.camera = { scale, x: left, y: placed.height / 2 - (above + (height - above - below) / 2) / scale };
+    const room = height - above - below;
+    // What is higher than there is room for begins at its top.
+    const top = placed.height * scale > room ? -above / scale : placed.height / 2 - (above + room / 2) / scale;
+    live.current.camera = { scale, x: left, y: top };
     kept.camera = live.current.camera;
     paint();
   };
@@ -236,7 +239,7 @@ function Canvas(props: CanvasProps) {
       live.current.placed = placed;
       const again = anchor && placed.items.find((item) => item.id === anchor.id);
       const { camera } = live.current;
-      if (!camera) fit(structure.nodes.length < 60 ? 0.6 : 0.1);
+      if (!camera) fit(structure.nodes.length < 60 ? 0.56 : 0.1);
       else if (anchor && again) {
         // What was pressed stays where the reader looks.
         live.current.camera = kept.camera = { ...camera, x: camera.x + again.x - anchor.x, y: camera.y + again.y - anchor.y };

@@ -220,3 +220,28 @@ test("the slider shows a second before, with its numbers", async () => {
     await page.waitForSelector(".time.past", { state: "detached", timeout: 10_000 });
   });
 });
+
+test("what happened before the page was opened is in its events, to a tenant what was the tenant's", async () => {
+  const file = join(host.folder, "late.yaml");
+  writeFileSync(file, "superfluid: 1\nfunctions: {redlate: {image: monitor, tenant: red, max_call: 2s}, bluelate: {image: monitor, tenant: blue, max_call: 2s}}\n");
+  host.run("apply", "-f", file);
+  for (const name of ["redlate", "bluelate"]) host.run("delete", `function/${name}`);
+  const secret = host.run("token", "create", "late", "--tenant", "red").match(/sft_[0-9a-f]+/)[0];
+  const token = join(host.folder, "late.token");
+  writeFileSync(token, secret, { mode: 0o600 });
+  const deleted = (name) => `tr:has-text("function/${name}") >> text=deleted`;
+  await visit(
+    async ({ page }) => {
+      for (const name of ["redlate", "bluelate"]) await page.waitForSelector(deleted(name), PATIENCE);
+      assert.match(await text(page, "main .dim"), /All since .* are here, when the daemon was started/);
+    },
+    { path: "#/events" },
+  );
+  await visit(
+    async ({ page }) => {
+      await page.waitForSelector(deleted("redlate"), PATIENCE);
+      assert.doesNotMatch(await text(page, "main"), /blue|gate|home/);
+    },
+    { token, path: "#/events" },
+  );
+});

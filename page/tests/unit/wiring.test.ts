@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Host } from "../../mock/host.mjs";
-import { about, frame, mapping, structure } from "../../src/host/model";
+import { about, aboutBits, frame, mapping, structure } from "../../src/host/model";
+import { kept, stepOf, type Told } from "../../src/host/follow";
 import { itemAt, thickness } from "../../src/wiring/draw";
 import { firstGrouping, groups } from "../../src/wiring/groups";
 import { type Engine, type Placed, alongALine, between, place } from "../../src/wiring/layout";
@@ -252,4 +253,45 @@ test("a hop without bytes has those of the one before, and crossings of tenants 
   assert.deepEqual(seen[2]!.changes[0], { name: "Ethernet source", before: "02:00:00:00:00:01", after: "02:00:00:00:00:ff" });
   assert.equal(seen[2]!.crossing, "from tenant red to tenant blue");
   assert.equal(seen[1]!.crossing, undefined);
+});
+
+test("bits of an edge whose bytes nothing counts are its packets, as long as those of their sender", () => {
+  const { of, mock } = host(10);
+  const step = mock.at(500, 0);
+  const now = frame(step, mapping(step, of)!);
+  const edge = (from: string, to: string): number => of.edges.findIndex((edge) => of.nodes[edge.from]!.name === from && of.nodes[edge.to]!.name === to);
+  const inner = edge("edge_firewall", "detection");
+  assert.ok(now.therePps[inner]! > 0 && now.backPps[inner]! > 0 && Number.isNaN(now.thereBps[inner]));
+  const length = (name: string): number => now.bps[of.byId.get(`function/${name}`)!]! / now.pps[of.byId.get(`function/${name}`)!]!;
+  const wanted = now.therePps[inner]! * length("edge_firewall") + now.backPps[inner]! * length("detection");
+  assert.ok(Math.abs(aboutBits(of, now, inner) - wanted) < 1);
+  assert.ok(Number.isNaN(aboutBits(of, now, edge("lan", "edge_firewall"))), "bytes are counted there");
+  assert.ok(now.thereBps[edge("lan", "edge_firewall")]! > 0);
+  // Where the packets are not known either there is no number.
+  const observed = edge("edge_firewall", "flows");
+  assert.ok(Number.isNaN(aboutBits(of, now, observed)));
+});
+
+test("a container has the numbers of a function, without a worker and a promise", () => {
+  const { of, mock } = host(10);
+  const step = mock.at(500, 0);
+  const now = frame(step, mapping(step, of)!);
+  const at = of.byId.get("function/proxy")!;
+  assert.ok(now.pps[at]! > 0 && now.bps[at]! > 0 && now.cpu[at]! > 0);
+  assert.deepEqual([now.state[at], now.worker[at], now.promised[at]], ["running", NaN, NaN]);
+  assert.equal(of.nodes[at]!.chain, "site");
+});
+
+test("an event stands where it was, however clocks are set", () => {
+  const told = (age: number): Told => ({ time: 0, born: performance.now() - age, key: null, kind: "port", name: "lan", what: "down", text: "" });
+  const steps = { first: 0, last: 1000, startMs: 5_000_000, started: "2026-01-02T03:04:05Z" };
+  kept.set(steps);
+  assert.equal(stepOf(told(20_000)), 980);
+  kept.set({ ...steps, startMs: steps.startMs - 86_400_000 });
+  assert.equal(stepOf(told(20_000)), 980);
+  // A daemon that was started anew has no step for what was before it.
+  kept.set({ ...steps, last: 7 });
+  assert.deepEqual([stepOf(told(20_000)), stepOf(told(3_000))], [null, 4]);
+  kept.set(null);
+  assert.equal(stepOf(told(1)), null);
 });

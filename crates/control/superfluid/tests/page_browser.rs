@@ -22,5 +22,5 @@ fn the_page_is_walked_with_a_real_daemon() {
     let run = run.expect("node, which `scripts/setup test` installs");
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
-    assert!(said.contains("# pass 8") && said.contains("# fail 0"), "{said}");
+    assert!(said.contains("# pass 9") && said.contains("# fail 0"), "{said}");
 }
