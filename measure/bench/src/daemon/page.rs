@@ -185,11 +185,13 @@ impl Page {
         Ok(page)
     }
 
-    /// Looks at the host once a second, and follows the events, until it is told to end.
+    /// Looks at the host once a second, and follows the events after those of the last hour, until it is told
+    /// to end.
     fn live(&mut self, ends: &AtomicBool) -> Result<(), BenchError> {
         let mut events = BufReader::new(connect(self.address)?);
         self.send(events.get_mut(), "GET", "/v1/events?follow=true", "")?;
         self.get("/v1/graph")?;
+        self.get("/v1/past-events?limit=2000")?;
         let mut layout = None;
         let mut next = Instant::now();
         while !ends.load(Relaxed) {
