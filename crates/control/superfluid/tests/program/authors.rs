@@ -102,12 +102,54 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
         assert_eq!(again.status.code(), Some(2));
         assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
     }
-    for bad in ["Hello", "fn", "9lives", "", "null", "../x"] {
+    for bad in ["Hello", "fn", "9lives", "", "null", "../x", "packet", "nf-sdk"] {
         let refused = run(&["new", bad, "--path", &folder.path().join("bad").display().to_string()]);
         assert_eq!(refused.status.code(), Some(2), "{bad}");
         assert!(text(&refused.stderr).contains("no name for a function"), "{}", text(&refused.stderr));
     }
     assert!(!folder.path().join("bad").exists());
+}
+
+/// With a compiler and nothing else: no registry, no network, and nothing that was fetched before.
+#[test]
+fn a_new_function_builds_from_what_is_in_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().join("home");
+    fs::create_dir_all(&home).expect("a folder");
+    let place = folder.path().join("alone");
+    let made = run(&["new", "alone", "--path", &place.display().to_string()]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let locked = fs::read_to_string(place.join("Cargo.lock")).expect("a lock file");
+    assert!(!locked.contains("source ="), "{locked}");
+    let cargo = |arguments: &[&str]| {
+        let output = Command::new("cargo")
+            .args(arguments)
+            .args(["--offline", "--locked"])
+            .current_dir(&place)
+            .env("CARGO_HOME", &home)
+            .env_remove("CARGO_TARGET_DIR")
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts");
+        let said = text(&output.stderr);
+        assert!(output.status.success() && !said.contains("warning"), "cargo {arguments:?}: {said}");
+    };
+    cargo(&["build", "--target", "wasm32-unknown-unknown"]);
+    cargo(&["test", "--quiet"]);
+    assert!(!home.join("registry").exists(), "something was looked up");
+    // What is not of this project goes with one of its licences.
+    let mut brought = 0;
+    for entry in fs::read_dir(place.join("sdk")).expect("the SDK") {
+        let entry = entry.expect("an entry").path();
+        let Ok(manifest) = fs::read_to_string(entry.join("Cargo.toml")) else { continue };
+        brought += 1;
+        let is_ours = manifest.contains("license = \"Apache-2.0\"");
+        let names = fs::read_dir(&entry).expect("a folder").map(|file| file.expect("an entry").file_name());
+        let has_licence =
+            names.map(|name| text(name.as_encoded_bytes())).any(|name| name.starts_with("LICENSE"));
+        assert_ne!(is_ours, has_licence, "{}", entry.display());
+    }
+    assert_eq!((brought, place.join("sdk/LICENSE").is_file()), (8, true));
 }
 
 #[test]
