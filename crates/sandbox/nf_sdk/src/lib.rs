@@ -11,9 +11,10 @@
 //!
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
 //! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds
-//! parts of a stream that come in any order and overlap, [`groups`], [`index`] and [`slab`] keep entries by
-//! key in memory that is taken once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects
-//! checksums, [`devices`] finds the MAC addresses of next hops.
+//! parts of a stream that come in any order and overlap, and [`reorder`] those of many streams in memory that
+//! is bounded. [`flow_table`] keeps flows by key in memory that is taken once; [`groups`], [`index`] and
+//! [`slab`] are parts of tables of another form. [`usual`] reads and rewrites the usual packet, [`wire`]
+//! corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -86,6 +87,7 @@ pub mod devices;
 #[doc(hidden)]
 pub mod entry;
 mod error;
+pub mod flow_table;
 pub mod fragments;
 pub mod groups;
 mod host;
@@ -100,6 +102,7 @@ pub mod native;
 mod packet;
 mod packet_time;
 pub mod pieces;
+pub mod reorder;
 pub mod slab;
 mod slots;
 mod state;

@@ -30,7 +30,8 @@ fn write<S: Slot<Key = [u32; N]>, const N: usize>(
     family: u8,
     out: &mut StateWriter<'_>,
 ) -> bool {
-    table.iter().filter(|(_, flow)| terms.is_live(flow)).all(|(key, flow)| {
+    let flows = table.iter().map(|slot| (slot.key(), slot.flow()));
+    flows.filter(|(_, flow)| terms.is_live(flow)).all(|(key, flow)| {
         let left = flow.expires.wrapping_sub(terms.now);
         let mut name = [0; KEY_MOST];
         name[0] = family;
@@ -104,7 +105,7 @@ impl<const N: usize> Coming<[u32; N]> {
         }
         for (key, hash, flow) in flows {
             if table.find(key, *hash).is_none() {
-                table.insert(key, *hash, flow);
+                table.insert(key, *hash, flow.value());
             }
         }
         self.count = 0;

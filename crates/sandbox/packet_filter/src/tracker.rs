@@ -201,8 +201,8 @@ impl Tracker {
         let elapsed = time.since(before).0;
         let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
         let terms = &self.terms;
-        let ended = self.v4.sweep(due[0], |flow| !terms.is_live(flow))
-            + self.v6.sweep(due[1], |flow| !terms.is_live(flow));
+        let ended = self.v4.sweep(due[0], |slot| !terms.is_live(&slot.flow()))
+            + self.v6.sweep(due[1], |slot| !terms.is_live(&slot.flow()));
         self.terms.turnover.expired += ended as u64;
     }
 
@@ -258,7 +258,7 @@ pub struct Ahead<K> {
 /// brought up to date. Numbers of other protocols are all 0, and so within any window.
 #[inline(always)]
 pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, packet: &Ahead<S::Key>, slot: u32) -> bool {
-    let Some(slot) = table.slot_if(slot, &packet.key) else { return false };
+    let Some(slot) = table.entry_if(slot, &packet.key) else { return false };
     let flow = slot.flow();
     let side = packet.ingress as usize & 1;
     let is_usual = flow.state & (USUAL_INSIDE << side) != 0
@@ -363,7 +363,7 @@ pub fn track<S: Slot>(
     if let Some(slot) = known {
         terms.turnover.expired += 1;
         table.get_mut(slot).set_flow(&flow);
-    } else if !table.insert(key, hash, &flow) && !replace(table, terms, hash, key, &flow) {
+    } else if !table.insert(key, hash, flow.value()) && !replace(table, terms, hash, key, &flow) {
         return Tracked::TableFull;
     }
     terms.turnover.opened += 1;
@@ -380,8 +380,9 @@ fn replace<S: Slot>(
     key: &S::Key,
     flow: &Flow,
 ) -> bool {
-    let rank = |flow: &Flow| {
-        if !terms.is_live(flow) {
+    let rank = |slot: &S| {
+        let flow = slot.flow();
+        if !terms.is_live(&flow) {
             return Some(0);
         }
         let agreed = State::of(flow.state).is_some_and(State::is_agreed);
@@ -394,7 +395,7 @@ fn replace<S: Slot>(
         terms.turnover.expired += 1;
     }
     table.remove(victim);
-    table.insert(key, hash, flow)
+    table.insert(key, hash, flow.value())
 }
 
 /// Whether an ICMP error is about a packet that a live flow could have sent.

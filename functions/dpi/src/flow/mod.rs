@@ -4,10 +4,9 @@
 //!    was idle the longest if need be.
 //! 2. [`tcp`] follows a connection as its ends do: which segments they take, and which bytes are new.
 //! 3. [`windows`] keeps the last bytes of each stream, so that what is split over segments is found;
-//!    [`reorder`] keeps segments that came too early.
+//!    the SDK's [`reorder`](nf_sdk::reorder) keeps segments that came too early.
 //! 4. [`tracker`] ties them together, and gives back what ended flows hold once that has been looked at.
 
-pub mod reorder;
 pub mod table;
 pub mod tcp;
 pub mod tracker;

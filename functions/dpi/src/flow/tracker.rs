@@ -1,6 +1,5 @@
 //! Flows, windows and held segments together, and their ends.
 
-use super::reorder::{Holder, Reorder, Segment};
 use super::table::FlowTable;
 use super::tcp::{self, Manner, Place};
 use super::windows::Windows;
@@ -12,6 +11,7 @@ use crate::settings::Settings;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
 use nf_sdk::keyed_hash::KeyedHash;
+use nf_sdk::reorder::{Holder, Reorder, Segment};
 use packet::protocol;
 
 /// In how many sweeps the whole table is swept.

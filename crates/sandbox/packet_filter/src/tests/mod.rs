@@ -2,4 +2,3 @@
 
 mod matching;
 mod packets;
-mod table;

@@ -1,11 +1,58 @@
-//! Copies of segments that came before what precedes them, or that their receiver may not have taken yet, by
-//! their place in the stream.
+//! Streams put in order: copies of segments that came before what precedes them, or that their receiver may
+//! not have taken yet, by their place in the stream. Memory is bounded, and shared out among clients.
+//!
+//! 1. A direction of a connection has a number, 0 while nothing of it is held, and a place: how many of its
+//!    bytes were seen. The function keeps both, beside what else it knows of the connection.
+//! 2. [`Reorder::hold`] keeps a segment. Where it overlaps another one, the receiver's choice decides
+//!    ([`Overlap`]).
+//! 3. [`Reorder::due`] gives what the stream has come to.
+//! 4. When memory is scarce or nothing more comes, [`Reorder::victim`] names a direction that gives up what
+//!    it holds: [`Reorder::runs`] has it as it is. [`Reorder::give_back`] is for that and for the end of the
+//!    connection.
+//!
+//! Limits: as many bytes as were asked for; of the last quarter a client gets nothing that has a quarter.
+//!
+//! ```
+//! use nf_sdk::Nanos;
+//! use nf_sdk::pieces::Overlap;
+//! use nf_sdk::reorder::{Holder, Reorder, Segment};
+//!
+//! /// One direction of a connection.
+//! #[derive(Default)]
+//! struct Stream {
+//!     seen: u64,
+//!     held: u32,
+//! }
+//!
+//! /// The bytes that are next, of this segment and of those that waited for it.
+//! fn take(reorder: &mut Reorder, stream: &mut Stream, at: u64, data: &[u8], now: Nanos) -> Vec<u8> {
+//!     let (mut next, holder) = (Vec::new(), Holder { flow: 7, side: 0, source: 42, last: now });
+//!     let segment = Segment { at, data, is_doubtful: false };
+//!     // Where there is no room for it, it will come again.
+//!     reorder.hold(&mut stream.held, stream.seen, segment, holder);
+//!     while let Some((start, bytes)) = reorder.due(stream.held, stream.seen, u64::MAX) {
+//!         let new = bytes.get((stream.seen - start) as usize..).unwrap_or_default();
+//!         next.extend_from_slice(new);
+//!         stream.seen += new.len() as u64;
+//!     }
+//!     reorder.tidy(&mut stream.held);
+//!     next
+//! }
+//!
+//! // Room for 64 KiB ahead of a stream, and 1 MiB in all.
+//! let mut reorder = Reorder::new(1 << 16, 1 << 20, Overlap::Longer);
+//! let mut stream = Stream::default();
+//! assert_eq!(take(&mut reorder, &mut stream, 3, b"def", Nanos(1)), b"");
+//! assert_eq!(take(&mut reorder, &mut stream, 0, b"abc", Nanos(2)), b"abcdef");
+//! assert_eq!(take(&mut reorder, &mut stream, 4, b"efgh", Nanos(3)), b"gh");
+//! assert_eq!(reorder.cost(), 0);
+//! ```
 
+use crate::Nanos;
+use crate::pieces::{Inserted, Overlap, PIECE_COST, Pieces};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use nf_sdk::Nanos;
-use nf_sdk::pieces::{Inserted, Overlap, PIECE_COST, Pieces};
 
 /// What a client may have of the memory when less than that is left, and when directions begin to give up
 /// what they hold: a fraction of it.
@@ -211,5 +258,64 @@ impl Reorder {
         if self.get(*number).is_some_and(Pieces::is_empty) {
             self.give_back(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is held for whomever, what it takes has its bound, is what there is, and comes back.
+        #[test]
+        fn memory_is_bounded_and_accounted_for(
+            steps in prop::collection::vec((0usize..6, 0u64..300, 1usize..200, any::<bool>()), 1..200),
+        ) {
+            const OF_ONE: usize = 1000;
+            const OF_ALL: usize = 2000;
+            let mut reorder = Reorder::new(OF_ONE, OF_ALL, Overlap::First);
+            let mut numbers = [0; 6];
+            for (time, (flow, at, length, gives_up)) in steps.into_iter().enumerate() {
+                let last = Nanos(time as u64);
+                let holder = Holder { flow: flow as u32, side: 0, source: flow as u8 % 2, last };
+                let segment = Segment { at, data: &vec![7; length], is_doubtful: false };
+                reorder.hold(&mut numbers[flow], 0, segment, holder);
+                reorder.tidy(&mut numbers[flow]);
+                if gives_up && let Some((number, holder)) = reorder.victim(last.saturating_add(PATIENCE)) {
+                    let place = &mut numbers[holder.flow as usize];
+                    prop_assert_eq!(*place, number);
+                    prop_assert!(reorder.give_back(place) > 0 && *place == 0);
+                }
+                let runs = numbers.iter().flat_map(|number| reorder.runs(*number));
+                prop_assert_eq!(runs.map(|(_, run)| run.len()).sum::<usize>(), reorder.bytes());
+                prop_assert!(reorder.bytes() <= reorder.cost() && reorder.cost() <= OF_ALL);
+            }
+            for number in &mut numbers {
+                reorder.give_back(number);
+            }
+            prop_assert_eq!((reorder.cost(), reorder.bytes()), (0, 0));
+            prop_assert!(reorder.used.iter().all(|used| *used == 0));
+        }
+    }
+
+    /// One client fills what it may have, and another one still finds room.
+    #[test]
+    fn a_client_leaves_room_for_others() {
+        let mut reorder = Reorder::new(1 << 16, 1 << 14, Overlap::First);
+        let data = [7; 100];
+        let mut hold = |number: &mut u32, flow, source| {
+            let holder = Holder { flow, side: 0, source, last: Nanos(1) };
+            let at = u64::from(flow) * 200;
+            reorder.hold(number, 0, Segment { at, data: &data, is_doubtful: false }, holder).is_some()
+        };
+        let mut greedy = [0; 200];
+        let held = greedy
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(flow, number)| hold(number, flow as u32, 1).then_some(()));
+        assert!((60..90).contains(&held.count()));
+        let mut other = 0;
+        assert!(hold(&mut other, 1, 2), "of another client");
     }
 }
