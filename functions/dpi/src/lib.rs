@@ -58,7 +58,7 @@ use nf_sdk::{
     Verdict, superfluid_function,
 };
 use rules::Skipped;
-use rules::text::{clip, decimal};
+use rules::text::{by_count, clip, decimal};
 use settings::Settings;
 use threshold::Thresholds;
 use way::Arrival;
@@ -207,6 +207,11 @@ impl NetworkFunction for Dpi {
 }
 
 impl Dpi {
+    /// What is known of flows and streams.
+    pub fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
     /// Something is known that time ends.
     fn has_flows(&self) -> bool {
         !self.tracker.table.is_empty() || self.fragments.count() > 0
@@ -239,16 +244,9 @@ fn announce(skipped: &Skipped, host: &mut Host) {
     if skipped.total == 0 {
         return;
     }
-    let mut reasons: Vec<(&String, &usize)> = skipped.reasons.iter().collect();
-    reasons.sort_by_key(|(_, count)| core::cmp::Reverse(**count));
     let mut line = decimal(skipped.total as u64);
-    line.push_str(" rules are left out, which ask for what this function does not have:");
-    for (place, (name, count)) in reasons.into_iter().enumerate() {
-        line.push_str(if place == 0 { " " } else { ", " });
-        line.push_str(&decimal(*count as u64));
-        line.push(' ');
-        line.push_str(name);
-    }
+    line.push_str(" rules are left out, which ask for what this function does not have: ");
+    line.push_str(&by_count(&skipped.reasons));
     clip(&mut line, settings::LONGEST_LINE);
     host.log(Severity::Warning, &line);
 }

@@ -17,6 +17,7 @@ mod capture;
 mod capture_filter;
 mod config_text;
 mod configuration;
+mod connections;
 mod container_layer;
 mod dissect;
 mod dpi;
@@ -24,7 +25,9 @@ mod dpi_rules;
 mod encapsulation;
 mod experiment_file;
 mod firewall;
+mod flow_counts;
 mod forwarder;
+mod fragments;
 mod guest_host_calls;
 mod guest_module;
 mod http_messages;
@@ -47,6 +50,7 @@ mod security_groups;
 pub mod smoke;
 mod snapshot;
 mod snapshot_file;
+mod streams;
 mod stripe;
 mod tunnels;
 mod unfinished_checksum;
@@ -77,6 +81,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "capture", run: capture::run },
     Harness { name: "capture_filter", run: capture_filter::run },
     Harness { name: "config_text", run: config_text::run },
+    Harness { name: "connections", run: connections::run },
     Harness { name: "container_layer", run: container_layer::run },
     Harness { name: "dissect", run: dissect::run },
     Harness { name: "dpi", run: dpi::run },
@@ -84,7 +89,9 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "encapsulation", run: encapsulation::run },
     Harness { name: "experiment_file", run: experiment_file::run },
     Harness { name: "firewall", run: firewall::run },
+    Harness { name: "flow_counts", run: flow_counts::run },
     Harness { name: "forwarder", run: forwarder::run },
+    Harness { name: "fragments", run: fragments::run },
     Harness { name: "guest_host_calls", run: guest_host_calls::run },
     Harness { name: "guest_module", run: guest_module::run },
     Harness { name: "http_messages", run: http_messages::run },
@@ -105,6 +112,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "security_groups", run: security_groups::run },
     Harness { name: "snapshot", run: snapshot::run },
     Harness { name: "snapshot_file", run: snapshot_file::run },
+    Harness { name: "streams", run: streams::run },
     Harness { name: "stripe", run: stripe::run },
     Harness { name: "tunnels", run: tunnels::run },
     Harness { name: "unfinished_checksum", run: unfinished_checksum::run },

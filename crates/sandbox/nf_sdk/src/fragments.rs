@@ -345,7 +345,7 @@ impl Datagram {
         if inserted.overlaps && !may_overlap && !comes_again {
             return false;
         }
-        if part.offset == 0 && (self.head.is_empty() || overlap == FragmentOverlap::Last) {
+        if part.offset == 0 && (self.head.is_empty() || policy == Overlap::Last) {
             (self.head, self.l3) = (part.head.to_vec(), part.l3);
             if let Some((at, next)) = part.announced
                 && let Some(byte) = self.head.get_mut(at)

@@ -360,7 +360,8 @@ fn synchronise(
             if by_originator && !acknowledges {
                 let exponent = exponent(segment.scale);
                 raise(flow, doubt, Doubt::Synchronise { end: segment.end, exponent });
-            } else if let Doubt::Synchronise { end, exponent } = *doubt
+            } else if acknowledges
+                && let Doubt::Synchronise { end, exponent } = *doubt
                 && !by_originator
                 && segment.ack == end
             {

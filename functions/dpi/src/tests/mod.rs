@@ -9,6 +9,7 @@ mod model;
 mod options;
 mod ranges;
 mod reassembly;
+mod receiver;
 mod streams;
 mod tunnels;
 mod verdicts;

@@ -169,6 +169,7 @@ fn a_forgotten_connection_begins_anew() {
     // The inside end was started again and uses the same port; the outside end has ended as well.
     assert_eq!(bench.inside(there(SYN, 0x5000_0000, 0, 0)), OUT);
     assert_eq!(bench.outside(back(SYN | ACK, 0x6000_0000, 7, 0)), IN, "acknowledges something else");
+    assert_eq!(bench.outside(back(SYN, 0x6000_0000, 0x5000_0001, 0)), IN, "acknowledges nothing");
     assert_eq!(bench.inside(there(ACK, 0x5000_0001, 0x6000_0001, 0)), drop::BAD_STATE);
     assert_eq!(bench.outside(back(SYN | ACK, 0x6000_0000, 0x5000_0001, 0)), IN);
     assert_eq!(bench.inside(there(ACK, 0x5000_0001, 0x6000_0001, 0)), OUT);

@@ -1,10 +1,14 @@
 //! Fragments in any order, of both families, against simple models.
 
+#[path = "model.rs"]
+mod model;
+
 use super::*;
 use crate::native::frames::packet;
 use ::packet::dissect;
 use alloc::format;
 use alloc::vec;
+use model::{Expected, Model, Policy};
 use proptest::prelude::*;
 
 const LIMITS: Limits =
@@ -215,50 +219,28 @@ proptest! {
         parts in prop::collection::vec((0usize..12, 1usize..6, any::<bool>(), any::<u8>()), 1..14),
     ) {
         let mut table = Fragments::new(Limits { bytes: 1 << 16, ..LIMITS }, overlap, 3);
-        let mut cells: Vec<Option<(u8, (u64, u64))>> = vec![None; 20];
-        let mut length = None;
-        for (at, count, more, letter) in parts {
+        let mut model = Model::new(0);
+        let policy = match overlap {
+            FragmentOverlap::Discard => Policy::Discard,
+            _ if !is_ipv4 => Policy::Discard,
+            FragmentOverlap::First => Policy::First,
+            FragmentOverlap::Last => Policy::Last,
+            FragmentOverlap::Around => Policy::Around,
+        };
+        for (number, (at, count, more, letter)) in parts.into_iter().enumerate() {
             // One that is first and last is no fragment.
             let more = more || at == 0;
-            let frame = fragment(is_ipv4, 1, at * 8, more, &vec![letter; count * 8]);
-            let outcome = take(&mut table, &frame, NOW);
-            let new = (at as u64, (at + count) as u64);
-            let reaches = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-            let contradicts = match length {
-                Some(length) => at + count > length || !more && at + count != length,
-                None => !more && at + count < reaches,
+            let data = vec![letter; count * 8];
+            let outcome = take(&mut table, &fragment(is_ipv4, 1, at * 8, more, &data), NOW);
+            let part = model::Fragment { number, at: at * 8, more, data: &data };
+            let expected = match model.take((), policy, part, 0) {
+                Expected::Whole(_, said) => Outcome::Whole(whole(is_ipv4, 1, &said)),
+                Expected::Waiting => Outcome::Waiting,
+                Expected::Discarded => Outcome::Discarded,
             };
-            if !more {
-                length = Some(at + count);
-            }
-            let is_strict = !is_ipv4 || overlap == FragmentOverlap::Discard;
-            let mut same = true;
-            let mut meets = false;
-            for cell in &mut cells[at..at + count] {
-                same &= cell.is_some_and(|(old, _)| old == letter);
-                meets |= cell.is_some();
-                let wins = cell.is_none_or(|(_, old)| match overlap {
-                    FragmentOverlap::First | FragmentOverlap::Discard => false,
-                    FragmentOverlap::Last => true,
-                    FragmentOverlap::Around => new.0 < old.0 && new.1 > old.1,
-                });
-                if wins {
-                    *cell = Some((letter, new));
-                }
-            }
-            let is_complete = length.is_some_and(|length| cells[..length].iter().all(Option::is_some));
-            if contradicts || is_strict && meets && !same {
-                prop_assert_eq!(outcome, Outcome::Discarded);
-            } else if is_complete {
-                let said: Vec<u8> = cells.iter().flatten().flat_map(|(letter, _)| [*letter; 8]).collect();
-                prop_assert_eq!(outcome, Outcome::Whole(whole(is_ipv4, 1, &said)));
-            } else {
-                prop_assert_eq!(outcome, Outcome::Waiting);
-                continue;
-            }
-            cells.fill(None);
-            length = None;
-            prop_assert_eq!((table.count(), table.bytes()), (0, 0));
+            let is_done = expected != Outcome::Waiting;
+            prop_assert_eq!(outcome, expected);
+            prop_assert_eq!(table.count() == 0 && table.bytes() == 0, is_done);
         }
         table.expire(Nanos(u64::MAX));
         prop_assert_eq!((table.count(), table.bytes()), (0, 0));
