@@ -89,3 +89,24 @@ pub(crate) fn configuration(image: &Image, rules: &[public_rules::Rule]) -> Resu
 pub(crate) fn native(config: &[u8]) -> Result<Runner<dpi::Dpi>, BenchError> {
     Runner::new(config).map_err(|error| BenchError::Setup(format!("dpi: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpi::rules::Rules;
+    use dpi::rules::network::Variables;
+    use dpi::rules::parse::Unsupported;
+
+    /// How many rules of the set ask for what `dpi` does not have, by what: as its README says.
+    #[test]
+    fn as_many_rules_of_the_set_are_refused_as_the_readme_says() {
+        let text = public_rules::text(&public_rules::rules(RULES));
+        let variables = Variables::from([("HTTP_PORTS".to_owned(), HTTP_PORTS.to_owned())]);
+        let rules = Rules::parse_with(text.as_bytes(), &variables, Unsupported::Skip).expect("no mistakes");
+        assert_eq!(rules.list.len() + rules.skipped.total, RULES as usize);
+        let readme = include_str!("../../../functions/dpi/README.md");
+        let told =
+            readme.split("a public set, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+        assert_eq!(told, Some(rules.skipped.total), "{:?}", rules.skipped.reasons);
+    }
+}

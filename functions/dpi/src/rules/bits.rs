@@ -123,6 +123,12 @@ pub fn flowbits(value: &[u8], names: &mut Names) -> Result<Option<Bits>, String>
     Ok(Some(bits))
 }
 
+/// Whether this is `xbits` of pairs of hosts, which are not kept.
+pub fn is_of_pairs(value: &[u8]) -> bool {
+    let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    words.any(|word| word.strip_prefix(b"track").map(<[u8]>::trim_ascii) == Some(b"ip_pair"))
+}
+
 /// Reads `xbits`; `None` for `noalert`.
 ///
 /// # Errors

@@ -556,7 +556,9 @@ impl Draft {
         let Some(value) = value else {
             return Err((None, String::from("without a value; allowed: `NAME:VALUE;`")));
         };
-        let read = if name == b"flowbits" { bits::flowbits } else { bits::xbits };
+        let is_host = name == b"xbits";
+        let read = if is_host { bits::xbits } else { bits::flowbits };
+        self.missing = (is_host && bits::is_of_pairs(value)).then(|| String::from("xbits of pairs"));
         match read(value, names).map_err(|text| (Some(0), text))? {
             Some(bits) => self.bits.push(bits),
             None => self.is_silent = true,

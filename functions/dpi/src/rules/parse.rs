@@ -127,14 +127,19 @@ impl Rules {
                 continue;
             }
             let Reading { faults: own, missing, missing_faults, sid } = reading;
-            match missing {
-                Some(name) if unsupported == Unsupported::Skip && own.total == missing_faults => {
+            // With another fault, it is a mistake in any case.
+            match missing.filter(|_| own.total == missing_faults) {
+                Some(name) if unsupported == Unsupported::Skip => {
                     let skipped = &mut rules.skipped;
                     skipped.total += 1;
                     *skipped.reasons.entry(name.clone()).or_default() += 1;
                     skipped.list.push((line.place(0).0, sid, name));
                 }
-                _ => faults.extend(own),
+                Some(name) => {
+                    *faults.lacking.entry(name).or_default() += 1;
+                    faults.extend(own);
+                }
+                None => faults.extend(own),
             }
         }
         rules.bits = known.bits.len();

@@ -1,7 +1,9 @@
 //! A rule file as logical lines whose every byte knows its place, and the faults that are found in it.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use nf_sdk::Json;
 
 /// Faults that are listed before it is said how many more there are: no more are shown of a function that is
@@ -28,6 +30,8 @@ pub struct Faults {
     pub list: Vec<Fault>,
     /// How many there are in all.
     pub total: usize,
+    /// How many rules have no other fault than to ask for what this function does not have, by its name.
+    pub lacking: BTreeMap<String, usize>,
 }
 
 impl Faults {
@@ -53,7 +57,7 @@ impl Faults {
 
     /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes; behind the first
     /// [`FIRST_FAULTS`] one that says how many more there are, and at the end one that says how many are not
-    /// listed.
+    /// listed. Before them, one that says how many rules ask for what, when several do.
     pub fn lines(&self, file: &str, longest: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |mut line: String| {
@@ -67,6 +71,12 @@ impl Faults {
             line.push_str(what);
             line
         };
+        let lacking: usize = self.lacking.values().sum();
+        if lacking > 1 {
+            let what =
+                " rules ask for what this function does not have, and `unsupported: skip` leaves them out: ";
+            add(counted(lacking, &say(&[what, &by_count(&self.lacking)])));
+        }
         for (place, fault) in self.list.iter().enumerate() {
             if place == FIRST_FAULTS {
                 add(counted(self.total - FIRST_FAULTS, " more faults"));
@@ -85,6 +95,14 @@ impl Faults {
         }
         lines
     }
+}
+
+/// Names and how often each was counted, `COUNT NAME, COUNT NAME`, the most frequent first.
+pub fn by_count(counts: &BTreeMap<String, usize>) -> String {
+    let mut counts: Vec<(&String, &usize)> = counts.iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(**count));
+    let each = |(name, count): &(&String, &usize)| say(&[&decimal(**count as u64), " ", name]);
+    counts.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
 /// Shortens a text to so many bytes at most, between characters.

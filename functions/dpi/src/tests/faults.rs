@@ -2,6 +2,9 @@
 
 use super::frames::config;
 use crate::Dpi;
+use crate::rules::Rules;
+use crate::rules::network::Variables;
+use crate::rules::parse::Unsupported;
 use nf_sdk::native::Runner;
 
 fn lines(rules: &str) -> Vec<String> {
@@ -154,4 +157,31 @@ fn a_sid_is_there_once_in_a_generator() {
     );
     let line = fault("alert ip any any -> any any (sid:7;)\nalert ip any any -> any any (sid:7; rev:2;)");
     assert!(line.starts_with("test.rules:2:30: sid 7 is that of the rule in line 1"), "{line}");
+}
+
+/// Whatever the README says is lacking is left out for want of that, in some form of rule, and is no mistake.
+#[test]
+fn what_the_readme_calls_lacking_is_left_out() {
+    let readme = include_str!("../../README.md");
+    let list = readme.split("What is lacking:").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let names: Vec<&str> = list.expect("the list").split('`').skip(1).step_by(2).collect();
+    assert!(names.len() > 25, "{names:?}");
+    for name in names {
+        let rule = |action: &str, protocol: &str, option: &str| {
+            format!("{action} {protocol} any any -> any any (content:\"a\"; {option} sid:1;)\n")
+        };
+        let option = name.replace("cert_*", "cert_subject").replace("base64_*", "base64_decode");
+        let value = if name == "xbits" { "set,x,track ip_pair" } else { "1" };
+        let forms = [
+            rule("alert", "tcp", &format!("{option};")),
+            rule("alert", "tcp", &format!("{option}:{value};")),
+            rule("alert", name, ""),
+            rule(name, "tcp", ""),
+        ];
+        let is_left_out = forms.iter().any(|rule| {
+            let rules = Rules::parse_with(rule.as_bytes(), &Variables::new(), Unsupported::Skip);
+            rules.is_ok_and(|rules| rules.skipped.reasons.keys().any(|lacks| lacks.contains(&option)))
+        });
+        assert!(is_left_out, "`{name}`");
+    }
 }

@@ -223,6 +223,15 @@ fn what_is_not_supported_is_left_out_and_told() {
     let logged =
         bench.runner.host().log().iter().filter(|(_, line)| line.contains("3 rules are left out")).count();
     assert_eq!(logged, 1);
+    // Without leaving them out, the file is refused, and the first line says how many ask for what.
+    let config =
+        super::frames::config(&format!("{rules}\nalert tcp any any -> any any (contnet:\"a\"; sid:5;)"), &[]);
+    let error = nf_sdk::native::Runner::<crate::Dpi>::new(&config).err().expect("refused");
+    let message = error.message();
+    let lines: Vec<&str> = message.lines().collect();
+    let counts = "test.rules: 3 rules ask for what this function does not have, and `unsupported: skip` leaves them \
+                  out: 2 tls.cert_subject, 1 protocol smb";
+    assert_eq!((lines[0], lines.len()), (counts, 6), "{lines:#?}");
 }
 
 #[test]

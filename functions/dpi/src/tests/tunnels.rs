@@ -99,3 +99,22 @@ fn a_length_of_zero_is_that_of_the_frame_in_captures_alone() {
         assert_eq!(bench.sids(frame), expected);
     }
 }
+
+#[test]
+fn ports_of_tunnels_are_those_that_are_configured() {
+    let rule = "alert udp any any -> any 53 (msg:\"x\"; content:\"secret\"; sid:1;)";
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
+    let around = |port, header: [u8; 8]| {
+        udp(("10.9.0.1", 50_000), ("10.9.0.2", port), &[&header[..], query.as_slice()].concat())
+    };
+    let (vxlan, geneve) = ([8, 0, 0, 0, 0, 0, 7, 0], [0, 0, 0x65, 0x58, 0, 0, 7, 0]);
+    let frames = [around(4789, vxlan), around(8472, vxlan), around(6081, geneve), around(16_081, geneve)];
+    let found = |changes: &[(&str, ConfigValue)]| {
+        let mut bench = Bench::new(rule, changes);
+        frames.each_ref().map(|frame| !bench.sids(frame.clone()).is_empty())
+    };
+    let ports = |key, port| (key, ConfigValue::List(vec![ConfigValue::Integer(port)]));
+    assert_eq!(found(&[]), [true, false, true, false]);
+    assert_eq!(found(&[ports("vxlan_ports", 8472)]), [false, true, true, false]);
+    assert_eq!(found(&[ports("geneve_ports", 16_081)]), [true, false, false, true]);
+}
