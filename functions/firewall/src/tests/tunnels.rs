@@ -153,3 +153,28 @@ fn a_length_of_zero_is_that_of_the_frame() {
     assert_eq!(bench.outside(tcp([(B, 80), (A, 1000)], ACK, 501, 60_101, 0)), IN, "all of it was seen");
     assert_eq!(bench.outside(tcp([(B, 80), (A, 1000)], ACK, 501, 60_102, 0)), drop::BAD_STATE);
 }
+
+#[test]
+fn ports_of_tunnels_are_those_that_are_configured() {
+    let around = |port: u16, header: [u8; 8]| {
+        let inner = udp(A, 4000, B, 53);
+        let mut payload = vec![0xc3, 0x50];
+        payload.extend(port.to_be_bytes());
+        payload.extend((16 + inner.len() as u16).to_be_bytes());
+        payload.extend([0, 0]);
+        payload.extend(header);
+        payload.extend(inner);
+        packet("172.16.0.1", "172.16.0.2", 17, &payload)
+    };
+    let (vxlan, geneve) = ([8, 0, 0, 0, 0, 0, 7, 0], [0, 0, 0x65, 0x58, 0, 0, 7, 0]);
+    let frames = [around(4789, vxlan), around(8472, vxlan), around(6081, geneve), around(16_081, geneve)];
+    // The packet inside is accepted, the one around is not.
+    let passed = |changes: &[(&str, ConfigValue)]| {
+        let changes = [&[kinds(&["vxlan", "geneve"])], changes].concat();
+        frames.each_ref().map(|frame| Bench::new(outbound(), &changes).inside(frame.clone()) == OUT)
+    };
+    let ports = |key, port| (key, ConfigValue::List(vec![ConfigValue::Integer(port)]));
+    assert_eq!(passed(&[]), [true, false, true, false]);
+    assert_eq!(passed(&[ports("vxlan_ports", 8472)]), [false, true, true, false]);
+    assert_eq!(passed(&[ports("geneve_ports", 16_081)]), [true, false, false, true]);
+}

@@ -199,3 +199,39 @@ fn flows_of_udp_last_while_packets_come() {
     bench.wait(25.0);
     assert_eq!(now(&bench), 0);
 }
+
+#[test]
+fn idle_times_are_those_that_are_configured() {
+    let config = format!(
+        "services:\n\
+         - {{name: web, address: {VIP}, protocol: tcp, ports: '80', servers: [{{address: 10.0.0.1}}]}}\n\
+         - {{name: dns, address: {VIP}, protocol: udp, ports: '53', servers: [{{address: 10.0.0.1}}]}}\n\
+         opening_timeout: 50s\ntcp_timeout: 200s\ntcp_closing_timeout: 80s\nudp_timeout: 140s"
+    );
+    let (from, web, dns) = (client(1), end(VIP, 80), end(VIP, 53));
+    let begin = |bench: &mut Bench, kind: &str| match kind {
+        "opening" => {
+            bench.server(tcp(&from, &web, SYN));
+        }
+        "established" => {
+            bench.connect(&from, &web);
+        }
+        "closing" => {
+            bench.connect(&from, &web);
+            bench.server(tcp(&from, &web, FIN | ACK));
+        }
+        _ => {
+            let server = bench.server(udp(&from, &dns));
+            bench.answer(udp(&server, &from));
+        }
+    };
+    for (kind, seconds) in [("opening", 50.0), ("established", 200.0), ("closing", 80.0), ("answered", 140.0)]
+    {
+        let mut bench = Bench::new(&config);
+        begin(&mut bench, kind);
+        bench.wait(seconds - 1.0);
+        assert_eq!(now(&bench), 1, "{kind}");
+        bench.wait(25.0);
+        assert_eq!(now(&bench), 0, "{kind}");
+    }
+}

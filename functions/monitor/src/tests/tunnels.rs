@@ -73,7 +73,7 @@ fn packets_in_tunnels_are_flows_of_their_own() {
 
 #[test]
 fn only_the_tunnels_that_are_asked_for_are_looked_into() {
-    let keys = |tunnels: &[&str], ports: &[i64]| {
+    let keys_of = |tunnels: &[&str], key, ports: &[i64]| {
         let tunnels = tunnels.iter().map(|name| ConfigValue::text(name)).collect();
         let ports = ports.iter().map(|port| ConfigValue::Integer(*port)).collect();
         let config = ConfigValue::map(vec![
@@ -81,10 +81,11 @@ fn only_the_tunnels_that_are_asked_for_are_looked_into() {
             ("top", ConfigValue::Integer(100)),
             ("bidirectional", ConfigValue::Boolean(true)),
             ("tunnels", ConfigValue::List(tunnels)),
-            ("vxlan_ports", ConfigValue::List(ports)),
+            (key, ConfigValue::List(ports)),
         ]);
         Runner::<Monitor>::new(&config.to_cbor())
     };
+    let keys = |tunnels: &[&str], ports: &[i64]| keys_of(tunnels, "vxlan_ports", ports);
     for (tunnels, ports, expected) in [
         (&["vxlan"][..], &[4789][..], 2),
         (&["vxlan"], &[8472, 4789], 2),
@@ -95,6 +96,13 @@ fn only_the_tunnels_that_are_asked_for_are_looked_into() {
         let mut runner = keys(tunnels, ports).expect("a good configuration");
         run(&mut runner, &[vxlan(1, &inner())]);
         assert_eq!(flows(&report(&runner)).len(), expected, "{tunnels:?} {ports:?}");
+    }
+    let geneve =
+        ethernet(0x0800, &udp(6081, &[&[0, 0, 0x65, 0x58, 0, 0, 1, 0], inner().as_slice()].concat()));
+    for (port, expected) in [(6081, 2), (16_081, 1)] {
+        let mut runner = keys_of(&["geneve"], "geneve_ports", &[port]).expect("a good configuration");
+        run(&mut runner, std::slice::from_ref(&geneve));
+        assert_eq!(flows(&report(&runner)).len(), expected, "geneve at {port}");
     }
     let refused = keys(&["vxlna"], &[]).err().expect("no such tunnel");
     assert_eq!(refused.to_string(), "tunnels: `vxlna` is no kind of tunnel");
