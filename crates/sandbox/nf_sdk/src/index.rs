@@ -65,6 +65,28 @@ impl Index {
         Some(Index { groups: zeroed_table(groups)? })
     }
 
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The entries of a group.
+    pub fn entries(&self, group: usize) -> impl Iterator<Item = u32> + '_ {
+        let line = &self.groups[group];
+        let mut taken = !agreeing(line, 0) & TAGS;
+        core::iter::from_fn(move || {
+            let place = (taken != 0).then(|| taken.trailing_zeros() as usize)?;
+            taken &= taken - 1;
+            Some(line.0[(FIRST + place) & 15])
+        })
+    }
+
+    /// The groups that an entry of this hash may be in, from its first one on.
+    pub fn path(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        core::iter::successors(Some(self.home(hash)), move |group| Some(self.after(*group, hash)))
+            .take(MAX_PROBES)
+    }
+
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
         (((hash >> 32) * self.groups.len() as u64) >> 32) as usize

@@ -276,8 +276,8 @@ mod tests {
     fn a_flow_takes_as_much_memory_as_the_readme_says() {
         let readme = include_str!("../../README.md");
         let told = readme.split("most flows, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
-        // A set of the index, one line, is there for four flows at least.
-        let most = size_of::<Flow>() + size_of::<Line>() / 4;
+        // A group of the index, one line, is there for eight flows at least.
+        let most = size_of::<Flow>() + size_of::<Line>() / 8;
         assert_eq!(told, Some(most), "{} bytes of a flow", size_of::<Flow>());
     }
 }

@@ -412,11 +412,11 @@ impl Tracker {
 
     /// Takes out flows whose time is over, of a part of the table.
     pub fn sweep(&mut self, now: Nanos) {
-        let sets = self.table.sets().div_ceil(SWEEPS);
+        let groups = self.table.groups().div_ceil(SWEEPS);
         let timeouts = self.timeouts;
         let mut ended = Vec::new();
         let is_over = |flow: &Flow| FlowTable::is_over(flow, now, Tracker::timeout(&timeouts, flow));
-        self.table.sweep(sets, is_over, |flow| ended.push(flow));
+        self.table.sweep(groups, is_over, |flow| ended.push(flow));
         self.turnover.expired += ended.len() as u64;
         for flow in ended {
             self.end(flow);
@@ -429,7 +429,7 @@ impl Tracker {
     /// Takes out every flow.
     pub fn clear(&mut self) {
         let mut all = core::mem::take(&mut self.ended);
-        self.table.sweep(self.table.sets(), |_| true, |flow| all.push(flow));
+        self.table.sweep(self.table.groups(), |_| true, |flow| all.push(flow));
         for flow in &all {
             self.release(flow);
         }
