@@ -406,13 +406,14 @@ impl Pool {
     pub fn duplicate(&self, packet: &Packet) -> Option<Packet> {
         let from = self.data(packet).cast_const();
         let mut copy = self.allocate()?;
-        copy.edit(|record| *record = *packet.record());
         let length = packet.length();
         // A header put in front of the packet may have used headroom: the copy begins where it does.
         if !copy.set_extent(packet.offset(), length, self.buffer_size()) {
             self.free(copy);
             return None;
         }
+        // Where a checksum starts is counted from the first byte, and no longer moves with it.
+        copy.edit(|record| *record = *packet.record());
         // SAFETY: both extents lie in their buffers, and two packets own two buffers.
         unsafe { std::ptr::copy_nonoverlapping(from, self.data(&copy), length as usize) };
         self.keep_the_same(self, packet, &mut copy);

@@ -367,3 +367,23 @@ fn a_packet_gets_another_beginning() {
     assert_eq!(packet.length(), 0);
     pool.free(packet);
 }
+
+/// Buffers begin in different lines, and a copy begins where the packet does.
+#[test]
+fn a_checksum_that_is_to_be_completed_starts_in_a_copy_where_it_does_in_the_packet() {
+    let pool = pool(16);
+    for offset in [128, 192, 256, 320] {
+        let mut packet = pool.allocate().expect("sixteen buffers");
+        assert!(packet.set_extent(offset, 60, pool.buffer_size()));
+        packet.edit(|record| {
+            (record.offload_flags, record.csum_start) = (nf_abi::offload::NEEDS_CHECKSUM, 34);
+        });
+        let copies: Vec<Packet> =
+            (0..15).map(|_| pool.duplicate(&packet).expect("fifteen are left")).collect();
+        for copy in &copies {
+            assert_eq!((copy.offset(), copy.length(), copy.record().csum_start), (offset, 60, 34));
+        }
+        pool.free_batch(copies);
+        pool.free(packet);
+    }
+}
