@@ -10,6 +10,12 @@ use std::net::IpAddr;
 use wiring::Device;
 use yaml_document::{Location, Node, spelling};
 
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+/// What is to be left of an MTU beside headers that are put on: what each station of IPv4 takes (RFC 791,
+/// section 3.1).
+const LEAST_MTU: u64 = 576;
+
 /// What is taken off.
 pub(crate) fn layers(policy: &Value) -> Vec<LayerKind> {
     let named = policy.get("decapsulate").and_then(Value::as_list).unwrap_or_default();
@@ -46,6 +52,34 @@ fn finds_next_hop(own: &Settings, local: IpAddr, remote: IpAddr) -> Result<(), S
         "`remote` is {remote}, which is in no network of the device; allowed: with `gateways` of the device, or with \
          `remote_mac`"
     ))
+}
+
+/// Bytes of a link's MTU that headers take. Tags outside of all else do not count (IEEE 802.3, section
+/// 3.2.7).
+pub(crate) fn mtu_taken(encapsulate: &Encapsulation) -> usize {
+    let tags = encapsulate.layers().take_while(|layer| *layer == LayerKind::Vlan).count();
+    encapsulate.overhead() - tags * TAG
+}
+
+/// Why packets of a port with this MTU have no room for headers in front of what a device's functions send;
+/// `None`: they have.
+fn too_small(device: &Device, encapsulate: &Encapsulation, mtu: u64) -> Option<String> {
+    let taken = mtu_taken(encapsulate) as u64;
+    let left = mtu.saturating_sub(taken);
+    let told = device.station.as_ref().filter(|_| device.has_station_inside()).map(|station| station.mtu);
+    match told.map(u64::from) {
+        Some(told) if left < told => Some(format!(
+            "the headers take {taken} bytes of the port's `mtu` of {mtu}, which leaves {left}, and functions are told {told}; \
+             allowed: `mtu: {left}` of the device, or `mtu: {}` of the port",
+            told + taken
+        )),
+        None if left < LEAST_MTU => Some(format!(
+            "the headers take {taken} bytes of the port's `mtu` of {mtu}, which leaves {left}; allowed: `mtu` of the port of at \
+             least {}",
+            LEAST_MTU + taken
+        )),
+        _ => None,
+    }
 }
 
 impl Reader<'_> {
@@ -167,12 +201,14 @@ impl Reader<'_> {
             }
         }
         let outer = || -> Option<Outer> {
+            let local = values.get("local").and_then(Value::as_address)?;
             Some(Outer {
-                local: values.get("local").and_then(Value::as_address)?,
+                local,
                 remote: values.get("remote").and_then(Value::as_address)?,
                 ttl: small("ttl")?,
                 services: small("dscp"),
                 dont_fragment: !flag("fragment")?,
+                checksum: flag("checksum").unwrap_or(local.is_ipv6()),
                 link: (mac("remote_mac").unwrap_or_default(), local_mac.unwrap_or_default()),
             })
         };
@@ -197,7 +233,7 @@ impl Reader<'_> {
     }
 
     /// Faults of what a device's ports say of each other and of the packets' memory: of a port in `send` that
-    /// is none of the device's, and of headers for which a pool has no room.
+    /// is none of the device's, and of headers for which a pool or the port's packets have no room.
     pub(crate) fn sends(&mut self, place: &Location<'_>, node: &Node, device: &Device) {
         let Some((_, over)) = node.entry("over") else { return };
         let over_place = place.key("over", over.position);
@@ -220,13 +256,19 @@ impl Reader<'_> {
             let tenant = self.wiring.ports.get(port).map(|port| &port.tenant);
             let pool = tenant.and_then(|tenant| self.wiring.tenants.get(tenant)).map(|tenant| tenant.pool);
             let (needed, headroom) = (encapsulate.overhead(), pool.map(|pool| pool.headroom));
-            if let Some(headroom) = headroom.filter(|headroom| (*headroom as usize) < needed) {
-                place.key("encapsulate", position("encapsulate")).report(&mut self.faults, || {
-                    format!(
-                        "the headers take {needed} bytes, and buffers of the port's tenant have {headroom} in front of \
-                         packets; allowed: `headroom` of at least {needed} in its `pool`"
-                    )
-                });
+            let too_small = if let Some(headroom) = headroom.filter(|headroom| (*headroom as usize) < needed)
+            {
+                Some(format!(
+                    "the headers take {needed} bytes, and buffers of the port's tenant have {headroom} in front of \
+                     packets; allowed: `headroom` of at least {needed} in its `pool`"
+                ))
+            } else {
+                let port = self.wiring.ports.get(port);
+                let mtu = port.and_then(|port| port.settings.get("mtu")).and_then(Value::as_integer);
+                mtu.and_then(|mtu| too_small(device, &encapsulate, u64::try_from(mtu).ok()?))
+            };
+            if let Some(fault) = too_small {
+                place.key("encapsulate", position("encapsulate")).report(&mut self.faults, || fault);
             }
         }
     }

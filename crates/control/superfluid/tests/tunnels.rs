@@ -22,7 +22,17 @@ const LARGE: &str = "tenants: {default: {pool: {buffers: 1024, buffer_size: 64Ki
 /// end's Ethernet address it asks for that.
 fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: Option<&str>, address: &str) {
     host.ip("addr flush dev eth0").expect("the address moves into the tunnel");
-    host.ip(&format!("addr add {own}/24 dev eth0")).expect("an address");
+    let is_v6 = own.contains(':');
+    if is_v6 {
+        host.enter(|| {
+            for which in ["all", "eth0"] {
+                let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+                fs::write(path, "0").expect("IPv6 can be switched on");
+            }
+        });
+    }
+    let prefix = if is_v6 { "64 dev eth0 nodad" } else { "24 dev eth0" };
+    host.ip(&format!("addr add {own}/{prefix}")).expect("an address");
     if let Some(mac) = other_mac {
         host.ip(&format!("neigh replace {other} lladdr {mac} dev eth0")).expect("a neighbour");
     }
@@ -147,6 +157,41 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
                 assert!(told.contains("mtu = 1450") || told.contains("mtu=1450"), "{told}");
                 line.client.ip("route flush cache").expect("what it learned is for the next round to learn");
             });
+            assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+        }
+    });
+}
+
+/// Over IPv6, where the kernel drops what has no checksum of UDP and sends what has one, of packets whose own
+/// is still to be completed too. The other end is found out.
+#[test]
+fn a_tunnel_over_ipv6_has_checksums() {
+    isolated("a_tunnel_over_ipv6_has_checksums", || {
+        let (near, far) = ("2001:db8:1::1", "2001:db8:1::2");
+        let line = Line::new().expect("a line");
+        vxlan(&line.server, far, near, None, SERVER);
+        let text = format!(
+            "\
+superfluid: 1
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
+devices:
+  gateway:
+    mode: bridge
+    addresses: ['{near}/64']
+    over:
+      lan: {{}}
+      wan:
+        receive: udp port 4789 and vni 7
+        decapsulate: [vxlan]
+        encapsulate: [{{vxlan: {{vni: 7, local: '{near}', remote: '{far}'}}}}]
+functions:
+  gate: {{image: firewall, config: {{default_action: accept}}}}
+chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
+"
+        );
+        for large in [false, true] {
+            let account = run(&line, &text, large, || pings_and_streams(&line));
+            assert_eq!(account["packets"]["dropped"]["bad-tunnel"].as_u64().unwrap_or(0), 0, "{account}");
             assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
         }
     });

@@ -107,6 +107,7 @@ pub(crate) fn emit(
     fresh: Option<Fresh>,
     front: &mut Front,
 ) -> Result<(), Mismatch> {
+    front.sums = [0; MAX_LAYERS];
     match plain::emit(headers, head, length, fresh, front) {
         Some(()) => Ok(()),
         None => general(headers, head, length, fresh, front),
@@ -120,7 +121,7 @@ fn general(
     fresh: Option<Fresh>,
     front: &mut Front,
 ) -> Result<(), Mismatch> {
-    let Front { removes, length: new, bytes } = front;
+    let Front { removes, length: new, bytes, sums } = front;
     copy(&headers.bytes, bytes, headers.length.into());
     let refused = |reason| Err(Mismatch { layer: headers.last(), reason });
     let Some(own) = array_at::<ETHERNET>(head, 0) else { return refused(Reason::Truncated) };
@@ -161,8 +162,11 @@ fn general(
             Some(fresh) if fresh.services >> place & 1 != 0 => Some(class),
             _ => None,
         };
-        if !outer(&headers.bytes, bytes, spot, end, class, services, fresh) {
+        let Some(sum) = outer(&headers.bytes, bytes, spot, end, class, services, fresh) else {
             return Err(Mismatch { layer: spot.kind, reason: Reason::TooLong });
+        };
+        if let Some(place) = sums.get_mut(place).filter(|_| sum) {
+            *place = spot.at;
         }
     }
     Ok(())
@@ -191,7 +195,8 @@ fn ip_in_ip(kind: u16) -> Option<u8> {
     }
 }
 
-/// An outer IP header and what is between it and the next layer. False when the packet is too long for it.
+/// An outer IP header and what is between it and the next layer; whether its checksum of UDP is still to be
+/// computed. `None` when the packet is too long for it.
 #[inline]
 fn outer(
     made: &[u8; MAX_BYTES],
@@ -201,12 +206,12 @@ fn outer(
     class: u8,
     services: Option<u8>,
     fresh: Option<Fresh>,
-) -> bool {
+) -> Option<bool> {
     const ECN: u8 = 3;
     let at = usize::from(spot.at);
     let class = |old: u8| services.unwrap_or(old) & !ECN | class & ECN;
     let inner = if let Some(old) = array_at::<20>(made, at).filter(|ip| ip[0] >> 4 == 4) {
-        let Ok(total) = u16::try_from(end - at) else { return false };
+        let total = u16::try_from(end - at).ok()?;
         let [first, services, l0, l1, i0, i1, f0, f1, ttl, protocol, s0, s1, ..] = old;
         let class = class(services);
         // An identification matters to fragments alone (RFC 6864).
@@ -233,7 +238,7 @@ fn outer(
         put(bytes, at, [first, class, l0, l1, i0, i1, f0, f1, ttl, new_protocol, c0, c1]);
         at + 20
     } else {
-        let Ok(payload) = u16::try_from((end - at).saturating_sub(40)) else { return false };
+        let payload = u16::try_from((end - at).saturating_sub(40)).ok()?;
         let first = u32::from_be_bytes(array_at(made, at).unwrap_or_default());
         let class = u32::from(class((first >> 20) as u8));
         // RFC 6438: the flow in the label.
@@ -252,6 +257,7 @@ fn outer(
             let length = u16::try_from(end - inner).unwrap_or(0);
             put(bytes, inner + 4, length.to_be_bytes());
             put(bytes, inner + 6, [0, 0]);
+            return Some(array_at::<2>(made, inner + 6) != Some([0, 0]));
         }
         LayerKind::Nvgre => {
             if let Some(fresh) = fresh {
@@ -260,5 +266,5 @@ fn outer(
         }
         LayerKind::Vlan | LayerKind::Gre | LayerKind::Mpls | LayerKind::IpIp => {}
     }
-    true
+    Some(false)
 }

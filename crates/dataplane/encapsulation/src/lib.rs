@@ -29,11 +29,11 @@
 //! say is brought into the packet when they are taken off; a packet that was marked on its way and cannot say
 //! so is refused.
 //!
-//! **Checksums.** The checksum of an outer IPv4 header is verified and computed. UDP has none (zero) in both
-//! families: RFC 7348 wants zero over IPv4, and RFC 6935 allows it over IPv6 for tunnels whose ends agree on
-//! it, with the conditions of RFC 6936; computing it would mean reading all of the packet. The receiving end
-//! has to accept that (`udp6zerocsumrx` of Linux). A checksum that comes in is not verified, for the same
-//! reason.
+//! **Checksums.** The checksum of an outer IPv4 header is verified and computed. UDP has one if the settings
+//! say so ([`Outer::checksum`]): RFC 7348 wants zero over IPv4, and over IPv6 zero is allowed where both ends
+//! agree on it (RFC 6935, RFC 6936). What had none when it was taken off has none when it is put back, and
+//! what had one gets one. As it is over all of the packet, the caller sums that ([`Front::complete`]), and
+//! verifies with [`datagram`] what came in ([`TakenOff::sums`]).
 //!
 //! Limits: at most [`MAX_LAYERS`] layers and [`MAX_BYTES`] bytes of headers. Fragments, IPv4 options, IPv6
 //! extension headers, GRE's checksum and routing, and Geneve's critical options are refused ([`Mismatch`]),
@@ -54,6 +54,7 @@ mod settings;
 mod take;
 #[cfg(test)]
 mod tests;
+mod udp;
 
 pub use emit::{Headers, put_back};
 pub use front::Front;
@@ -61,6 +62,7 @@ pub use kind::LayerKind;
 pub use mismatch::{Mismatch, Reason};
 pub use settings::{Encapsulation, LayerSettings, Outer, SettingsError};
 pub use take::{TakenOff, take_off};
+pub use udp::datagram;
 
 /// Layers of one packet that are taken off or put on.
 pub const MAX_LAYERS: usize = 4;

@@ -24,7 +24,7 @@ pub(crate) fn take_off(head: &[u8], length: u32, front: &mut Front, kept: &mut H
     let (udp, rest) = rest.split_first_chunk::<8>()?;
     let [.., k0, k1] = *link;
     let [0x45, class, l0, l1, _, _, f0, f1, _, 17, ..] = *ip else { return None };
-    let [_, _, p0, p1, u0, u1, ..] = *udp;
+    let [_, _, p0, p1, u0, u1, s0, s1] = *udp;
     let [flags, _, _, _, v0, v1, v2, ..] = *rest else { return None };
     let total = u32::from(u16::from_be_bytes([l0, l1]));
     let datagram = u32::from(u16::from_be_bytes([u0, u1]));
@@ -34,6 +34,7 @@ pub(crate) fn take_off(head: &[u8], length: u32, front: &mut Front, kept: &mut H
         // Congestion that was signalled may concern the packet inside.
         && class & 1 == 0
         && flags & 0x0c == 0x08
+        && [s0, s1] == [0, 0]
         && total == datagram + 20
         && total as usize >= LEAST - ETHERNET
         && total + ETHERNET as u32 <= length
@@ -48,7 +49,7 @@ pub(crate) fn take_off(head: &[u8], length: u32, front: &mut Front, kept: &mut H
     (front.removes, front.length) = (LENGTH as u16, 0);
     let key = u32::from_be_bytes([0, v0, v1, v2]);
     let length = total + ETHERNET as u32 - LENGTH as u32;
-    Some(TakenOff { length, tunnel: Some(LayerKind::Vxlan), key, vlan: 0 })
+    Some(TakenOff { length, tunnel: Some(LayerKind::Vxlan), key, vlan: 0, sums: [0; MAX_LAYERS] })
 }
 
 /// Whether headers are of this layer alone.
@@ -58,6 +59,7 @@ fn is_plain(headers: &Headers) -> bool {
         && headers.length == LENGTH as u8
         && headers.layers[0] == LAYER
         && headers.bytes[ETHERNET] == 0x45
+        && headers.bytes[ETHERNET + 26] | headers.bytes[ETHERNET + 27] == 0
 }
 
 /// As [`crate::emit::emit`]. The packet is IP without tags.

@@ -21,6 +21,8 @@ pub struct Outer {
     pub services: Option<u8>,
     /// Routers may not fragment the outer IPv4 packet.
     pub dont_fragment: bool,
+    /// UDP in it has a checksum: of VXLAN and Geneve, the others have no UDP.
+    pub checksum: bool,
     /// Ethernet addresses in front: of the next hop, and of this host. Not used where the tunnel carries no
     /// frame and nothing inside of it does: the packet's own are in front then.
     pub link: ([u8; 6], [u8; 6]),
@@ -110,7 +112,21 @@ impl LayerSettings {
         }
     }
 
-    const fn carries_frames(&self) -> bool {
+    /// What identifies it: network, subnet, key, label; 0 where nothing does, and for a tag.
+    pub const fn key(&self) -> u32 {
+        match self {
+            LayerSettings::Gre { key: Some(key), .. } => *key,
+            LayerSettings::Mpls { label, .. } => *label,
+            LayerSettings::Nvgre { subnet, .. } => *subnet,
+            LayerSettings::Vxlan { vni, .. } | LayerSettings::Geneve { vni, .. } => *vni,
+            LayerSettings::Gre { key: None, .. }
+            | LayerSettings::Vlan { .. }
+            | LayerSettings::IpIp { .. } => 0,
+        }
+    }
+
+    /// Whether it carries frames with an Ethernet header.
+    pub const fn carries_frames(&self) -> bool {
         match self {
             LayerSettings::Gre { frames, .. } => *frames,
             LayerSettings::Nvgre { .. } | LayerSettings::Vxlan { .. } | LayerSettings::Geneve { .. } => true,
@@ -321,14 +337,14 @@ impl Builder {
             }
             LayerSettings::Vxlan { vni, outer } => {
                 let at = self.outer(&outer, protocol::UDP);
-                self.udp(VXLAN_PORT);
+                self.udp(VXLAN_PORT, outer.checksum);
                 self.bytes.extend([8, 0, 0, 0]);
                 self.bytes.extend((vni << 8).to_be_bytes());
                 self.begin(layer, at, Ending::Frame);
             }
             LayerSettings::Geneve { vni, outer } => {
                 let at = self.outer(&outer, protocol::UDP);
-                self.udp(GENEVE_PORT);
+                self.udp(GENEVE_PORT, outer.checksum);
                 self.bytes.extend([0, 0, 0x65, 0x58]);
                 self.bytes.extend((vni << 8).to_be_bytes());
                 self.begin(layer, at, Ending::Frame);
@@ -410,10 +426,12 @@ impl Builder {
         at
     }
 
-    fn udp(&mut self, port: u16) {
+    /// A UDP header. A checksum that is not zero stands for one that is computed for each packet.
+    fn udp(&mut self, port: u16, has_checksum: bool) {
         self.bytes.extend([0, 0]);
         self.bytes.extend(port.to_be_bytes());
-        self.bytes.extend([0; 4]);
+        self.bytes.extend([0; 2]);
+        self.bytes.extend([if has_checksum { 0xff } else { 0 }; 2]);
     }
 
     fn finish(mut self) -> Result<Encapsulation, SettingsError> {

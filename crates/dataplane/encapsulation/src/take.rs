@@ -18,6 +18,9 @@ pub struct TakenOff {
     pub key: u32,
     /// Control information of the outermost tag that was taken off, 0 without one.
     pub vlan: u16,
+    /// Where in the frame the outer IP headers begin of UDP that has a checksum, for [`crate::datagram`];
+    /// outermost first, 0 for none. The caller verifies them.
+    pub sums: [u8; MAX_LAYERS],
 }
 
 /// Takes these layers off a packet of so many bytes, outermost first. `head` is its beginning: [`MAX_BYTES`]
@@ -85,6 +88,7 @@ struct Walk<'a> {
     tunnel: Option<LayerKind>,
     key: u32,
     vlan: u16,
+    sums: [u8; MAX_LAYERS],
 }
 
 impl<'a> Walk<'a> {
@@ -105,6 +109,7 @@ impl<'a> Walk<'a> {
             tunnel: None,
             key: 0,
             vlan: 0,
+            sums: [0; MAX_LAYERS],
         }
     }
 
@@ -304,7 +309,7 @@ impl<'a> Walk<'a> {
         if protocol != protocol::UDP {
             return Err(Reason::Other);
         }
-        let [_, _, p0, p1, l0, l1, ..]: [u8; 8] = self.read(at)?;
+        let [_, _, p0, p1, l0, l1, s0, s1]: [u8; 8] = self.read(at)?;
         if u16::from_be_bytes([p0, p1]) != port {
             return Err(Reason::Other);
         }
@@ -313,6 +318,12 @@ impl<'a> Walk<'a> {
             return Err(Reason::Length);
         }
         self.end = end;
+        let place = usize::from(self.count).saturating_sub(1);
+        if let (Some(sum), Some(spot), true) =
+            (self.sums.get_mut(place), self.layers.get(place), [s0, s1] != [0, 0])
+        {
+            *sum = spot.at;
+        }
         Ok(at + 8)
     }
 
@@ -399,8 +410,8 @@ impl<'a> Walk<'a> {
             self.mark(outer, front)?;
         }
         let length = (self.end - gone.min(self.end) + new) as u32;
-        let Walk { tunnel, key, vlan, .. } = self;
-        Ok(TakenOff { length, tunnel, key, vlan })
+        let Walk { tunnel, key, vlan, sums, .. } = self;
+        Ok(TakenOff { length, tunnel, key, vlan, sums })
     }
 
     /// The Ethernet header of what is inside, which may not have one of its own.

@@ -66,6 +66,7 @@ fn vxlan() -> Result<Encapsulation, BenchError> {
         ttl: 64,
         services: None,
         dont_fragment: true,
+        checksum: false,
         link: ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]),
     };
     Encapsulation::new(&[LayerSettings::Vxlan { vni: 7, outer }]).map_err(BenchError::setup)

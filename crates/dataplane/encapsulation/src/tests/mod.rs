@@ -6,8 +6,9 @@ mod tshark;
 
 use crate::*;
 use model::{layers, packets};
+use packet::checksum::{self, Sum};
+use packet::dissect;
 use packet::tunnel::{Level, Tunnel, Tunnels};
-use packet::{checksum, dissect};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -23,6 +24,7 @@ fn outer() -> Outer {
         ttl: 64,
         services: None,
         dont_fragment: true,
+        checksum: false,
         link: ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]),
     }
 }
@@ -50,8 +52,16 @@ fn put_on(
     id: u16,
 ) -> Result<Front, Mismatch> {
     // What was in its place before does not matter.
-    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES] };
-    encapsulation.put_on(packet, length, hash, id, &mut front).map(|()| front)
+    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
+    encapsulation.put_on(packet, length, hash, id, &mut front).map(|()| complete(front, packet))
+}
+
+/// With the checksums of UDP that it wants.
+fn complete(mut front: Front, packet: &[u8]) -> Front {
+    if front.is_incomplete() {
+        front.complete(Sum::ZERO.add_bytes(&packet[front.removes()..]));
+    }
+    front
 }
 
 fn on(encapsulation: &Encapsulation, packet: &[u8]) -> Vec<u8> {
@@ -61,9 +71,9 @@ fn on(encapsulation: &Encapsulation, packet: &[u8]) -> Vec<u8> {
 
 /// A packet with the kept headers put back.
 fn back(kept: &Headers, packet: &[u8]) -> Result<Vec<u8>, Mismatch> {
-    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES] };
+    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
     put_back(kept, packet, packet.len() as u32, &mut front)?;
-    Ok(changed(packet, &front))
+    Ok(changed(packet, &complete(front, packet)))
 }
 
 /// What was found, with what [`take_off`] writes.
@@ -73,15 +83,22 @@ struct Taken {
     tunnel: Option<LayerKind>,
     key: u32,
     vlan: u16,
+    /// Whether the checksums of UDP are right that are there.
+    sums_are_right: bool,
     front: Front,
     kept: Headers,
 }
 
 fn cut_off(frame: &[u8], whole: u32, layers: &[LayerKind]) -> Result<Taken, Mismatch> {
-    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES] };
+    let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
     let mut kept = Headers { bytes: [0xa5; MAX_BYTES], length: 9, count: 3, ..Headers::NONE };
-    let TakenOff { length, tunnel, key, vlan } = take_off(frame, whole, layers, &mut front, &mut kept)?;
-    Ok(Taken { length, tunnel, key, vlan, front, kept })
+    let TakenOff { length, tunnel, key, vlan, sums } = take_off(frame, whole, layers, &mut front, &mut kept)?;
+    let is_right = |at: &u8| {
+        let (pseudo, range) = datagram(frame, *at).expect("it was read");
+        frame.get(range).is_some_and(|bytes| pseudo.add_bytes(bytes).folded() == 0xffff)
+    };
+    let sums_are_right = sums.iter().filter(|at| **at > 0).all(is_right);
+    Ok(Taken { length, tunnel, key, vlan, sums_are_right, front, kept })
 }
 
 fn off(frame: &[u8], layers: &[LayerKind]) -> Result<Taken, Mismatch> {
@@ -129,6 +146,42 @@ fn the_ethernet_addresses_of_the_packet_are_kept_where_it_has_none_of_its_own_in
     six.extend([1; 32]);
     let back = back(&taken.kept, &six).expect("it fits");
     assert_eq!((&back[..12], back[27], &back[38..]), (&[9; 12][..], 41, &six[14..]));
+}
+
+/// RFC 8200, section 8.1: over IPv6 and its pseudo header, in each of two tunnels. What had none gets none
+/// again.
+#[test]
+fn udp_over_ipv6_has_its_checksum() {
+    let six = |checksum| Outer {
+        local: IpAddr::from([0x20; 16]),
+        remote: IpAddr::from([0x21; 16]),
+        checksum,
+        ..outer()
+    };
+    let around = |checksum| {
+        let layers =
+            [LayerSettings::Geneve { vni: 8, outer: six(checksum) }, LayerSettings::IpIp { outer: outer() }];
+        Encapsulation::new(&layers).expect("allowed")
+    };
+    let packet = udp(0);
+    let frame = on(&around(true), &packet);
+    let (pseudo, range) = datagram(&frame, 14).expect("UDP");
+    assert_eq!((range.start, range.end), (54, frame.len()));
+    assert_eq!(pseudo.add_bytes(&frame[range]).folded(), 0xffff);
+    assert_ne!(frame[60..62], [0, 0]);
+    let kinds = [LayerKind::Geneve, LayerKind::IpIp];
+    for (checksum, wrong) in [(true, false), (true, true), (false, false)] {
+        let mut frame = on(&around(checksum), &packet);
+        if wrong {
+            *frame.last_mut().expect("bytes") ^= 1;
+        }
+        let taken = off(&frame, &kinds).expect("both are there");
+        assert_eq!(taken.sums_are_right, !wrong);
+        let longer = [&packet[..], &[0xa5; 3]].concat();
+        let back = off(&back(&taken.kept, &longer).expect("it fits"), &kinds).expect("again");
+        assert!(back.sums_are_right);
+        assert_eq!(back.kept.bytes()[60..62] == [0, 0], !checksum);
+    }
 }
 
 /// RFC 6040: figure 4, by inner and outer ECN field.
@@ -312,6 +365,7 @@ proptest! {
         padded.resize(frame.len() + if has_end { 5 } else { 0 }, 0);
         let taken = off(&padded, &kinds).expect("it is there");
         prop_assert_eq!(taken.length, length);
+        prop_assert!(taken.sums_are_right);
         prop_assert_eq!(&changed(&frame, &taken.front), &packet);
         prop_assert_eq!(&back(&taken.kept, &packet).expect("it fits"), &frame);
         // The decoder of tunnels finds the same.

@@ -78,11 +78,11 @@ pub fn put_on(settings: &[LayerSettings], packet: &[u8], hash: u32, identificati
             }
             (LayerSettings::Vxlan { vni, outer }, Inside::Frame(bytes)) => {
                 let header = [&[8, 0, 0, 0][..], &(vni << 8).to_be_bytes(), &bytes].concat();
-                ip(&outer, 17, &udp(4789, hash, &header)?, class, hash, identification)?
+                ip(&outer, 17, &udp(4789, hash, &outer, &header)?, class, hash, identification)?
             }
             (LayerSettings::Geneve { vni, outer }, Inside::Frame(bytes)) => {
                 let header = [&[0, 0, 0x65, 0x58][..], &(vni << 8).to_be_bytes(), &bytes].concat();
-                ip(&outer, 17, &udp(6081, hash, &header)?, class, hash, identification)?
+                ip(&outer, 17, &udp(6081, hash, &outer, &header)?, class, hash, identification)?
             }
             _ => unreachable!("layers that carry frames got one"),
         };
@@ -129,11 +129,17 @@ fn class(packet: &[u8]) -> u8 {
     }
 }
 
-fn udp(port: u16, hash: u32, body: &[u8]) -> Option<Vec<u8>> {
+fn udp(port: u16, hash: u32, outer: &Outer, body: &[u8]) -> Option<Vec<u8>> {
     let source = 0xc000 | (hash ^ hash >> 16) as u16;
     let length = u16::try_from(8 + body.len()).ok()?;
     let words = [source, port, length, 0];
-    Some([&words.map(u16::to_be_bytes).concat()[..], body].concat())
+    let mut datagram = [&words.map(u16::to_be_bytes).concat()[..], body].concat();
+    if outer.checksum {
+        let ends = checksum::Endpoints::new(outer.local, outer.remote).expect("one family");
+        let sum = ends.sum(17, &datagram).checksum();
+        datagram[6..8].copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
+    }
+    Some(datagram)
 }
 
 fn ip(outer: &Outer, protocol: u8, body: &[u8], class: u8, hash: u32, identification: u16) -> Option<Inside> {
@@ -203,13 +209,15 @@ pub fn layers() -> impl Strategy<Value = Vec<LayerSettings>> {
         (any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
         (any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
     ];
-    let outer = (addresses, 1u8..=255, prop::option::of(0u8..64), any::<bool>(), any::<([u8; 6], [u8; 6])>());
-    let outer = outer.prop_map(|((local, remote), ttl, services, dont_fragment, link)| Outer {
+    let flags = any::<(bool, bool)>();
+    let outer = (addresses, 1u8..=255, prop::option::of(0u8..64), flags, any::<([u8; 6], [u8; 6])>());
+    let outer = outer.prop_map(|((local, remote), ttl, services, (dont_fragment, checksum), link)| Outer {
         local,
         remote,
         ttl,
         services,
         dont_fragment,
+        checksum,
         link,
     });
     let layer = (0..8, outer, 0u32..1 << 24, any::<bool>()).prop_map(|(kind, outer, id, flag)| match kind {

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 #[test]
 fn tshark_reads_every_layer() {
     let mut six = outer();
+    six.checksum = true;
     (six.local, six.remote) = (IpAddr::from([0x20; 16]), IpAddr::from([0x21; 16]));
     let tag = |service| LayerSettings::Vlan { id: 5, priority: 3, service };
     let label = |label| LayerSettings::Mpls { label, class: 2, ttl: 63 };
@@ -54,9 +55,10 @@ fn tshark_reads_every_layer() {
         file.extend([0, 0, length, length].map(u32::to_le_bytes).concat());
         file.extend(frame);
     }
-    let fields = ["frame.protocols", "ip.checksum.status", "_ws.malformed"];
+    let fields = ["frame.protocols", "ip.checksum.status", "_ws.malformed", "udp.checksum.status"];
     let mut command = Command::new("tshark");
-    command.args(["-n", "-r", "-", "-o", "ip.check_checksum:TRUE", "-T", "fields"]);
+    command.args(["-n", "-r", "-", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    command.args(["-T", "fields"]);
     command.args(fields.iter().flat_map(|field| ["-e", *field]));
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = started else {
@@ -72,5 +74,9 @@ fn tshark_reads_every_layer() {
         assert_eq!(columns[0], *protocols);
         assert!(columns[1].split(',').all(|status| status == "1"), "{line}");
         assert!(columns[2].is_empty(), "{line}");
+        // 1: right; 3: none.
+        let is_summed = protocols.contains("ipv6:udp:geneve");
+        assert_eq!(columns[3].split(',').next() == Some("1"), is_summed, "{line}");
+        assert!(columns[3].split(',').all(|status| status != "0"), "{line}");
     }
 }

@@ -9,8 +9,9 @@ use crate::ids::{SwitchId, Target};
 use crate::path::classify::flow_of;
 use crate::path::switching::Source;
 use crate::worker::Worker;
-use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, put_back, take_off};
-use nf_abi::offload::{GSO_NONE, NEEDS_CHECKSUM};
+use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, datagram, put_back, take_off};
+use nf_abi::offload::{CHECKSUM_VALID, GSO_NONE, NEEDS_CHECKSUM};
+use packet::checksum::Sum;
 use packet_memory::{Kept, Packet, Pool};
 use telemetry::DropReason;
 use virtio_net::is_whole;
@@ -169,6 +170,9 @@ fn decapsulate(
         None => lost.insert(Headers::NONE),
     };
     let Ok(taken) = take_off(head, whole, layers, &mut front, kept) else { return false };
+    if taken.sums.iter().any(|at| *at > 0) && !sums_are_right(pool, packet, head, &taken.sums) {
+        return false;
+    }
     let record = packet.record();
     if record.offload_flags & NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) < front.removes() {
         if record.gso_type != GSO_NONE {
@@ -191,6 +195,42 @@ fn decapsulate(
         }
     });
     true
+}
+
+/// Whether the checksums of UDP are right around what a tunnel carries, in a frame with this beginning. Those
+/// that the kernel or a NIC has verified, or has yet to complete, are.
+#[cold]
+fn sums_are_right(pool: &Pool, packet: &Packet, head: &[u8], places: &[u8]) -> bool {
+    let record = packet.record();
+    let is_right = |at: &u8| {
+        datagram(head, *at).is_some_and(|(pseudo, range)| {
+            let is_unfinished =
+                record.offload_flags & NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) <= range.start;
+            let sum = || pseudo.add_u16(sum(pool, packet, range.start, range.end).folded()).folded();
+            is_unfinished || sum() == 0xffff
+        })
+    };
+    let is_known = record.offload_flags & CHECKSUM_VALID != 0 || record.gso_type != GSO_NONE;
+    is_known || places.iter().filter(|at| **at > 0).all(is_right)
+}
+
+/// The sum of bytes of a packet from an even place on, in which a checksum that is yet to be completed counts
+/// as if it were: what it is over comes to the complement of what its field has (`Documentation/networking/
+/// checksum-offloads.rst` of Linux, local checksum offload).
+fn sum(pool: &Pool, packet: &Packet, from: usize, to: usize) -> Sum {
+    let record = packet.record();
+    let (start, mut field, mut chunk) = (usize::from(record.csum_start), [0; 2], [0; 2048]);
+    let is_unfinished = record.offload_flags & NEEDS_CHECKSUM != 0
+        && (from..to).contains(&start)
+        && pool.read(packet, start + usize::from(record.csum_offset), &mut field) == field.len();
+    let end = if is_unfinished { start } else { to };
+    let (mut sum, mut at) = (Sum::ZERO, from);
+    while at < end {
+        let wanted = chunk.len().min(end - at);
+        pool.read(packet, at, &mut chunk[..wanted]);
+        (sum, at) = (sum.add_bytes(&chunk[..wanted]), at + wanted);
+    }
+    sum.add_u16(if is_unfinished { !u16::from_be_bytes(field) } else { 0 })
 }
 
 /// Puts on a packet the headers that it has outside of a port: those that were taken off it by another port
@@ -231,6 +271,9 @@ fn encapsulate(
     let headers = front.bytes().len().saturating_sub(front.removes()) as u32;
     if length.saturating_add(headers) > longest {
         return Err(Refused::TooLong { headers });
+    }
+    if front.is_incomplete() {
+        front.complete(sum(pool, packet, front.removes(), length as usize));
     }
     pool.forget_kept(packet);
     let done = pool.replace_front(packet, front.removes(), front.bytes());

@@ -68,6 +68,7 @@ fn outer(last: u8) -> Outer {
         ttl: 64,
         services: Some(0),
         dont_fragment: true,
+        checksum: false,
         link: ([2, 0, 0, 0, 0, last], [2, 0, 0, 0, 0, 1]),
     }
 }
@@ -80,6 +81,9 @@ fn vxlan(vni: u32) -> Encapsulation {
 fn inside(frame: &[u8], of: &Encapsulation) -> Vec<u8> {
     let mut front = encapsulation::Front::NONE;
     of.put_on(frame, frame.len() as u32, 0, 1, &mut front).expect("a frame");
+    if front.is_incomplete() {
+        front.complete(packet::checksum::Sum::ZERO.add_bytes(&frame[front.removes()..]));
+    }
     [front.bytes(), &frame[front.removes()..]].concat()
 }
 
@@ -441,5 +445,48 @@ fn tags_count_inside_of_a_tunnel() {
         assert_eq!((passed.len(), answers.len()), (1, 1), "{fits}");
         assert!(is_answer(&answers[0]), "{:?}", &answers[0][38..50]);
         bridge.rig.stop();
+    }
+}
+
+/// Over IPv6, where a receiver drops what has none: put back anew, with the checksum inside complete or not.
+#[test]
+fn checksums_of_udp_are_verified_and_put_back() {
+    let outer =
+        Outer { local: IpAddr::from([1; 16]), remote: IpAddr::from([2; 16]), checksum: true, ..outer(9) };
+    let around = Encapsulation::new(&[LayerSettings::Geneve { vni: 7, outer }]).expect("one layer");
+    // The checksum of what is inside, and what its sender leaves there to be completed.
+    let udp = 14 + 20;
+    let mut complete = frame(3);
+    complete[udp + 4..udp + 6].copy_from_slice(&26u16.to_be_bytes());
+    let unfinished = [0x12, 0x34];
+    complete[udp + 6..udp + 8].copy_from_slice(&unfinished);
+    let sum = packet::checksum::of(&complete[udp..]).to_be_bytes();
+    complete[udp + 6..udp + 8].copy_from_slice(&sum);
+    let whole = inside(&complete, &around);
+    let at = whole.len() - complete.len() + udp;
+    let mut to_finish = whole.clone();
+    to_finish[at + 6..at + 8].copy_from_slice(&unfinished);
+    let partial = nf_abi::PacketRecord {
+        offload_flags: offload::NEEDS_CHECKSUM,
+        csum_start: at as u16,
+        csum_offset: 6,
+        ..Default::default()
+    };
+    let mut wrong = inside(&frame(2), &around);
+    *wrong.last_mut().expect("bytes") ^= 1;
+    let valid = nf_abi::PacketRecord { offload_flags: offload::CHECKSUM_VALID, ..Default::default() };
+    for places in PLACES {
+        let good = inside(&frame(1), &around);
+        let mut offers = plain([good.clone(), wrong.clone()]);
+        offers.extend([(to_finish.clone(), partial), (wrong.clone(), valid)]);
+        let both = [tunnels(&[LayerKind::Geneve], None), tunnels(&[LayerKind::Geneve], None)].map(Some);
+        let bridge = Bridge::new(places, [offers, Vec::new()], both);
+        bridge.rig.turn(12);
+        let sent = bridge.sent(1);
+        assert_eq!(sent[..2], [good, to_finish.clone()], "{places:?}");
+        // What was verified before it came is put back with a right one.
+        assert_eq!((sent.len(), sent[2][60..62] == wrong[60..62]), (3, false));
+        let dropped = bridge.rig.stop().ledger.dropped;
+        assert_eq!((dropped[DropReason::BadTunnel], dropped.total()), (1, 1), "{places:?}");
     }
 }

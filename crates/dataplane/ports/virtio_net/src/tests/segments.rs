@@ -132,7 +132,7 @@ fn tunnel(v4: [bool; 2], kinds: [u8; 2]) -> Encapsulation {
             }
         };
         let (services, link) = (Some(9), ([2; 6], [4; 6]));
-        let outer = Outer { local, remote, ttl: 9, services, dont_fragment: false, link };
+        let outer = Outer { local, remote, ttl: 9, services, dont_fragment: false, checksum: false, link };
         match kind {
             0 => LayerSettings::Vxlan { vni: 7, outer },
             1 => LayerSettings::Geneve { vni: 7, outer },
