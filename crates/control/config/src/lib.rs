@@ -55,6 +55,7 @@ mod format;
 mod groups;
 mod guards;
 mod leftover;
+mod loops;
 mod memory;
 mod observers;
 mod read;

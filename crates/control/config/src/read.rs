@@ -116,6 +116,7 @@ impl<'a> Reader<'a> {
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
         self.openers(place, root);
+        self.loops(place);
         self.stations_differ(place, root);
         self.guards(place, root);
         self.unnamed_tenants(place, root);

@@ -18,6 +18,7 @@ mod workers;
 struct Shelf {
     af_packet: Schema,
     null: Schema,
+    tap: Schema,
     faults: Schema,
 }
 
@@ -28,6 +29,11 @@ fn shelf() -> Shelf {
     Shelf {
         af_packet: Schema::from_text("af_packet", af_packet).unwrap(),
         null: Schema::default(),
+        tap: Schema::from_text(
+            "tap",
+            "interface: {type: string, required: true}\nmtu: {type: integer, min: 68, max: 65535, required: false}",
+        )
+        .unwrap(),
         faults: Schema::from_text(
             "fault",
             "seed: {type: integer, default: 0}\nloss: {type: fraction, default: 0%}",
@@ -89,6 +95,7 @@ impl Catalog for Shelf {
         match name {
             "af_packet" => Some(&self.af_packet),
             "null" => Some(&self.null),
+            "tap" => Some(&self.tap),
             _ => None,
         }
     }
@@ -134,6 +141,7 @@ tenants:
 ports:
   lan: {type: 'null', io: thread}
   wan: {type: 'null', io: inline}
+  yard: {type: 'null'}
 switches:
   hall: {age: 60s, entries: 512}
 functions:
@@ -142,7 +150,7 @@ functions:
   flows: {image: monitor, worker: 1}
 chains:
   out: [hall, fw, wan]
-wires: [[lan, hall], [hall, nat:0], [hall, 'nat:1']]
+wires: [[lan, hall], [hall, nat:0], ['nat:1', yard]]
 observers:
   flows: {at: [fw]}
 services:
@@ -225,7 +233,7 @@ fn a_good_file_becomes_a_wiring() {
 fn what_is_said_of_cores_and_switches_is_read_as_well() {
     let Configuration { wiring, warnings } = good(OFFICE);
     assert_eq!(warnings, []);
-    assert_eq!((wiring.workers.list.len(), wiring.plugged_into("hall").count()), (2, 4));
+    assert_eq!((wiring.workers.list.len(), wiring.plugged_into("hall").count()), (2, 3));
 }
 
 #[test]

@@ -13,6 +13,8 @@
 //! for it go there as if they had come by that endpoint's edge. Each tenant has services of its own: a
 //! function reaches those of its tenant and no others.
 //!
+//! A wire that leads back to where it began is refused ([`Loop`]).
+//!
 //! A [`Container`] is a function as well, that the launcher starts: no worker knows it, and its interfaces
 //! are ports.
 //!
@@ -29,6 +31,7 @@ mod cpu;
 mod device;
 mod fraction;
 mod guard;
+mod loops;
 mod memory;
 mod observation;
 mod plan;
@@ -51,6 +54,7 @@ pub use device::{
 };
 pub use fraction::Fraction;
 pub use guard::{INSIDE, OUTSIDE, guard_of, guarded_by};
+pub use loops::{Detour, Loop};
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use observation::{Observation, Shown, Watched, WatchedDevices};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};

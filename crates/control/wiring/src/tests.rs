@@ -6,6 +6,7 @@ use proptest::sample::select;
 
 mod cores;
 mod devices;
+mod loops;
 mod memory;
 mod switches;
 

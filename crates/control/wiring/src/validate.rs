@@ -1,8 +1,8 @@
 //! What holds in every wiring that can be carried out.
 
 use crate::{
-    BrokenPromise, Edge, Endpoint, InstancePool, MAX_OPENERS, MAX_WORKERS, Observation, Opening, Watched,
-    Wiring,
+    BrokenPromise, Edge, Endpoint, InstancePool, Loop, MAX_OPENERS, MAX_WORKERS, Observation, Opening,
+    Watched, Wiring,
 };
 use manifest::Access;
 use packet_memory::PoolConfig;
@@ -57,6 +57,9 @@ pub enum WiringFault {
         "`{0}` connects two switches, whose frames would go round if there were another way between them"
     )]
     SwitchToSwitch(Edge),
+    /// A way that leads back to where it began.
+    #[error("{0}")]
+    Loop(Loop),
     /// A reserve that weights and caps do not give.
     #[error("what is reserved for {}: {}", .0.whose, .0)]
     Promise(BrokenPromise),
@@ -179,6 +182,7 @@ impl Wiring {
         self.placement(&mut faults);
         self.connections(&mut faults);
         self.device_faults(&mut faults);
+        faults.extend(self.loops().into_iter().map(WiringFault::Loop));
         self.observers(&mut faults);
         faults.extend(self.broken_promises().into_iter().map(WiringFault::Promise));
         if faults.is_empty() { Ok(()) } else { Err(faults) }

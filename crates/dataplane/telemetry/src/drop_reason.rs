@@ -49,7 +49,7 @@ drop_reasons! {
         "Add a wire or a chain for that interface.";
     UnknownService = "unknown-service", "The service table of the sender's tenant has no such service.",
         "Add the service, or name the sender's tenant in `for` of its entry.";
-    HopBudget = "hop-budget", "The packet passed as many functions as a packet may.",
+    HopBudget = "hop-budget", "The packet passed as many functions as a packet may, or was copied at switches and devices as often.",
         "Look for a loop of wires or services: `superfluid trace` shows its way.";
     QueueFull = "queue-full", "The queue of the next function is full.",
         "The function has too little processor time for its load: raise its weight or cap, add replicas.";

@@ -26,12 +26,12 @@ fn the_schema_has_the_switchs_bounds_and_defaults() {
 #[test]
 fn any_number_of_ends_are_plugged_into_a_switch() {
     let Configuration { wiring, .. } = good(&halls(
-        "chains: {a: [hall, fw, wan], b: [lan, hall]}\nwires: [[nat:left, hall], [hall, nat:right]]\nservices: {7: hall}\n",
+        "chains: {a: [hall, fw, wan], b: [lan, hall]}\nwires: [[nat:left, hall], [hall, flows:tap]]\nservices: {7: hall}\n",
     ));
     let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
-    assert_eq!(edges, ["lan - hall", "wan - fw:1", "hall - fw:0", "hall - nat:0", "hall - nat:1"]);
+    assert_eq!(edges, ["lan - hall", "wan - fw:1", "hall - flows:0", "hall - fw:0", "hall - nat:0"]);
     let ends: Vec<String> = wiring.plugged_into("hall").map(ToString::to_string).collect();
-    assert_eq!(ends, ["lan", "fw:0", "nat:0", "nat:1"]);
+    assert_eq!(ends, ["lan", "flows:0", "fw:0", "nat:0"]);
     assert_eq!(wiring.services[&service("default", 7)], Endpoint::Switch("hall".into()));
     assert_eq!(wiring.peer(&Endpoint::Port("lan".into())), Some(&Endpoint::Switch("hall".into())));
     assert_eq!(wiring.peer(&Endpoint::Switch("hall".into())), None);
@@ -112,6 +112,49 @@ fn a_switch_with_fewer_than_two_ends_is_a_warning() {
         "\
 f.yaml:2:12: switches.hall: one end alone is wired to the switch `hall`: there is no other to forward to
 f.yaml:3:3: switches.yard: nothing is wired to the switch `yard`
+"
+    );
+}
+
+#[test]
+fn what_leads_round_is_refused_with_both_names() {
+    let cases = [
+        (
+            "chains: {c: [hall, fw, nat, hall]}\n",
+            "f.yaml:11:24: functions.nat: `nat:1` and `fw:0` in line 11 are both at the switch `hall`, and what comes by one \
+             leaves by the other, so that frames would go round; allowed: one of them\n",
+        ),
+        (
+            "wires: [[hall, fw:outside], [fw:inside, hall]]\n",
+            "f.yaml:11:10: functions.fw: `fw:1` and `fw:0` in line 11 are both at the switch `hall`, and what comes by one \
+             leaves by the other, so that frames would go round; allowed: one of them\n",
+        ),
+        (
+            "wires: [[nat:right, fw:inside], [fw:outside, nat:left]]\n",
+            "f.yaml:11:10: functions.nat: `nat:1` and `fw:0` in line 11 lead into each other: no packet gets there, and one \
+             that did would go round; allowed: a port, a switch or a device at the end of what is wired\n",
+        ),
+        (
+            "wires: [[nat:right, nat:left]]\n",
+            "f.yaml:11:10: functions.nat: `nat:1` and `nat:0` in line 11 lead into each other: no packet gets there, and one \
+             that did would go round; allowed: a port, a switch or a device at the end of what is wired\n",
+        ),
+    ];
+    for (text, expected) in cases {
+        bad(&halls(text), expected);
+    }
+}
+
+#[test]
+fn two_ways_between_switches_are_a_warning_with_both_names() {
+    let Configuration { warnings, .. } =
+        good(&halls("chains: {a: [hall, fw, yard], b: [yard, nat, hall], c: [lan, hall]}\n"));
+    let loops: Vec<_> = warnings.into_iter().filter(|it| it.message.contains("go round")).collect();
+    assert_eq!(
+        lines(&loops),
+        "\
+f.yaml:11:35: functions.nat: `nat:0` leads from `yard` to `hall`, and so does `fw:1` in line 11: frames go round unless a \
+         function on one of the two ways ends them, as a router does; what went round is dropped (hop-budget)
 "
     );
 }

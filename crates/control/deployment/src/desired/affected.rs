@@ -10,8 +10,8 @@
 //! 4. Tenants and workers are always affected.
 //!
 //! The affected objects do not show what is promised to all: memory is counted, and where shares of cores are
-//! reserved all objects are checked. The same holds for observers, services, chains and all else that such a
-//! change concerns.
+//! reserved all objects are checked. So they are where wires may lead round ([`leads_round`]). The same holds
+//! for observers, services, chains and all else that such a change concerns.
 
 use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
@@ -65,6 +65,9 @@ impl Desired {
                 |tenant| material.beside(tenant),
             )
         {
+            return None;
+        }
+        if leads_round(&old, &new, deployed) {
             return None;
         }
         keep_same_images(&mut new, &deployed.wiring, material);
@@ -150,6 +153,53 @@ impl Desired {
         }
         tree_of(objects.into_iter().map(|((kind, name), part)| (kind, name, part)))
     }
+}
+
+/// Most functions that are passed on the way to a switch: what is further is looked at as a whole.
+const FAR: usize = 1024;
+
+/// Whether what passes a function that wires change comes from a switch, or the function, and back to it, by
+/// wires that change or that run.
+fn leads_round(old: &Wiring, new: &Wiring, deployed: &Deployed) -> bool {
+    let both = |edge: &Edge| edge.ends().map(Endpoint::clone);
+    let changed: BTreeMap<Endpoint, Endpoint> =
+        new.edges.iter().map(both).flat_map(|[a, b]| [(a.clone(), b.clone()), (b, a)]).collect();
+    let peer = |end: &Endpoint| {
+        let runs = || deployed.wired.get(end).filter(|edge| !old.edges.contains(*edge));
+        changed.get(end).cloned().or_else(|| {
+            let [a, b] = both(runs()?);
+            Some(if a == *end { b } else { a })
+        })
+    };
+    // The switch, or the function itself, that is reached by one side of it.
+    let reached = |function: &str, side: u16| {
+        let mut out = Endpoint::Interface(function.to_owned(), side);
+        for _ in 0..FAR {
+            match peer(&out) {
+                Some(Endpoint::Interface(next, number)) if next != function && number < 2 => {
+                    out = Endpoint::Interface(next, 1 - number);
+                }
+                Some(Endpoint::Port(_)) | None => return None,
+                end => return end,
+            }
+        }
+        Some(out)
+    };
+    let functions: BTreeSet<&str> = new
+        .edges
+        .iter()
+        .flat_map(Edge::ends)
+        .filter_map(|end| match end {
+            Endpoint::Interface(name, _) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    functions.into_iter().any(|function| match [0, 1].map(|side| reached(function, side)) {
+        [Some(Endpoint::Switch(a)), Some(Endpoint::Switch(b))] => a == b,
+        [Some(Endpoint::Switch(_)), Some(_)] | [Some(_), Some(Endpoint::Switch(_))] => false,
+        [Some(_), Some(_)] => true,
+        _ => false,
+    })
 }
 
 impl Affected<'_> {

@@ -168,10 +168,28 @@ fn a_change_is_checked_with_what_it_touches() {
     let alone = json!({"image": "forwarder"});
     assert!(looked_at(&[function("g", alone.clone())]));
     assert!(looked_at(&[put(Kind::Port, "p", json!({"type": "sink"})), put(Kind::Switch, "s", json!({}))]));
-    assert!(looked_at(&[function("g", alone.clone()), put(Kind::Wire, "w", json!(["g:left", "g:right"]))]));
+    let (g, h) = (function("g", alone.clone()), function("h", alone.clone()));
+    assert!(looked_at(&[g, h, put(Kind::Wire, "w", json!(["g:left", "h:right"]))]));
     assert!(looked_at(&[function("f", json!({"image": "forwarder", "config": {"reflect": true}}))]));
     assert!(!looked_at(&[put(Kind::Wire, "w", json!(["broken:left", "f:right"]))]));
     assert!(!looked_at(&[put(Kind::Chain, "c", json!(["f"]))]));
+}
+
+/// By wires of functions that the change does not touch.
+#[test]
+fn a_change_that_closes_a_loop_is_refused_however_long_that_is() {
+    let mut rig = Rig::new(1);
+    let forwarder =
+        |name: &str, attach: Value| function(name, json!({"image": "forwarder", "attach": attach}));
+    rig.apply(&[put(Kind::Switch, "hall", json!({})), put(Kind::Port, "out", json!({"type": "sink"}))]);
+    rig.apply(&[forwarder("a", json!({"left": "hall"}))]);
+    for (before, name) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")] {
+        rig.apply(&[forwarder(name, json!({"left": format!("{before}:right")}))]);
+    }
+    let end = |end: &str| [forwarder("e", json!({"left": "d:right", "right": end}))];
+    let told = rig.check(&end("hall")).expect_err("it leads round");
+    assert!(format!("{told:?}").contains("are both at the switch `hall`"), "{told:?}");
+    assert!(rig.check(&end("out")).is_ok());
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Worker {
     }
 
     /// Hands packets on that go one way, or ends them.
-    fn go(&mut self, source: Source, (id, from): (SwitchId, SwitchPort), batch: Vec<Packet>, way: Way) {
+    fn go(&mut self, source: Source, (id, from): (SwitchId, SwitchPort), mut batch: Vec<Packet>, way: Way) {
         let owner = self.pool_of_source(source);
         self.show_passing(id, from, Some(way), &batch, owner);
         let reason = match way {
@@ -115,6 +115,8 @@ impl Worker {
                     Forwarding::Device(device) => device.plug(several, n),
                     Forwarding::Learning(_) | Forwarding::Ports(_) => None,
                 };
+                let ends = (0..several.count()).filter_map(|n| self.switch(id).end(plug(self, n)?));
+                self.pay_for_copies(ends, &mut batch);
                 for n in 1..several.count() {
                     if let Some(plug) = plug(self, n) {
                         let copies = self.duplicate(source, &batch);

@@ -6,13 +6,16 @@
 
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
-use crate::ids::{PoolId, SwitchId, Target};
+use crate::ids::{PoolId, PortId, SwitchId, Target};
 use crate::path::observers::Observer;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
 use telemetry::{DropReason, Ledger};
 use virtual_switch::{HEAD, Route, SwitchPort};
+
+/// What a packet pays of its hop budget for each time that it becomes twice as many.
+const DOUBLING: u8 = 8;
 
 /// A switch as one worker sees it: what decides is shared by all, the wires are this worker's own.
 pub(crate) struct SwitchNode {
@@ -144,10 +147,11 @@ impl Worker {
 
     /// Hands copies to each of a switch's ports but the one that packets came by; the last one gets the
     /// packets themselves.
-    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, batch: Vec<Packet>) {
+    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         let back = self.switch(id).end(from);
         // Two ports that lead to one end would give it two copies.
         let mut targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
+        self.pay_for_copies(targets.iter().copied(), &mut batch);
         let Some(last) = targets.pop_last() else {
             return self.drop_batch(source, batch, DropReason::NoRoute);
         };
@@ -156,6 +160,17 @@ impl Worker {
             self.hand_on(source, target, copies);
         }
         self.hand_on(source, last, batch);
+    }
+
+    /// Has packets pay of their hop budget for a copy for each of these ends: each time that they become
+    /// twice as many that may come back, as all may but those that leave by a port, it is [`DOUBLING`]. So of
+    /// a frame that goes round in a loop at most 65,536 packets come to functions. What cannot pay comes to
+    /// none.
+    pub(crate) fn pay_for_copies(&self, ends: impl Iterator<Item = Target>, batch: &mut [Packet]) {
+        let is_port = |id: PortId| !self.ports[id.index()].relay;
+        let may_return = |end: &Target| !matches!(self.only_end(*end), Some(Target::Port(id)) if is_port(id));
+        let price = DOUBLING * ends.filter(may_return).count().next_power_of_two().trailing_zeros() as u8;
+        batch.iter_mut().for_each(|it| it.edit(|it| it.hop_budget = it.hop_budget.saturating_sub(price)));
     }
 
     /// Copies of packets in their sender's pool; between tenants they are copied again, as the originals are.

@@ -15,6 +15,7 @@ mod property;
 mod scripted;
 mod shares;
 mod starts;
+mod storms;
 mod stream;
 mod suspended;
 mod switch;
