@@ -1,5 +1,6 @@
 //! How a virtual device is.
 
+use crate::StationFrames;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,7 +64,11 @@ pub struct DeviceStatus {
     pub addresses: Vec<DeviceAddress>,
     /// Neighbours in its table.
     pub neighbours: u64,
-    /// Policies that never get a packet, or lose some to other devices at their port.
+    /// What became of the frames of its neighbour protocols, if it has addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<StationFrames>,
+    /// Policies that never get a packet, or lose some to other devices at their port; links without room for
+    /// the headers that are put on.
     pub warnings: Vec<String>,
 }
 

@@ -59,7 +59,7 @@ pub use log::LogLine;
 pub use name::{NAME_MAX, NameError, ObjectName, check_name, names_at, wire_name};
 pub use neighbour::{
     AddressOrigin, AddressState, DeviceNeighbours, DhcpClient, Neighbour, NeighbourProtocol, NeighbourState,
-    Station, StationAddress,
+    Station, StationAddress, StationFrames,
 };
 pub use object::{Desired, Health, List, Object, attached_to};
 pub use operation::{Operation, OperationState};

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A device on its links, and a part of the neighbours that it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,24 @@ pub struct Station {
     pub gateways: Vec<String>,
     /// Multicast groups that it tells routers of.
     pub groups: Vec<String>,
+    /// What became of the frames of its protocols.
+    #[serde(default)]
+    pub frames: StationFrames,
+}
+
+/// Frames of neighbour protocols, since the station is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StationFrames {
+    /// Frames that it got.
+    pub received: u64,
+    /// Those of them that were of no protocol that is spoken, or for other stations.
+    pub ignored: u64,
+    /// Frames that it sent: questions, answers and announcements.
+    pub sent: u64,
+    /// Frames without effect, by reason, without what did not occur: `malformed`, `checksum`, `hop-limit`,
+    /// `address`, `limited` (more than may be processed), `missed` (the port had no room), `unanswered` (more
+    /// than may be answered), `unsent` (no room on the way out).
+    pub dropped: BTreeMap<String, u64>,
 }
 
 /// An address of a device.

@@ -59,8 +59,10 @@ impl Reader<'_> {
         };
         let Ok(station) = station else { return };
         let mut device = Device { tenant, mode, stripe, share, over, open_to, station };
+        let is_possible =
+            self.may_stripe(place, node, &device) && self.may_have_station(place, node, &mut device);
         self.sends(place, node, &device);
-        if !self.may_stripe(place, node, &device) || !self.may_have_station(place, node, &mut device) {
+        if !is_possible {
             return;
         }
         if let Some(allowed) = device.ports_allowed() {

@@ -1,14 +1,14 @@
 //! What a device is on its link: its addresses, and how it gets them.
 
 use crate::read::Reader;
-use crate::tunnels::PutOn;
+use crate::tunnels::{PutOn, mtu_taken};
 use encapsulation::{LayerKind, LayerSettings};
 use neighbours::{Mac, Prefix, Settings};
 use schema::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, Endpoint, Opening, PortStation};
+use wiring::{Device, Endpoint, Opening, PortPolicy, PortStation, TunnelEnds};
 use yaml_document::{Location, Node, Position, spelling};
 
 /// Drivers whose ports are on a link with neighbours.
@@ -16,6 +16,10 @@ const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
 
 /// What the sequence header leaves less of the usual MTU.
 const STRIPE_HEADER: u16 = ::stripe::HEADER as u16;
+
+/// Where addresses are inside of a tunnel.
+const INSIDE: &str = "with a `decapsulate` and an `encapsulate` of the same layers: one `vlan`, or a tunnel that carries \
+                      frames, in one `vlan` or none";
 
 /// Keys that make a device a station.
 const KEYS: [&str; 3] = ["addresses", "dhcp", "multicast"];
@@ -104,7 +108,8 @@ impl Reader<'_> {
             let driver = &self.wiring.ports.get(name)?.driver;
             (!ON_A_LINK.contains(&driver.as_str())).then_some((name, driver))
         });
-        let in_tunnel = opened().find(|(_, policy)| policy.station.is_none_or(|station| station.outside));
+        let not_inside = |station: PortStation| station.outside && station.inside.is_none();
+        let in_tunnel = opened().find(|(_, policy)| policy.station.is_none_or(not_inside));
         let fault = match (not_on_a_link, in_tunnel) {
             _ if device.mode == Mode::Rootless => format!(
                 "the device `{}` is over no port; allowed: with devices whose ports are on a link",
@@ -117,7 +122,7 @@ impl Reader<'_> {
             ),
             (None, Some((port, _))) => format!(
                 "packets of the port `{port}` of the device `{}` are in tunnels; allowed: over ports without them, or \
-                 with `decapsulate: [vlan]` and one `vlan` as `encapsulate`",
+                 {INSIDE}",
                 opening.device
             ),
             (None, None) => String::new(),
@@ -127,8 +132,9 @@ impl Reader<'_> {
             place.key("addresses", position).report(&mut self.faults, || fault);
             return;
         }
-        if device.stripe.is_some() && node.get("mtu").is_none() {
-            settings.mtu -= STRIPE_HEADER;
+        if node.get("mtu").is_none() {
+            settings.mtu -= if device.stripe.is_some() { STRIPE_HEADER } else { 0 };
+            settings.mtu -= taken_inside(opened().map(|(_, policy)| policy));
         }
         if let Some(instance) = self.wiring.instances.get_mut(function) {
             instance.stations.insert(*number, settings);
@@ -225,13 +231,15 @@ impl Reader<'_> {
             if !fits {
                 place.report(&mut self.faults, || {
                     format!(
-                        "packets of its port `{name}` are in tunnels; allowed: over ports without them, or with \
-                         `decapsulate: [vlan]` and one `vlan` as `encapsulate`; or addresses outside of a tunnel, one of them its \
-                         `local`"
+                        "packets of its port `{name}` are in tunnels; allowed: over ports without them, or {INSIDE}; or \
+                         addresses outside of a tunnel, one of them its `local`"
                     )
                 });
                 return false;
             }
+        }
+        if let Some(station) = device.station.as_mut().filter(|_| !is_outside && node.get("mtu").is_none()) {
+            station.mtu -= taken_inside(device.over.values());
         }
         true
     }
@@ -264,15 +272,32 @@ pub(crate) fn port_station(
     let is_own =
         |own: &Settings, local| own.dhcp || own.addresses.iter().any(|prefix| prefix.address == local);
     let is_local = |local| own.is_some_and(|own| is_own(own, local));
+    let inside = inside_of(rest, decapsulate, put_on);
     match (rest, tag, decapsulate) {
         ([], None, []) | ([], Some(_), [LayerKind::Vlan]) => {
             Some(PortStation { tag, ..PortStation::default() })
         }
         ([tunnel, ..], ..) if tunnel.outer().is_some_and(|outer| is_local(outer.local)) => {
-            Some(PortStation { tag, outside: true, remote: put_on.remote })
+            Some(PortStation { tag, outside: true, remote: put_on.remote, inside })
         }
-        _ => None,
+        _ => inside.map(|_| PortStation { tag, inside, ..PortStation::default() }),
     }
+}
+
+/// The tunnel that addresses of functions can be inside of, where these headers are taken off and put on: one
+/// that carries frames, in a VLAN or none, of which both say the same.
+fn inside_of(rest: &[LayerSettings], decapsulate: &[LayerKind], put_on: &PutOn) -> Option<TunnelEnds> {
+    let [tunnel] = rest else { return None };
+    let outer = tunnel.outer().filter(|_| tunnel.carries_frames())?;
+    let is_same = put_on.layers.iter().map(LayerSettings::kind).eq(decapsulate.iter().copied());
+    is_same.then_some(TunnelEnds { key: tunnel.key(), local: outer.local, remote: outer.remote })
+}
+
+/// Bytes that a tunnel takes of the MTU of the links of these ports, of what is inside of it.
+fn taken_inside<'a>(policies: impl Iterator<Item = &'a PortPolicy>) -> u16 {
+    let inside = policies.filter(|policy| policy.station.is_some_and(|station| station.inside.is_some()));
+    let taken = inside.filter_map(|policy| u16::try_from(mtu_taken(policy.encapsulate.as_ref()?)).ok());
+    taken.max().unwrap_or(0)
 }
 
 /// An address with the length of its network's prefix.

@@ -12,6 +12,7 @@ mod observers;
 mod services;
 mod switches;
 mod tenants;
+mod tunnels;
 mod workers;
 
 /// Three images and two drivers.

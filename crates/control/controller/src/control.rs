@@ -269,13 +269,14 @@ impl Control for Handle {
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
-            let background = self.0.background();
+            let (background, stations) = (self.0.background(), host.station_frames());
             let known = super::metrics::Known {
                 wiring: &wiring,
                 memory: &memory,
                 condition: &|name| self.0.containers.get()?.condition(name),
                 limit: self.0.memory,
                 background: &background,
+                stations: &stations,
             };
             let events = |name: &str| lock(&self.0.told.sink.kept).counts(name);
             let to = (exposition, to);

@@ -1,6 +1,7 @@
 //! How devices are.
 
 use super::controller::Controller;
+use super::neighbours::frames;
 use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 use deployment::{DeviceReading, OpenerReading, SideReading};
 use guest_wasm::watchdog;
@@ -15,7 +16,10 @@ impl Controller {
         let shown = |opener: &&OpenerReading| tenant.is_none_or(|tenant| opener.tenant == tenant);
         let openers = reading.openers.iter().filter(shown);
         let openers: Vec<DeviceOpener> = openers.map(|opener| self.opener(opener)).collect();
+        let told = reading.device.station.as_ref().filter(|_| reading.device.has_station_inside());
+        let told = told.map(|station| station.mtu);
         let warnings = reading.shadowed.iter().map(|found| self.warning(name, found, tenant));
+        let warnings = warnings.chain(reading.sides.iter().filter_map(|side| too_little(side, told)));
         let ports: Vec<DevicePort> = reading.sides.iter().map(|side| self.side(side)).collect();
         let (state, reason) = state(&ports);
         let station = reading.station.as_ref();
@@ -38,12 +42,13 @@ impl Controller {
                 })
                 .collect(),
             neighbours: station.map_or(0, |station| station.neighbours as u64),
+            frames: station.map(|station| frames(&station.frames)),
             warnings: warnings.collect(),
         })
     }
 
     fn side(&self, side: &SideReading) -> DevicePort {
-        let SideReading { port, received, sent } = side;
+        let SideReading { port, received, sent, .. } = side;
         let account = self.host.account_of_port(port);
         let (state, reason) = match &account {
             Some(account) => ::metrics::json::port_state(&account.status),
@@ -94,6 +99,23 @@ impl Controller {
     }
 }
 
+/// What is told of a port whose link has no room for the headers that are put on, beside packets as long as
+/// functions are told that they may be, or as each station of IPv4 takes (RFC 791, section 3.1).
+fn too_little(side: &SideReading, told: Option<u16>) -> Option<String> {
+    const LEAST: u32 = 576;
+    let (port, room) = (&side.port, side.room?);
+    match told {
+        Some(told) if room < u32::from(told) => Some(format!(
+            "the link of `{port}` has room for packets of {room} bytes with the headers that are put on, and functions are told \
+             {told}: longer ones are fragmented or dropped; `mtu: {room}` of the device says so"
+        )),
+        None if room < LEAST => Some(format!(
+            "the link of `{port}` has room for packets of {room} bytes with the headers that are put on, which is less than {LEAST}"
+        )),
+        _ => None,
+    }
+}
+
 /// Whether a device with these ports is up, and why it is not.
 fn state(ports: &[DevicePort]) -> (DeviceState, Option<String>) {
     let mut not_up = ports.iter().filter(|port| port.state != "up");
@@ -122,6 +144,20 @@ fn drops(reading: &DeviceReading) -> std::collections::BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_without_room_for_headers_is_told() {
+        let side = |room| SideReading { port: "nic".to_owned(), received: None, sent: None, room };
+        assert_eq!(too_little(&side(None), Some(1500)), None);
+        assert_eq!(too_little(&side(Some(1450)), Some(1450)), None);
+        assert_eq!(too_little(&side(Some(576)), None), None);
+        let told = too_little(&side(Some(1450)), Some(1500)).expect("a warning");
+        assert!(
+            told.contains("`nic` has room for packets of 1450 bytes") && told.contains("told 1500"),
+            "{told}"
+        );
+        assert!(too_little(&side(Some(575)), None).expect("a warning").ends_with("less than 576"));
+    }
 
     #[test]
     fn a_device_is_as_its_ports_are() {

@@ -1,8 +1,8 @@
 //! The account as metrics, with what the wiring knows of each function.
 
-use ::metrics::{Container, Function, Memory, Notation, TenantBackground, TenantMemory};
+use ::metrics::{Container, Function, Memory, Notation, Station, TenantBackground, TenantMemory};
 use api_server::Exposition;
-use deployment::{Catalog, HostMemory};
+use deployment::{Catalog, DeviceFrames, HostMemory};
 use engine::Account;
 use launcher::keeper::Condition;
 use offload::Usage;
@@ -20,6 +20,8 @@ pub(crate) struct Known<'a> {
     pub(crate) limit: Option<u64>,
     /// What is done beside the workers, by tenant.
     pub(crate) background: &'a BTreeMap<String, Usage>,
+    /// Frames of devices that are stations.
+    pub(crate) stations: &'a BTreeMap<String, DeviceFrames>,
 }
 
 /// Writes what was counted up to now.
@@ -32,7 +34,7 @@ pub(crate) fn write(
     events: impl Fn(&str) -> (u64, u64),
     (exposition, to): (Exposition, &mut String),
 ) {
-    let Known { wiring, memory, condition, limit, background } = *known;
+    let Known { wiring, memory, condition, limit, background, stations } = *known;
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
         Exposition::OpenMetrics => Notation::OpenMetrics,
@@ -91,7 +93,26 @@ pub(crate) fn write(
         }
     });
     let containers: Vec<Container> = containers.collect();
-    let (functions, containers, background) = (&functions[..], &containers[..], &background[..]);
-    ::metrics::Host { account, clock, busy, version, started, functions, containers, memory, background }
-        .write(notation, to);
+    let stations = stations.iter().map(|(device, DeviceFrames { frames, neighbours })| Station {
+        device: device.clone(),
+        received: frames.received,
+        ignored: frames.ignored,
+        sent: frames.sent,
+        dropped: frames.dropped.iter().map(|(reason, count)| (*reason, *count)).collect(),
+        neighbours: *neighbours as u64,
+    });
+    let stations: Vec<Station> = stations.collect();
+    ::metrics::Host {
+        account,
+        clock,
+        busy,
+        version,
+        started,
+        functions: &functions,
+        containers: &containers,
+        memory,
+        background: &background,
+        stations: &stations,
+    }
+    .write(notation, to);
 }

@@ -4,7 +4,7 @@ use super::controller::Controller;
 use api::{
     AddressOrigin, AddressState, DeviceNeighbours, DhcpClient, NeighbourProtocol, NeighbourState, Station,
 };
-use deployment::{ShownNeighbour, ShownStation};
+use deployment::{ShownNeighbour, ShownStation, StationFrames};
 use neighbours::{Mac, NeighbourState as Known, Origin};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -87,6 +87,18 @@ fn of_station(shown: ShownStation, named: &Named<'_>, times: &Times) -> Station 
         }),
         gateways: texts(shown.gateways),
         groups: texts(shown.groups),
+        frames: frames(&shown.frames),
+    }
+}
+
+/// Without what did not occur.
+pub(super) fn frames(counted: &StationFrames) -> api::StationFrames {
+    let dropped = counted.dropped.iter().filter(|(_, count)| **count > 0);
+    api::StationFrames {
+        received: counted.received,
+        ignored: counted.ignored,
+        sent: counted.sent,
+        dropped: dropped.map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
     }
 }
 

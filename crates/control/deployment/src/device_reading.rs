@@ -7,12 +7,16 @@
 
 use crate::Host;
 use crate::deployed::Deployed;
+use crate::devices::LaidDevices;
 use crate::stations::StationReading;
-use engine::{Account, DeviceAccount, PortAccount, SwitchId};
+use engine::{Account, DeviceAccount, Forwarding, PortAccount, SwitchId};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::DropReason;
 use virtual_device::{DeviceCounters, Entered, Mode, Share, SwitchPort};
-use wiring::{Device, Endpoint, Opener, Opening, Port, Shadowed};
+use wiring::{Device, Endpoint, Joint, Opener, Opening, Port, Shadowed};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: u32 = 14;
 
 /// A device at a moment. Counters are since it is there, and begin anew when it is laid in another way.
 #[derive(Clone, Debug)]
@@ -64,6 +68,9 @@ pub struct SideReading {
     pub received: Option<Entered>,
     /// What left by it.
     pub sent: Option<Entered>,
+    /// Bytes of the longest IP packet that fits its link with the headers that are put on; nothing where none
+    /// are, or the link's MTU is not known.
+    pub room: Option<u32>,
 }
 
 /// One opener of a device.
@@ -180,7 +187,8 @@ impl DeviceReading {
         let side = |port: &String| {
             let plug = laid.plug_of_port(name, port);
             let received = plug.and_then(|plug| laid.entered(name, plug));
-            SideReading { port: port.clone(), received, sent: None }
+            let room = plug.and_then(|plug| room(laid, name, &device, (port, plug)));
+            SideReading { port: port.clone(), received, sent: None, room }
         };
         let opener = |(opener, opening): &(Opener, Opening)| {
             let (plug, guarded, tenant, observes) = match opener {
@@ -285,6 +293,17 @@ impl DeviceReading {
             opener.received = got;
         }
     }
+}
+
+/// See [`SideReading::room`].
+fn room(laid: &LaidDevices, name: &str, device: &Device, (port, plug): (&str, SwitchPort)) -> Option<u32> {
+    let encapsulate = device.over.get(port)?.encapsulate.as_ref()?;
+    let Some(Forwarding::Device(there)) = laid.forwarding(&Joint::Device(name.to_owned())) else {
+        return None;
+    };
+    let longest = there.longest(plug);
+    let headers = u32::try_from(encapsulate.overhead()).ok()?.saturating_add(ETHERNET);
+    (longest < u32::MAX).then_some(longest.saturating_sub(headers))
 }
 
 /// All of them together; nothing where one is not known.

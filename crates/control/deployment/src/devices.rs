@@ -530,7 +530,7 @@ impl LaidDevices {
         self.keeps_headers
     }
 
-    fn forwarding(&self, joint: &Joint) -> Option<&Forwarding> {
+    pub(crate) fn forwarding(&self, joint: &Joint) -> Option<&Forwarding> {
         self.nodes.get(joint)?.laid.as_ref().map(|(_, forwarding)| forwarding)
     }
 

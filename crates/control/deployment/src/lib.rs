@@ -62,7 +62,7 @@ pub use named::{Named, pinned_file};
 pub use offload::Refused;
 pub use prepare::{Beginning, PrepareError, Prepared, WORKERS_LATER, rehearse};
 pub use shared_images::SharedImages;
-pub use stations::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
+pub use stations::{DeviceFrames, ShownDevice, ShownNeighbour, ShownStation, StationFrames, StationReading};
 pub use workshop::{Workshop, cache_directory};
 
 use api::DEFAULT_TENANT;

@@ -20,6 +20,7 @@
 mod asks;
 mod entries;
 mod feed;
+mod frames;
 mod off_link;
 mod pace;
 mod shown;
@@ -28,6 +29,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 
+pub use frames::{DeviceFrames, StationFrames};
 pub use shown::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 
 use crate::devices::NextHops;
@@ -48,7 +50,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use tenants::Tenants;
-use wiring::{Edge, Endpoint, Wiring};
+use wiring::{Endpoint, Wiring};
 
 /// An instance, and the entries that it is told.
 type Told = (FleetInstance, Arc<[u8]>);
@@ -121,7 +123,7 @@ fn wanted(wiring: &Wiring) -> BTreeMap<StationName, Wanted<'_>> {
             wanted.insert(name, Wanted { device, settings, port: None });
         }
     }
-    for (end, opening) in wiring.edges.iter().filter_map(Edge::opening) {
+    for (end, opening) in wiring.openers() {
         let Endpoint::Interface(function, number) = end else { continue };
         let settings = wiring.instances.get(function).and_then(|instance| instance.stations.get(number));
         let (Some(settings), Some(device)) = (settings, wiring.devices.get(&opening.device)) else {
@@ -291,8 +293,9 @@ impl State {
                 troubles.push(format!("{name}: {error}"));
             }
             if let Some(station) = self.stations.get_mut(&name) {
-                station.stand_at((&name, device, port), there.ports, waker);
-                station.lead(there.next_hops.get(&name.device).filter(|_| name.interface.is_none()));
+                let next_hops = there.next_hops.get(&name.device);
+                station.stand_at((&name, device, port), (there.ports, next_hops), waker);
+                station.lead(next_hops.filter(|_| name.interface.is_none()));
             }
         }
         let mut before = std::mem::take(&mut self.feeds);

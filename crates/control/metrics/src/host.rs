@@ -5,7 +5,8 @@ use crate::container::{self, Container};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
 use crate::{
-    Family, Memory, Notation, TenantBackground, background, device, memory, pool, port, switch, worker,
+    Family, Memory, Notation, Station, TenantBackground, background, device, memory, pool, port, station,
+    switch, worker,
 };
 use engine::Account;
 use telemetry::clock::{Clock, Cycles, Nanos};
@@ -33,6 +34,8 @@ pub struct Host<'a> {
     pub memory: Memory<'a>,
     /// What is done for tenants beside the workers.
     pub background: &'a [TenantBackground<'a>],
+    /// Devices with addresses.
+    pub stations: &'a [Station],
 }
 
 static BUILD: Family = Family::info("superfluid_build", &["version"], "The program that answers.");
@@ -101,6 +104,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         .chain(port::families())
         .chain(switch::families())
         .chain(device::families())
+        .chain(station::families())
         .chain(function::families())
         .chain(container::families())
 }
@@ -122,6 +126,7 @@ impl Host<'_> {
         port::write(&self.account.ports, &self.clock, text);
         switch::write(&self.account.switches, &self.clock, text);
         device::write(&self.account.devices, &self.account.port_devices, &self.clock, text);
+        station::write(self.stations, &self.clock, text);
         function::write(self, text);
         container::write(self.containers, &self.clock, text);
     }

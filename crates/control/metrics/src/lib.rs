@@ -33,6 +33,7 @@ mod memory;
 mod notation;
 mod pool;
 mod port;
+mod station;
 mod switch;
 mod text;
 mod worker;
@@ -45,6 +46,7 @@ pub use function::Function;
 pub use host::Host;
 pub use memory::{Memory, TenantMemory};
 pub use notation::Notation;
+pub use station::Station;
 
 /// All families, in the order in which they are written: the host's, then the daemon's.
 pub fn families() -> impl Iterator<Item = &'static Family> {

@@ -85,7 +85,14 @@ fn until(what: &str, program: &mut Background, mut is_so: impl FnMut() -> bool) 
 enum Whose {
     Device,
     Interface,
+    /// The interface's, inside of a tunnel whose ends have these addresses, the first of which is the
+    /// device's.
+    InTunnel(&'static str, &'static str, u8),
 }
+
+/// Ends of a tunnel, with the length of their network's prefix.
+const OVER_V4: Whose = Whose::InTunnel("192.0.2.1", "192.0.2.2", 24);
+const OVER_V6: Whose = Whose::InTunnel("2001:db8:1::1", "2001:db8:1::2", 64);
 
 /// A device at the line's client, and a function that opens it. The addresses are the device's or the
 /// interface's.
@@ -94,12 +101,17 @@ fn start(line: &Line, folder: &Path, whose: Whose) -> Background {
     let file = folder.join("neighbours.yaml");
     let own = format!(", addresses: [{OWN}/24, '{OWN_V6}/64'], mac: '{MAC}'");
     let (of_device, of_interface) = match whose {
-        Whose::Device => (own.as_str(), ""),
-        Whose::Interface => ("", own.as_str()),
+        Whose::Device => (format!("over: [lan]{own}"), ""),
+        Whose::Interface => ("over: [lan]".to_owned(), own.as_str()),
+        Whose::InTunnel(near, far, bits) => {
+            let ends = format!("vni: 7, local: '{near}', remote: '{far}'");
+            let policy = format!("decapsulate: [vxlan], encapsulate: [{{vxlan: {{{ends}}}}}]");
+            (format!("over: {{lan: {{{policy}}}}}, addresses: ['{near}/{bits}']"), own.as_str())
+        }
     };
     let text = format!(
         "superfluid: 1\nports: {{lan: {{type: af_packet, interface: sf-lan}}}}\n\
-         devices:\n  edge: {{mode: direct, over: [lan]{of_device}}}\n\
+         devices:\n  edge: {{mode: direct, {of_device}}}\n\
          functions:\n  returner: {{image: {}, attach: {{net: {{to: edge{of_interface}}}}}}}\n",
         image.display()
     );
@@ -163,15 +175,43 @@ fn the_kernel_finds_an_interface_that_has_addresses_of_its_own() {
     isolated(name, || each_finds_the_other(Whose::Interface));
 }
 
+#[test]
+fn the_kernel_finds_an_interface_inside_of_its_vxlan() {
+    isolated("the_kernel_finds_an_interface_inside_of_its_vxlan", || each_finds_the_other(OVER_V4));
+}
+
+/// Here the kernel drops what has no checksum of UDP, as is its default.
+#[test]
+fn the_kernel_finds_an_interface_inside_of_its_vxlan_over_ipv6() {
+    let name = "the_kernel_finds_an_interface_inside_of_its_vxlan_over_ipv6";
+    isolated(name, || each_finds_the_other(OVER_V6));
+}
+
+/// Puts the client's addresses into the kernel's VXLAN, if that is where the function's are.
+fn into_tunnel(client: &Namespace, whose: Whose) -> &'static str {
+    let Whose::InTunnel(near, far, bits) = whose else { return "eth0" };
+    client.ip("addr flush dev eth0").expect("the address moves into the tunnel");
+    for words in [
+        format!("addr add {far}/{bits} dev eth0 {}", if bits == 64 { "nodad" } else { "" }),
+        format!("link add vxlan7 type vxlan id 7 local {far} remote {near} dstport 4789 dev eth0"),
+        format!("addr add {CLIENT}/24 dev vxlan7"),
+        "link set vxlan7 up".to_owned(),
+    ] {
+        client.ip(words.trim()).expect("the kernel's VXLAN");
+    }
+    "vxlan7"
+}
+
 fn each_finds_the_other(whose: Whose) {
     let line = Line::new().expect("a line");
     line.client.enter(|| {
-        for which in ["all", "eth0"] {
+        for which in ["all", "default", "eth0"] {
             let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
             fs::write(path, "0").expect("IPv6 can be switched on");
         }
     });
-    line.client.ip("addr add 2001:db8::1/64 dev eth0 nodad").expect("an address");
+    let link = into_tunnel(&line.client, whose);
+    line.client.ip(&format!("addr add 2001:db8::1/64 dev {link} nodad")).expect("an address");
     let folder = tempfile::tempdir().expect("a folder");
     let mut program = start(&line, folder.path(), whose);
     ping(&line, &mut program, OWN, "ping");

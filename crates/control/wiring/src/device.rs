@@ -74,6 +74,19 @@ pub struct PortStation {
     pub outside: bool,
     /// The other end of the tunnel, if it is to find out where packets for that go.
     pub remote: Option<IpAddr>,
+    /// The tunnel that addresses of functions are inside of.
+    pub inside: Option<TunnelEnds>,
+}
+
+/// A tunnel of frames between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelEnds {
+    /// Its network or key.
+    pub key: u32,
+    /// This end.
+    pub local: IpAddr,
+    /// The other end, or a group.
+    pub remote: IpAddr,
 }
 
 impl PortPolicy {

@@ -1,10 +1,11 @@
-//! Guards: functions of the platform that stand between a device with security groups and its opener.
+//! Guards: functions of the platform that stand between a device with security groups and its openers.
 //!
-//! A guard has a name that no function of a file can have, `groups@DEVICE`. What opens the device is wired to
-//! its interface [`INSIDE`], and by [`OUTSIDE`] it opens the device itself. Whether the device is open to
-//! something is asked of what is wired to the guard ([`Wiring::behind_guard`]).
+//! A guard has a name that no function of a file can have, `groups@DEVICE`; of a device with several openers
+//! each has its own, `groups@DEVICE~FUNCTION:INTERFACE`. What opens the device is wired to its interface
+//! [`INSIDE`], and by [`OUTSIDE`] it opens the device itself. Whether the device is open to something is
+//! asked of what is wired to the guard ([`Wiring::behind_guard`]).
 
-use crate::{Edge, Endpoint, Wiring};
+use crate::{Edge, Endpoint, Opening, Wiring};
 
 /// A guard's interface for the opener of its device.
 pub const INSIDE: u16 = 0;
@@ -13,14 +14,23 @@ pub const OUTSIDE: u16 = 1;
 
 const PREFIX: &str = "groups@";
 
-/// The name of a device's guard.
+/// What stands between the device and the opener in the name of one of several guards.
+const OF: char = '~';
+
+/// The name of a device's guard, if it has one opener.
 pub fn guard_of(device: &str) -> String {
     format!("{PREFIX}{device}")
 }
 
+/// The name of the guard of one of a device's openers.
+pub fn guard_of_opener(device: &str, opener: &Endpoint) -> String {
+    format!("{PREFIX}{device}{OF}{opener}")
+}
+
 /// The device that a function of this name guards.
 pub fn guarded_by(function: &str) -> Option<&str> {
-    function.strip_prefix(PREFIX)
+    let device = function.strip_prefix(PREFIX)?;
+    Some(device.split_once(OF).map_or(device, |(device, _)| device))
 }
 
 impl Edge {
@@ -40,6 +50,12 @@ impl Edge {
 }
 
 impl Wiring {
+    /// What opens devices, and how: of what is wired to a guard as the guard does.
+    pub fn openers(&self) -> impl Iterator<Item = (&Endpoint, &Opening)> {
+        let openings = self.edges.iter().filter_map(Edge::opening);
+        openings.filter_map(|(end, opening)| Some((self.behind_guard(end)?, opening)))
+    }
+
     /// The tenant that a function is shown to as its own: a guard is the platform's, has packets of the
     /// device's tenant, and is shown to that.
     pub fn shown_to(&self, function: &str) -> Option<&str> {

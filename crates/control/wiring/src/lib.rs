@@ -51,9 +51,10 @@ pub use container::{
 pub use cpu::{Cpu, Percent};
 pub use device::{
     Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
+    TunnelEnds,
 };
 pub use fraction::Fraction;
-pub use guard::{INSIDE, OUTSIDE, guard_of, guarded_by};
+pub use guard::{INSIDE, OUTSIDE, guard_of, guard_of_opener, guarded_by};
 pub use loops::{Detour, Loop};
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use observation::{Observation, Shown, Watched, WatchedDevices};

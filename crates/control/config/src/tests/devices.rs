@@ -7,7 +7,7 @@ use telemetry::clock::Nanos;
 use wiring::{Opening, PortStation};
 
 /// A file with three ports, and functions of two tenants, followed by `text` in line 9 and below.
-fn nics(text: &str) -> String {
+pub(super) fn nics(text: &str) -> String {
     format!(
         "superfluid: 1\ntenants: {{red: {{}}, default: {{}}}}\nports: {{nic1: {{type: 'null'}}, nic2: {{type: 'null'}}, nic3: {{type: \
          'null'}}}}\nfunctions:\n  fw: {{image: firewall}}\n  ids: {{image: monitor}}\n  flows: {{image: monitor}}\n  foe: {{image: \
@@ -236,66 +236,6 @@ fn policies_that_take_packets_from_each_other_are_warnings() {
 }
 
 #[test]
-fn headers_that_are_taken_off_and_put_on_are_read() {
-    use encapsulation::LayerKind::{Geneve, Mpls, Vlan, Vxlan};
-    let ends = "local: 192.0.2.1, remote: 192.0.2.2, local_mac: '02:00:00:00:00:01', remote_mac: '02:00:00:00:00:02'";
-    let Configuration { wiring, .. } = good(&nics(&format!(
-        "devices:\n  d:\n    mode: bridge\n    over:\n      nic1: {{decapsulate: [vlan, vxlan], send: nic3}}\n      nic2: {{encapsulate: \
-         [{{vlan: {{id: 7, service: true}}}}, {{geneve: {{vni: 9, {ends}, ttl: 3, dscp: 4, fragment: true}}}}]}}\n      nic3: \
-         {{decapsulate: [mpls], encapsulate: [{{mpls: {{label: 5}}}}]}}\nwires: [[d, fw:0]]\n"
-    )));
-    let over = &wiring.devices["d"].over;
-    let layers = |port: &str| -> (Vec<_>, Vec<_>) {
-        let policy = &over[port];
-        (policy.decapsulate.clone(), policy.encapsulate.iter().flat_map(|it| it.layers()).collect())
-    };
-    assert_eq!(layers("nic1"), (vec![Vlan, Vxlan], vec![]));
-    assert_eq!(layers("nic2"), (vec![], vec![Vlan, Geneve]));
-    assert_eq!(layers("nic3"), (vec![Mpls], vec![Mpls]));
-    assert_eq!(over["nic1"].send.as_deref(), Some("nic3"));
-    assert_eq!(over["nic2"].encapsulate.map(|it| it.overhead()), Some(14 + 4 + 20 + 8 + 8));
-}
-
-#[test]
-fn headers_that_cannot_be_are_told() {
-    let faults = |text: String| match check("f.yaml", &text, &shelf()) {
-        Ok(configuration) => panic!("accepted: {configuration:#?}"),
-        Err(faults) => lines(&faults),
-    };
-    let told = |policy: &str| {
-        faults(nics(&format!(
-            "devices:\n  d: {{mode: direct, over: {{nic1: {{{policy}}}}}}}\nwires: [[d, fw:0]]\n"
-        )))
-    };
-    for (policy, fault) in [
-        ("decapsulate: [vxlan, gtp]", "found `gtp`"),
-        ("decapsulate: [vlan, vlan, vlan, vlan, vlan]", "allowed: "),
-        ("encapsulate: vlan", "allowed: a list of layers, outermost first, such as `[{vlan: {id: 7}}]`"),
-        ("encapsulate: [vlan]", "allowed: a map of one key, of these: "),
-        ("encapsulate: [{vlam: {id: 7}}]", "no layer is named `vlam`"),
-        ("encapsulate: [{vlan: {id: 4095}}]", "found `4095`"),
-        ("encapsulate: [{vlan: {}}]", "the required key `id` is missing"),
-        (
-            "encapsulate: [{gre: {local: 192.0.2.1, remote: 192.0.2.2}}]",
-            "`local_mac` is missing; allowed without it: `frames: false`",
-        ),
-        ("encapsulate: [{ipip: {local: 192.0.2.1, remote: '2001:db8::1'}}]", "are of different families"),
-        (
-            "encapsulate: [{ipip: {local: 192.0.2.1, remote: 192.0.2.2}}, {vlan: {id: 7}}]",
-            "vlan inside of ipip; allowed there: ",
-        ),
-        ("send: nic2", "`nic2` is no port of this device"),
-    ] {
-        let faults = told(policy);
-        assert!(faults.contains(fault) && faults.contains("devices.d.over"), "{policy}: {faults}");
-    }
-    let small = faults(nics(
-        "devices:\n  d: {mode: direct, over: {nic1: {encapsulate: [{vlan: {id: 7}}]}}}\nwires: [[d, fw:0]]\n",
-    ).replace("default: {}", "default: {pool: {headroom: 0}}"));
-    assert!(small.contains("the headers take 4 bytes, and buffers of the port's tenant have 0"), "{small}");
-}
-
-#[test]
 fn a_device_is_a_station_on_a_link() {
     let file = |device: &str| {
         format!(
@@ -385,7 +325,8 @@ fn a_tunnel_has_its_next_hop_found_by_a_device_with_addresses() {
     };
     let addresses = "addresses: [192.0.2.9/24],";
     let found = remote(addresses, &vxlan(ends));
-    assert_eq!(found, PortStation { tag: None, outside: true, remote: Some([192, 0, 2, 7].into()) });
+    let inside = found.inside;
+    assert_eq!(found, PortStation { tag: None, outside: true, remote: Some([192, 0, 2, 7].into()), inside });
     // In a VLAN, behind a router, by DHCP; and with an address that is given.
     let tagged = format!(
         "decapsulate: [vlan, vxlan], encapsulate: [{{vlan: {{id: 5, priority: 3}}}}, {{vxlan: {{vni: 7, {ends}}}}}]"
@@ -396,7 +337,8 @@ fn a_tunnel_has_its_next_hop_found_by_a_device_with_addresses() {
     assert_eq!(remote(routed, &vxlan(far)).remote, Some([198, 51, 100, 7].into()));
     assert!(remote("dhcp: true,", &vxlan(far)).remote.is_some());
     let given = format!("{far}, remote_mac: '02:00:00:00:00:02'");
-    assert_eq!(remote(addresses, &vxlan(&given)), PortStation { remote: None, ..found });
+    let given = remote(addresses, &vxlan(&given));
+    assert_eq!((given.outside, given.remote), (true, None));
     // A VLAN alone is inside.
     let vlan = read("addresses: [192.0.2.9/24],", "decapsulate: [vlan], encapsulate: [{vlan: {id: 7}}]");
     assert!(vlan.unwrap_err().contains("the driver of its port `lan` is `null`"));

@@ -1,7 +1,7 @@
 //! What is told of stations and of the neighbours that they know.
 
 use super::station::Station;
-use super::{StationName, Stations};
+use super::{StationFrames, StationName, Stations};
 use crate::Host;
 use guest_wasm::watchdog;
 use neighbours::{Address, AddressState, DhcpLease, Mac, Neighbour, Prefix};
@@ -40,6 +40,8 @@ pub struct ShownStation {
     pub gateways: Vec<IpAddr>,
     /// Groups that it tells routers of.
     pub groups: Vec<IpAddr>,
+    /// What became of frames.
+    pub frames: StationFrames,
 }
 
 /// The same in short.
@@ -49,6 +51,8 @@ pub struct StationReading {
     pub addresses: Vec<(Prefix, AddressState)>,
     /// Entries of its table.
     pub neighbours: usize,
+    /// What became of frames.
+    pub frames: StationFrames,
 }
 
 /// A neighbour.
@@ -88,10 +92,11 @@ impl Stations {
     pub(crate) fn reading(&self, device: &str) -> Option<StationReading> {
         let state = self.shared.lock();
         let name = StationName { device: device.to_owned(), interface: None };
-        let known = &state.stations.get(&name)?.device;
+        let station = state.stations.get(&name)?;
+        let known = &station.device;
         let mut addresses: Vec<_> = known.addresses().map(|own| (own.prefix, own.state)).collect();
         addresses.sort_unstable_by_key(|(prefix, _)| *prefix);
-        Some(StationReading { addresses, neighbours: known.neighbours_count() })
+        Some(StationReading { addresses, neighbours: known.neighbours_count(), frames: station.frames() })
     }
 
     fn shown(
@@ -138,6 +143,7 @@ impl Station {
             dhcp: device.dhcp(),
             gateways: device.routers().collect(),
             groups: device.groups().collect(),
+            frames: self.frames(),
         }
     }
 

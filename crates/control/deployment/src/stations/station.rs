@@ -4,14 +4,14 @@ use super::StationName;
 use super::off_link::OffLink;
 use crate::devices::NextHops;
 use neighbours::{AddressState, Asker, Device, Mac, Refusal, Resolution, Settings, SettingsError};
-use port::station::{self as at_port, Awaited, Identity, Link, Tag};
+use port::station::{self as at_port, Around, Awaited, Identity, Link, Tag, Tunnel};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use telemetry::clock::Nanos;
 use virtual_device::{Mode, NextHop};
-use wiring::PortStation;
+use wiring::PortPolicy;
 
 /// The next hops of tunnels are asked for again after this: well within [`neighbours::LEASE`].
 const ASKED_AGAIN: Nanos = Nanos::from_millis(60_000);
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 256;
 pub(super) struct PortLink {
     pub(super) port: String,
     at: Arc<at_port::Stations>,
-    tag: Option<Tag>,
+    around: Around,
     link: Link,
 }
 
@@ -47,6 +47,10 @@ pub(super) struct Station {
     bonds: bool,
     /// Addresses that were asked for and are on none of its networks.
     pub(super) off_link: OffLink,
+    /// Frames that it did not get at ports where it is no longer.
+    missed_before: u64,
+    /// Frames that a port had no room for.
+    pub(super) unsent: u64,
     /// What all functions see has changed this often.
     changes: u64,
     /// Neighbours that an asker asked for have changed this often.
@@ -69,6 +73,8 @@ impl Station {
             exchange: None,
             bonds: false,
             off_link: OffLink::default(),
+            missed_before: 0,
+            unsent: 0,
             changes: 1,
             changes_for: BTreeMap::new(),
         })
@@ -82,6 +88,7 @@ impl Station {
         self.device.change(settings.clone(), now)?;
         if (self.settings.mac, self.settings.dhcp) != (settings.mac, settings.dhcp) {
             // Ports know it by these.
+            self.missed_before = self.missed();
             self.links.clear();
         }
         self.settings = settings.clone();
@@ -92,27 +99,36 @@ impl Station {
     pub(super) fn stand_at(
         &mut self,
         (name, device, only): (&StationName, &wiring::Device, Option<&String>),
-        ports: &HashMap<String, Arc<at_port::Stations>>,
+        (ports, next_hops): (&HashMap<String, Arc<at_port::Stations>>, Option<&NextHops>),
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
     ) {
-        let tag = |station: PortStation| station.tag.map(|(ethertype, control)| Tag { ethertype, control });
+        let is_outside = name.interface.is_none() && !device.has_station_inside();
         let mut on_link = device.ports_on_link(&name.device);
         // Neither side of a striped bond is opened alone.
         on_link.retain(|port| only.is_none_or(|only| only == port));
         let place = |name: &String| {
             let (name, at) = ports.get_key_value(name)?;
-            // The inside of a striped bond has no policy.
-            let tag = device.over.get(name).map_or(Some(None), |policy| Some(tag(policy.station?)));
-            Some((name, at, tag?))
+            let around = match device.over.get(name) {
+                Some(policy) => {
+                    let next_hop = next_hops.and_then(|hops| hops.get(name)).map(|(_, hop)| hop);
+                    around(policy, is_outside, next_hop)?
+                }
+                // The inside of a striped bond has no policy.
+                None => Around::Nothing,
+            };
+            Some((name, at, around))
         };
-        let wanted: Vec<(&String, &Arc<at_port::Stations>, Option<Tag>)> =
+        let wanted: Vec<(&String, &Arc<at_port::Stations>, Around)> =
             on_link.iter().filter_map(place).collect();
+        let missed = &mut self.missed_before;
         self.links.retain(|known| {
-            wanted.iter().any(|(name, at, tag)| {
-                *name == &known.port && Arc::ptr_eq(at, &known.at) && *tag == known.tag
-            })
+            let stays = wanted.iter().any(|(name, at, around)| {
+                *name == &known.port && Arc::ptr_eq(at, &known.at) && *around == known.around
+            });
+            *missed += if stays { 0 } else { known.link.missed() };
+            stays
         });
-        for (name, at, tag) in wanted {
+        for (name, at, around) in wanted {
             if self.links.iter().any(|known| known.port == *name) {
                 continue;
             }
@@ -121,10 +137,10 @@ impl Station {
                 dhcp: self.settings.dhcp,
                 addresses: self.addresses.clone(),
                 awaited: self.awaited.clone(),
-                tag,
+                around: around.clone(),
             };
             let link = at.attach(identity, waker());
-            self.links.push(PortLink { port: name.clone(), at: at.clone(), tag, link });
+            self.links.push(PortLink { port: name.clone(), at: at.clone(), around, link });
         }
         self.links.sort_by_key(|known| on_link.iter().position(|name| *name == known.port));
         self.bonds = matches!(device.mode, Mode::Bond(_));
@@ -227,9 +243,14 @@ impl Station {
         while let Some(frame) = self.device.next_frame() {
             for PortLink { link, .. } in self.links.iter_mut().take(several) {
                 // Protocols send again what was lost.
-                link.send(frame.clone());
+                self.unsent += u64::from(!link.send(frame.clone()));
             }
         }
+    }
+
+    /// Frames that it did not get, since it is there.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed_before + self.links.iter().map(|known| known.link.missed()).sum::<u64>()
     }
 
     /// Gives back what it holds of others.
@@ -237,6 +258,28 @@ impl Station {
         self.device.stop(now);
         self.send();
     }
+}
+
+/// What the frames of a station have around them at a port: of the device's own outside of its tunnel if it
+/// is for that. `None`: it is not there.
+fn around(policy: &PortPolicy, is_outside: bool, next_hop: Option<&Arc<NextHop>>) -> Option<Around> {
+    let station = policy.station?;
+    let tag = station.tag;
+    let (Some(ends), Some(encapsulation)) = (station.inside.filter(|_| !is_outside), policy.encapsulate)
+    else {
+        let tag = tag.map(|(ethertype, control)| Tag { ethertype, control });
+        return Some(tag.map_or(Around::Nothing, Around::Tag));
+    };
+    let next_hop = next_hop.cloned();
+    Some(Around::Tunnel(Arc::new(Tunnel {
+        layers: policy.decapsulate.clone(),
+        encapsulation,
+        tag: tag.map(|(_, control)| control),
+        key: ends.key,
+        local: ends.local,
+        remote: ends.remote,
+        next_hop: next_hop.map(|hop| Arc::new(move || hop.get()) as at_port::NextHop),
+    })))
 }
 
 /// The link-layer address of the first router of a family that answers. One that did not is passed over, and

@@ -248,3 +248,19 @@ fn asks_of_functions_wait_beside_each_other() {
     assert_eq!(taken, [("greedy".to_owned(), 256), ("modest".to_owned(), 3)].into());
     assert!(waiting.take().is_empty());
 }
+
+#[test]
+fn frames_are_counted_by_what_became_of_them() {
+    let mut bench = Bench::new();
+    bench.pass(10, &[FIRST]);
+    let before = bench.station.frames();
+    assert!(before.received > 0 && before.sent > 0, "{before:?}");
+    let reasons: Vec<&str> = before.dropped.keys().copied().collect();
+    let all = ["address", "checksum", "hop-limit", "limited", "malformed", "missed", "unanswered", "unsent"];
+    assert_eq!(reasons, all);
+    bench.station.device.input(&reply(FIRST)[..20], bench.now);
+    bench.station.device.input(&[0; 60], bench.now);
+    let after = bench.station.frames();
+    assert_eq!((after.received, after.ignored), (before.received + 2, before.ignored + 1));
+    assert_eq!(after.dropped["malformed"], before.dropped["malformed"] + 1);
+}

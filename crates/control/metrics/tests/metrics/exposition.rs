@@ -163,6 +163,10 @@ fn numbers_are_those_of_the_account() {
         assert_eq!(of("superfluid_device_openers", &[("device", *name)]), Some(n as f64 + 2.0));
         let unreceived = &[("device", *name), ("reason", "no-device")];
         assert_eq!(of("superfluid_device_drops", unreceived), Some(n as f64 * 2.0));
+        let received = &[("device", *name), ("what", "received")];
+        assert_eq!(of("superfluid_device_neighbour_frames", received), Some(9.0));
+        let missed = &[("device", *name), ("reason", "missed")];
+        assert_eq!(of("superfluid_device_neighbour_drops", missed), Some(0.0));
         assert_eq!(of("superfluid_port_devices_unwanted_packets", port), Some(n as f64 + 5.0));
     }
     let mode =

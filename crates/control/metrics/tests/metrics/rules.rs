@@ -100,6 +100,7 @@ impl Patient {
             containers: &[container],
             memory: Memory { tenants: &[tenant], promised: if ill { 95 } else { 10 }, limit: Some(100) },
             background: &[],
+            stations: &[],
         }
         .write(Notation::Prometheus, &mut text);
         Daemon {

@@ -167,6 +167,14 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         used: Nanos(2_500_000_000),
         memory: 3 << 20,
     });
+    let stations = HOSTILE.map(|name| metrics::Station {
+        device: name.to_owned(),
+        received: 9,
+        ignored: 4,
+        sent: 5,
+        dropped: vec![("malformed", 1), ("missed", 0)],
+        neighbours: 2,
+    });
     let mut text = String::new();
     Host {
         account,
@@ -178,6 +186,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         containers: &containers,
         memory: metrics::Memory { tenants: &[tenant], promised: 3 << 20, limit: Some(1 << 30) },
         background: &[background],
+        stations: &stations,
     }
     .write(notation, &mut text);
     let requests = BTreeMap::from([(200, 5), (404, 1)]);

@@ -3,7 +3,7 @@
 use super::columns::{cell, device_status};
 use super::numbers::count;
 use crate::output::{Format, Listing};
-use api::{DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Object, Traffic};
+use api::{DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Object, StationFrames, Traffic};
 use client::{Client, ClientError};
 use serde_json::Value;
 use std::time::Duration;
@@ -84,6 +84,11 @@ fn shown(before: &DeviceStatus, now: &DeviceStatus, format: Format) -> String {
     lines("addresses", now.addresses.iter().map(address).collect());
     if !now.addresses.is_empty() {
         lines("neighbours", vec![now.neighbours.to_string()]);
+    }
+    if let Some(StationFrames { received, ignored, sent, dropped }) = &now.frames {
+        let mut counts = vec![format!("{received} received, {ignored} of them ignored, and {sent} sent")];
+        counts.extend(dropped.iter().map(|(reason, count)| format!("{}  {count}", cell(reason))));
+        lines("frames of neighbour protocols, and those without effect", counts);
     }
     let drop = |(reason, count): (&String, &u64)| format!("{}  {count}", cell(reason));
     lines("drops", now.drops.iter().map(drop).collect());
@@ -175,6 +180,12 @@ mod tests {
             drops: [("no-device".to_owned(), 7)].into(),
             addresses: vec![DeviceAddress { address: "192.0.2.9/24".into(), state: "valid".into() }],
             neighbours: 2,
+            frames: Some(StationFrames {
+                received: 12,
+                ignored: 3,
+                sent: 4,
+                dropped: [("malformed".to_owned(), 1)].into(),
+            }),
             warnings: vec!["`a` never gets a packet of `nic1`: `b` takes all that it wants".into()],
         }
     }
@@ -200,6 +211,9 @@ addresses:
   192.0.2.9/24  valid
 neighbours:
   2
+frames of neighbour protocols, and those without effect:
+  12 received, 3 of them ignored, and 4 sent
+  malformed  1
 drops:
   no-device  7
 copies:

@@ -6,7 +6,10 @@ use super::get::not_found;
 use super::options::NeighboursOptions;
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
-use api::{AddressOrigin, AddressState, DeviceNeighbours, Kind, NeighbourProtocol, ProblemType, Station};
+use api::{
+    AddressOrigin, AddressState, DeviceNeighbours, Kind, NeighbourProtocol, ProblemType, Station,
+    StationFrames,
+};
 use client::{Client, ClientError};
 use serde_json::{Value, json};
 use std::time::SystemTime;
@@ -60,8 +63,14 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
     let mut own = Listing::new(&["DEVICE", "OWN", "STATE", "FROM", "UNTIL"], &["MAC", "MTU", "PORTS"]);
     let mut others =
         Listing::new(&["DEVICE", "NEIGHBOUR", "MAC", "STATE", "AGE", "PORT"], &["PROTOCOL", "SINCE"]);
+    let mut frames = Listing::new(&["DEVICE", "RECEIVED", "SENT", "IGNORED", "DROPPED"], &[]);
     for (device, told) in told {
         for station in &told.stations {
+            let place = place_of(device, station.interface.as_deref());
+            let StationFrames { received, ignored, sent, .. } = &station.frames;
+            let counts = [received, sent, ignored].map(u64::to_string);
+            let cells = [vec![place], counts.into(), vec![dropped(&station.frames)]].concat();
+            frames.add(cells, Value::Null);
             for row in rows(station) {
                 let place = [cell(&station.mac), station.mtu.to_string(), cell(&station.ports.join(","))];
                 let cells = std::iter::once(place_of(device, station.interface.as_deref()))
@@ -90,7 +99,10 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
         }
     }
     match format {
-        Format::Table | Format::Wide => format!("{}\n{}", own.shown(format), others.shown(format)),
+        Format::Table | Format::Wide => {
+            let parts = [own, others, frames].map(|listing| listing.shown(format));
+            parts.join("\n")
+        }
         Format::Json | Format::Yaml => {
             let mut listing = Listing::new(&[], &[]);
             told.iter().for_each(|told| listing.add(Vec::new(), object(told)));
@@ -102,6 +114,13 @@ fn shown(told: &[Told], now: SystemTime, format: Format) -> String {
 /// A device, and the interface that opens it with addresses of its own.
 fn place_of(device: &str, interface: Option<&str>) -> String {
     interface.map_or_else(|| cell(device), |interface| cell(&format!("{device} {interface}")))
+}
+
+/// Frames without effect, by reason.
+fn dropped(frames: &StationFrames) -> String {
+    let reasons: Vec<String> =
+        frames.dropped.iter().map(|(reason, count)| format!("{count} {}", cell(reason))).collect();
+    if reasons.is_empty() { none() } else { reasons.join(", ") }
 }
 
 fn none() -> String {
@@ -180,6 +199,12 @@ mod tests {
             }),
             gateways: vec!["198.51.100.1".to_owned()],
             groups: vec!["239.1.1.1".to_owned()],
+            frames: StationFrames {
+                received: 120,
+                ignored: 3,
+                sent: 44,
+                dropped: [("malformed".to_owned(), 2), ("missed".to_owned(), 1)].into(),
+            },
         };
         let items = vec![Neighbour {
             interface: None,
@@ -205,6 +230,9 @@ bridge0  239.1.1.1           joined     -             -
 
 DEVICE   NEIGHBOUR       MAC                STATE        AGE  PORT
 bridge0  198.51.100.101  02:00:00:00:00:01  unreachable  5m   lan
+
+DEVICE   RECEIVED  SENT  IGNORED  DROPPED
+bridge0  120       44    3        2 malformed, 1 missed
 "
         );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

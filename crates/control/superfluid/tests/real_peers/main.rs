@@ -4,6 +4,7 @@
 
 mod address_translation;
 mod dhcp;
+mod kernel;
 mod multicast;
 mod open_vswitch;
 mod resolution;

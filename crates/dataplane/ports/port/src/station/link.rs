@@ -1,6 +1,7 @@
 //! Both ends of what passes between a station's port and the control plane.
 
-use super::select::{Identity, Tag, Take};
+use super::select::{Around, Identity, Tag, Take};
+use super::tunnel::Tunnel;
 use super::{FRAMES, RATE};
 use crate::event::Event;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -8,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
@@ -46,6 +48,7 @@ impl Stations {
             has_new: false,
             others: Budget::full(),
             answers: Budget::full(),
+            identification: 0,
         };
         self.coming.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
         self.signal();
@@ -142,6 +145,8 @@ pub(super) struct Seat {
     /// For answers to what it asked, and for all else.
     answers: Budget,
     others: Budget,
+    /// Of the last frame that went into a tunnel.
+    identification: u16,
 }
 
 /// A token bucket.
@@ -171,8 +176,13 @@ impl std::fmt::Debug for Seat {
 }
 
 impl Seat {
+    /// Who gets a frame, of which these are the first bytes, inside of the station's tunnel if it has one.
     pub(super) fn selects(&self, head: &[u8]) -> Take {
         self.identity.select(head)
+    }
+
+    pub(super) fn tunnel(&self) -> Option<&Arc<Tunnel>> {
+        self.identity.tunnel()
     }
 
     pub(super) fn refill(&mut self, now: Nanos) {
@@ -180,21 +190,32 @@ impl Seat {
         self.others.refill(now);
     }
 
-    /// Takes a frame, of which these are the first bytes; false when there is no room.
-    pub(super) fn put(&mut self, head: &[u8], frame: impl FnOnce() -> Vec<u8>) -> bool {
+    /// Takes a frame, of which these are the first bytes, inside of its tunnel if it has one.
+    ///
+    /// # Errors
+    /// There is no room, or the tunnel's checksum is wrong.
+    pub(super) fn put(&mut self, head: &[u8], frame: impl FnOnce() -> Vec<u8>) -> Result<(), DropReason> {
         let free = self.incoming.slots();
         let (budget, has_room) = match self.identity.awaits(head) {
             true => (&mut self.answers, free > 0),
             false => (&mut self.others, free > FRAMES),
         };
+        let mut refused = DropReason::PortFull;
         if has_room && budget.tokens >= SECOND {
-            let frame = if self.identity.tag.is_some() { Tag::take_off(frame()) } else { frame() };
             budget.tokens -= SECOND;
-            self.has_new = self.incoming.push(frame).is_ok();
-            return true;
+            let frame = match &self.identity.around {
+                Around::Nothing => Some(frame()),
+                Around::Tag(_) => Some(Tag::take_off(frame())),
+                Around::Tunnel(tunnel) => tunnel.take_off(&frame()),
+            };
+            if let Some(frame) = frame {
+                self.has_new = self.incoming.push(frame).is_ok();
+                return Ok(());
+            }
+            refused = DropReason::BadTunnel;
         }
         self.missed.fetch_add(1, Relaxed);
-        false
+        Err(refused)
     }
 
     /// Says that frames have come, if some have.
@@ -209,11 +230,16 @@ impl Seat {
         (self.tell)();
     }
 
+    /// The next frame that goes out; nothing in it for one that its tunnel does not take.
     pub(super) fn next_frame(&mut self) -> Option<Vec<u8>> {
         let frame = self.outgoing.pop().ok()?;
-        Some(match self.identity.tag {
-            Some(tag) => tag.put_on(frame),
-            None => frame,
+        Some(match &self.identity.around {
+            Around::Nothing => frame,
+            Around::Tag(tag) => tag.put_on(frame),
+            Around::Tunnel(tunnel) => {
+                self.identification = self.identification.wrapping_add(1);
+                tunnel.put_on(&frame, self.identification).unwrap_or_default()
+            }
         })
     }
 

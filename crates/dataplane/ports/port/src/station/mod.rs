@@ -13,16 +13,21 @@
 //!
 //! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second; as many again of
 //! answers to what it asked ([`Awaited`]). Of what is beyond, copies are not made and frames for the station
-//! alone are dropped as `port-full`. A station is where frames have no VLAN tags, or where they have one
-//! ([`Tag`]). A port that nothing is wired to is not looked at by its worker, so its stations are silent.
+//! alone are dropped as `port-full`. A station is where frames have no VLAN tags, where they have one
+//! ([`Tag`]), or inside of a tunnel between two ends ([`Tunnel`]). A port that nothing is wired to is not
+//! looked at by its worker, so its stations are silent.
 
 mod link;
 mod select;
 #[cfg(test)]
 mod tests;
+mod tunnel;
+#[cfg(test)]
+mod tunnel_tests;
 
 pub use link::{Link, Stations};
-pub use select::{Awaited, Identity, Tag};
+pub use select::{Around, Awaited, Identity, Tag};
+pub use tunnel::{NextHop, Tunnel};
 
 use crate::merged::Merged;
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -31,8 +36,9 @@ use packet_memory::{Packet, Pool};
 use select::{HEAD, LONG_HEAD, Take};
 use std::io;
 use std::sync::Arc;
+use telemetry::Ledger;
 use telemetry::clock::Nanos;
-use telemetry::{DropReason, Ledger};
+use tunnel::{Head, IN_TUNNEL};
 use virtio_net::finish_checksum;
 
 /// Frames that wait on either way.
@@ -142,18 +148,28 @@ impl StationPort {
             let Some(head) = head.get(..length) else { return false };
             let mut is_taken = false;
             for seat in seats.iter_mut() {
-                let take = seat.selects(head);
+                let in_tunnel = match seat.tunnel() {
+                    None => None,
+                    Some(tunnel) => match inside(tunnel, pool, packet) {
+                        Some(head) => Some(head),
+                        None => continue,
+                    },
+                };
+                let take = match &in_tunnel {
+                    None => seat.selects(head),
+                    Some((head, length)) => seat.selects(head.get(..*length).unwrap_or_default()),
+                };
                 if take == Take::Pass {
                     continue;
                 }
                 // The protocols verify what they get.
                 finish_checksum(pool, packet);
-                let (head, length) = pool.head::<LONG_HEAD>(packet);
+                let (head, length) = in_tunnel.unwrap_or_else(|| pool.head::<LONG_HEAD>(packet));
                 let has_it = seat.put(head.get(..length).unwrap_or_default(), || pool.to_vec(packet));
                 if take == Take::All {
                     match has_it {
-                        true => ledger.consumed += 1,
-                        false => ledger.dropped[DropReason::PortFull] += 1,
+                        Ok(()) => ledger.consumed += 1,
+                        Err(reason) => ledger.dropped[reason] += 1,
                     }
                     is_taken = true;
                     break;
@@ -174,6 +190,13 @@ impl StationPort {
         counters.ledger.merge(&self.ledger);
         self.counters = Some(counters);
     }
+}
+
+/// The first bytes of what is inside of a packet that is in a tunnel.
+fn inside(tunnel: &Tunnel, pool: &Pool, packet: &Packet) -> Option<Head> {
+    let (head, length) = pool.head::<IN_TUNNEL>(packet);
+    let head = head.get(..length)?;
+    Some(tunnel.inside(head, packet.length())?.head(head))
 }
 
 impl Port for StationPort {

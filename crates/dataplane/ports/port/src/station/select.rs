@@ -1,5 +1,6 @@
 //! Which packets a station gets, by their first bytes.
 
+use super::tunnel::Tunnel;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, RwLock};
@@ -45,7 +46,7 @@ pub struct Tag {
 
 impl Tag {
     /// Bits of [`Tag::control`] that are the number.
-    const NUMBER: u16 = 0x0fff;
+    pub(super) const NUMBER: u16 = 0x0fff;
 
     /// A frame with the tag in it.
     pub(super) fn put_on(self, mut frame: Vec<u8>) -> Vec<u8> {
@@ -76,13 +77,33 @@ pub struct Identity {
     pub addresses: Arc<RwLock<Vec<IpAddr>>>,
     /// What it waits for. It may change at any time.
     pub awaited: Arc<RwLock<Awaited>>,
-    /// The network that it is in; without one, it is where frames have no tags.
-    pub tag: Option<Tag>,
+    /// What its frames have around them.
+    pub around: Around,
+}
+
+/// What frames of a station have around them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Around {
+    /// Nothing: it is where frames have no tags.
+    #[default]
+    Nothing,
+    /// The tag of the network that it is in.
+    Tag(Tag),
+    /// The tunnel that it is inside of.
+    Tunnel(Arc<Tunnel>),
 }
 
 impl Identity {
-    /// Who gets a packet with these first bytes: ARP, neighbour discovery, IGMP and MLD, echo requests to one
-    /// of its addresses, answers of a DHCP server.
+    /// The tunnel that it is inside of.
+    pub(super) fn tunnel(&self) -> Option<&Arc<Tunnel>> {
+        match &self.around {
+            Around::Tunnel(tunnel) => Some(tunnel),
+            Around::Nothing | Around::Tag(_) => None,
+        }
+    }
+
+    /// Who gets a packet with these first bytes, of what is inside of its tunnel if it has one: ARP,
+    /// neighbour discovery, IGMP and MLD, echo requests to one of its addresses, answers of a DHCP server.
     pub(super) fn select(&self, head: &[u8]) -> Take {
         let Some((ethernet, packet)) = head.split_first_chunk::<14>() else { return Take::Pass };
         let is_group = ethernet[0] & 1 != 0;
@@ -104,7 +125,7 @@ impl Identity {
     /// What a frame of the station's network carries.
     fn payload<'a>(&self, ethernet: &[u8; 14], rest: &'a [u8]) -> Option<(u16, &'a [u8])> {
         let ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
-        let Some(tag) = self.tag else { return Some((ethertype, rest)) };
+        let Around::Tag(tag) = self.around else { return Some((ethertype, rest)) };
         let (&[a, b, c, d], packet) = rest.split_first_chunk::<4>()?;
         let is_of =
             ethertype == tag.ethertype && (u16::from_be_bytes([a, b]) ^ tag.control) & Tag::NUMBER == 0;

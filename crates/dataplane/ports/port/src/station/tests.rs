@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, RwLock};
+use telemetry::DropReason;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
@@ -47,16 +48,16 @@ impl Port for Wire {
     }
 }
 
-struct Bench {
+pub(super) struct Bench {
     pool: Pool,
-    port: StationPort,
+    pub(super) port: StationPort,
     incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
-    outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(super) outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
     is_down: Arc<AtomicBool>,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let wire = Wire::default();
         let (incoming, outgoing) = (wire.incoming.clone(), wire.outgoing.clone());
         let is_down = wire.is_down.clone();
@@ -65,7 +66,7 @@ impl Bench {
     }
 
     /// Has these come in; what goes on.
-    fn receive(&mut self, frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
+    pub(super) fn receive(&mut self, frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
         self.incoming.lock().expect("a test").extend(frames);
         let mut out = Vec::new();
         self.port.receive(&self.pool, NOW, 1024, &mut out);
@@ -84,14 +85,14 @@ impl Bench {
     }
 }
 
-fn identity(addresses: &[&str]) -> Identity {
+pub(super) fn identity(addresses: &[&str]) -> Identity {
     let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().expect("an address")).collect();
     Identity {
         mac: MAC,
         dhcp: true,
         addresses: Arc::new(RwLock::new(addresses)),
         awaited: Arc::default(),
-        tag: None,
+        around: Around::Nothing,
     }
 }
 
@@ -275,7 +276,7 @@ fn a_storm_leaves_other_packets_alone() {
 }
 
 /// ARP, an answer of 192.0.2.x; a neighbour advertisement of fe80::x; an offer of the exchange x.
-fn answers(x: u8) -> [Vec<u8>; 3] {
+pub(super) fn answers(x: u8) -> [Vec<u8>; 3] {
     let arp = [&[0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, x][..], &MAC, &[192, 0, 2, 9]].concat();
     let mut advertisement = ipv6(false, 136, 9);
     advertisement.extend([0, 0, 0, 0x60, 0, 0, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, x]);
@@ -321,8 +322,8 @@ fn a_station_is_in_one_network() {
     let tagged =
         |id: u16, frame: &[u8]| [&frame[..12], &[0x81, 0], &id.to_be_bytes()[..], &frame[12..]].concat();
     let mut bench = Bench::new();
-    let tag = Some(Tag { ethertype: 0x8100, control: 0x6007 });
-    let mut link = bench.port.stations().expect("room").attach(Identity { tag, ..identity(&[]) }, || ());
+    let around = Around::Tag(Tag { ethertype: 0x8100, control: 0x6007 });
+    let mut link = bench.port.stations().expect("room").attach(Identity { around, ..identity(&[]) }, || ());
     let [arp, ..] = answers(7);
     // Another priority is the same network; another number, another ethertype and none are not.
     let service = [&arp[..12], &[0x88, 0xa8, 0, 7], &arp[12..]].concat();
