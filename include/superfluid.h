@@ -193,7 +193,7 @@ _Static_assert(offsetof(struct sf_device_entry, mac) == 6, "sf_device_entry.mac 
 _Static_assert(offsetof(struct sf_device_entry, mtu) == 12, "sf_device_entry.mtu is at 12");
 _Static_assert(offsetof(struct sf_device_entry, address) == 16, "sf_device_entry.address is at 16");
 
-/* ---- Verdicts: the kind in the low 8 bits, its argument in the upper 24 --------------------------------------- */
+/* ---- Verdicts: the kind in the low 8 bits, its argument in the 16 above ------------------------------------------ */
 
 #define SF_VERDICT_NONE 0u
 #define SF_VERDICT_DROP 1u
@@ -201,6 +201,10 @@ _Static_assert(offsetof(struct sf_device_entry, address) == 16, "sf_device_entry
 #define SF_VERDICT_SERVICE 3u
 #define SF_VERDICT_HOLD 4u
 #define SF_VERDICT_CONSUME 5u
+
+/* Beside any of them, in a record whose gso_type is not SF_GSO_NONE: the packet's IP header has become one of the other
+ * version, and so do the segments that it is still to be cut into. */
+#define SF_OTHER_VERSION (1u << 24)
 
 /* The function is where the packet was going; counted as consumed, not as dropped. */
 #define SF_CONSUME SF_VERDICT_CONSUME

@@ -23,6 +23,7 @@ pub mod icmp;
 pub mod metrics;
 pub mod nat64;
 pub mod ports;
+pub mod segments;
 pub mod session;
 pub mod settings;
 pub mod slow;

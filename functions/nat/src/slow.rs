@@ -5,6 +5,7 @@ use crate::course::Course;
 use crate::icmp;
 use crate::metrics::{Passed, Reason, Tally};
 use crate::nat64::{self, View6};
+use crate::segments::has_counterpart;
 use crate::session::{InsideEnds, OutsideEnds, at, flag};
 use crate::translator::Translator;
 use crate::unsolicited::unreachable;
@@ -37,6 +38,8 @@ pub struct Slow {
     answers: (u32, u32),
     /// Source and destination of the packet, if it has become one of IPv6.
     became: Option<[u32; 8]>,
+    /// The packet has become one of the other version of IP.
+    is_translated: bool,
 }
 
 /// Packets between neighbours, which no router forwards: they pass as they are.
@@ -76,6 +79,7 @@ impl Slow {
         tally: &mut Tally,
         host: &mut Host,
     ) {
+        self.is_translated = false;
         let judgement = match dissect(packet.bytes()) {
             Ok(dissection) => self.judge(translator, packet, &dissection, tally, host),
             Err(_) => Some(Err(Reason::Malformed)),
@@ -83,7 +87,10 @@ impl Slow {
         match judgement {
             Some(Ok((passed, verdict))) => {
                 tally.passed(passed);
-                packet.verdict(verdict);
+                match self.is_translated {
+                    true => packet.verdict_in_other_version(verdict),
+                    false => packet.verdict(verdict),
+                }
             }
             Some(Err(reason)) => {
                 tally.dropped(reason);
@@ -241,19 +248,21 @@ impl Slow {
         let record = packet.record();
         let partial =
             record.offload_flags & offload::NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) == view.l4;
-        // How it is to be segmented is said of its own version.
-        if record.gso_type != offload::GSO_NONE {
+        if !has_counterpart(record) {
             return Err(Reason::Untranslatable);
         }
         let mac = mac_at(packet.bytes(), 6);
         nat64::outward(translator, packet, view, remote, partial, mac)?;
+        self.is_translated = true;
         if !translator.is_outside(remote) {
             return Ok((Passed::Outward, OUTSIDE));
         }
         let found = dissect(packet.bytes()).map_err(|_| Reason::Malformed)?;
         let network = found.network.as_ref().ok_or(Reason::Malformed)?;
         let mut view = View::new(packet.bytes(), &found, network)?;
-        let target = inward(translator, packet, &mut view, partial, true)?.0;
+        let (target, addresses) = inward(translator, packet, &mut view, partial, true)?;
+        // It is what it was when its other end is of IPv6 too.
+        self.is_translated = addresses.is_none();
         turn_back(packet.bytes_mut(), target);
         Ok((Passed::Hairpinned, INSIDE))
     }
@@ -270,7 +279,6 @@ impl Slow {
         let partial =
             record.offload_flags & offload::NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) == view.l4;
         let from_inside = record.ingress & 1 == 0;
-        let is_segmented = record.gso_type != offload::GSO_NONE;
         let mut is_outward = false;
         if from_inside && translator.is_inside(view.source) {
             let frame = packet.bytes_mut();
@@ -285,7 +293,8 @@ impl Slow {
         }
         let (mac, addresses) = inward(translator, packet, view, partial, from_inside)?;
         self.became = addresses;
-        if addresses.is_some() && is_segmented {
+        self.is_translated = addresses.is_some();
+        if self.is_translated && !has_counterpart(packet.record()) {
             return Err(Reason::Untranslatable);
         }
         if !from_inside {

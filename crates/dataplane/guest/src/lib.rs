@@ -22,12 +22,14 @@ mod cold;
 mod fault;
 mod packets;
 mod save;
+mod segments;
 mod slots;
 
 pub use cold::Cold;
 pub use fault::{GuestFault, HandOutFault};
 pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
+pub use segments::to_other_version;
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 
 use nf_abi::Verdict;

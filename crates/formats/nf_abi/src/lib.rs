@@ -158,8 +158,13 @@ pub mod offload {
     pub const GSO_ECN: u8 = 0x80;
 }
 
-/// What a function decides about a packet. On the wire: the kind in the low 8 bits, its argument in the
-/// upper 24.
+/// A bit of a verdict's wire form in a record, beside any kind: the packet's IP header has become one of the
+/// other version, and so do the segments that it is still to be cut into. For packets with a
+/// [`PacketRecord::gso_type`] alone.
+pub const OTHER_VERSION: u32 = 1 << 24;
+
+/// What a function decides about a packet. On the wire: the kind in the low 8 bits, its argument in the 16
+/// above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing was decided. The host drops the packet, reason `no-verdict`.
@@ -188,6 +193,12 @@ impl Verdict {
             Verdict::Hold(slot) => 4 | ((slot as u32) << 8),
             Verdict::Consume => 5,
         }
+    }
+
+    /// A wire form without [`OTHER_VERSION`], and whether it had that.
+    #[inline]
+    pub const fn split(wire: u32) -> (u32, bool) {
+        (wire & !OTHER_VERSION, wire & OTHER_VERSION != 0)
     }
 
     /// The interface that it sends packets to.
@@ -312,7 +323,7 @@ pub mod error {
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict;
+    use super::{OTHER_VERSION, Verdict};
 
     #[test]
     fn every_verdict_survives_the_wire() {
@@ -325,7 +336,11 @@ mod tests {
                 Verdict::Consume,
                 Verdict::None,
             ] {
-                assert_eq!(Verdict::decode(verdict.encode()), Some(verdict));
+                let wire = verdict.encode();
+                assert_eq!(Verdict::decode(wire), Some(verdict));
+                assert_eq!(Verdict::decode(wire | OTHER_VERSION), None);
+                assert_eq!(Verdict::split(wire | OTHER_VERSION), (wire, true));
+                assert_eq!(Verdict::split(wire), (wire, false));
             }
         }
     }

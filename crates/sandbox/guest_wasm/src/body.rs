@@ -10,8 +10,8 @@ use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
 use crate::watchdog::{self, Reach};
-use guest::{Answers, BAD_VERDICT, GuestFault};
-use nf_abi::{MAX_BATCH, PacketRecord, exports};
+use guest::{Answers, BAD_VERDICT, GuestFault, to_other_version};
+use nf_abi::{MAX_BATCH, OTHER_VERSION, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -260,11 +260,15 @@ impl<T: HostState> Body<T> {
         for (n, packet) in packets.iter_mut().enumerate() {
             // SAFETY: as above; no guest has run since, so what is read is what was read there.
             let answer = unsafe { self.batch.0.add(n).read() };
+            let may_change = facts.allows_extent(answer.offset, answer.length, buffer_size);
             let extent_holds = (answer.offset, answer.length) == (packet.offset(), packet.length())
-                || (facts.allows_extent(answer.offset, answer.length, buffer_size)
-                    && packet.set_extent(answer.offset, answer.length, buffer_size));
-            let holds = extent_holds && facts.allowed(answer.verdict).is_some();
-            packet.edit(|record| record.verdict = if holds { answer.verdict } else { BAD_VERDICT });
+                || may_change && packet.set_extent(answer.offset, answer.length, buffer_size);
+            let (verdict, is_other) = (answer.verdict & !OTHER_VERSION, answer.verdict & OTHER_VERSION != 0);
+            let holds = extent_holds && facts.allowed(verdict).is_some();
+            packet.edit(|record| {
+                let is_cut = !is_other || may_change && to_other_version(record);
+                record.verdict = if holds && is_cut { verdict } else { BAD_VERDICT };
+            });
         }
         Answers::of(packets)
     }

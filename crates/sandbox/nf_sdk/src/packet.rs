@@ -5,7 +5,8 @@
 
 use crate::slots::Slot;
 use crate::window::Window;
-use crate::{Nanos, PacketRecord, Verdict};
+use crate::{Nanos, PacketRecord, Verdict, offload};
+use nf_abi::OTHER_VERSION;
 
 /// A packet, for as long as the batch is being processed.
 ///
@@ -60,6 +61,15 @@ impl<'a> Packet<'a> {
     #[inline(always)]
     pub fn verdict(&mut self, verdict: Verdict) {
         self.record.verdict = verdict.encode();
+    }
+
+    /// The same for a packet whose IP header was replaced by one of the other version, as NAT64 does: what is
+    /// still to be segmented then is by that version. Segments of TCP that become longer by their header get
+    /// 20 bytes less of payload.
+    #[inline]
+    pub fn verdict_in_other_version(&mut self, verdict: Verdict) {
+        let is_whole = self.record.gso_type & !offload::GSO_ECN != offload::GSO_NONE;
+        self.record.verdict = verdict.encode() | if is_whole { OTHER_VERSION } else { 0 };
     }
 
     /// Stores a verdict that was encoded before.

@@ -280,10 +280,12 @@ fn what_has_no_counterpart_is_dropped() {
     assert_eq!(bench.inside(udp((EXT6, 4000), (R6, 80))), drop::MALFORMED);
     assert_eq!(bench.inside(udp(("::10.0.0.1", 4000), (R6, 80))), drop::MALFORMED);
     assert_eq!(bench.inside(packet(H, R6, 132, &[0; 30])), drop::PROTOCOL);
-    let mut segmented = TestPacket::new(tcp((H, 4000), (R6, 80), SYN), 0);
-    segmented.record.gso_type = offload::GSO_TCPV6;
-    let out = bench.runner.run(&[segmented], at(0.0));
-    assert_eq!(out[0].verdict, Some(drop::UNTRANSLATABLE));
+    for (gso_type, gso_size) in [(offload::GSO_UDP, 1000), (offload::GSO_TCPV6, 39)] {
+        let mut segmented = TestPacket::new(tcp((H, 4000), (R6, 80), SYN), 0);
+        (segmented.record.gso_type, segmented.record.gso_size) = (gso_type, gso_size);
+        let out = bench.runner.run(&[segmented], at(0.0));
+        assert_eq!((out[0].verdict, out[0].other_version), (Some(drop::UNTRANSLATABLE), false));
+    }
     assert_eq!(bench.report()["sessions"]["opened"], 0);
     let refused = nf_sdk::native::Runner::<crate::Nat>::new(&config(&[prefix("64:ff9b::", 90)]));
     assert!(refused.is_err_and(|error| error.message().contains("96 bits")));
@@ -350,4 +352,27 @@ proptest! {
         prop_assert_eq!(verdict, IN);
         prop_assert_eq!(ends(&back), ((six, far), (host, port)));
     }
+}
+
+/// TCP and UDP that are still to be cut go whole, both ways, and say that their version is another one; what
+/// comes back to a host of IPv6 by a hairpin has the one that it had.
+#[test]
+fn segments_are_cut_by_the_version_that_they_have_become() {
+    let mut bench = bench();
+    let mut show = |frame: Vec<u8>, ingress: u16, gso_type: u8| {
+        let mut packet = TestPacket::new(frame, ingress);
+        (packet.record.gso_type, packet.record.gso_size) = (gso_type, 1400);
+        let out = bench.runner.run(&[packet], at(0.0));
+        let bytes = out[0].bytes.as_ref().expect("an extent");
+        (out[0].verdict, out[0].other_version, bytes[12])
+    };
+    let (tcp4, tcp6) = (offload::GSO_TCPV4, offload::GSO_TCPV6 | offload::GSO_ECN);
+    assert_eq!(show(tcp((H, 4000), (R6, 80), SYN), 0, offload::GSO_NONE), (Some(OUT), false, 0x08));
+    assert_eq!(show(tcp((R, 80), (EXT, 4000), SYN | ACK), 1, offload::GSO_NONE), (Some(IN), false, 0x86));
+    assert_eq!(show(tcp((H, 4000), (R6, 80), ACK), 0, tcp6), (Some(OUT), true, 0x08));
+    assert_eq!(show(tcp((R, 80), (EXT, 4000), ACK), 1, tcp4), (Some(IN), true, 0x86));
+    assert_eq!(show(udp((H, 5000), (R6, 53)), 0, offload::GSO_UDP_L4), (Some(OUT), true, 0x08));
+    assert!(!show(tcp((K, 6000), (EXT6, 4000), SYN), 0, tcp6).1);
+    // IPv4 alone stays what it is.
+    assert_eq!(show(tcp((A, 7000), (R, 80), SYN), 0, tcp4), (Some(OUT), false, 0x08));
 }

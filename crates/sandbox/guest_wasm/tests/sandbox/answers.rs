@@ -193,3 +193,28 @@ fn a_record_that_was_bad_once_is_good_again() {
     }
     room.assert_goes_on();
 }
+
+/// By a bit of the verdict, which says that a packet of IPv4 has become one of IPv6, or the other way round.
+#[test]
+fn a_writer_says_that_segments_are_of_the_other_version() {
+    let mut room = Room::new();
+    let through = Verdict::Interface(1).encode();
+    let body = format!("(i32.store (i32.const 1024) (i32.const {}))", through | nf_abi::OTHER_VERSION);
+    let (tcp4, tcp6) = (nf_abi::offload::GSO_TCPV4, nf_abi::offload::GSO_TCPV6);
+    for (access, gso_type, wanted) in [
+        (Access::Write, tcp4, (through, tcp6, 1428)),
+        (Access::Write, tcp6, (through, tcp4, 1448)),
+        (Access::Write, 0, (BAD_VERDICT, 0, 1448)),
+        (Access::Read, tcp4, (BAD_VERDICT, tcp4, 1448)),
+    ] {
+        let mut guest = room.guest(&program(&process(&body), access), patient()).expect("an instance");
+        room.packets[0].edit(|record| (record.gso_type, record.gso_size) = (gso_type, 1448));
+        let progress = guest.process(&mut room.packets[..1], now()).expect("it answers");
+        let Progress::Done(answers) = progress else { panic!("a call that ends") };
+        let record = room.packets[0].record();
+        assert_eq!((record.verdict, record.gso_type, record.gso_size), wanted);
+        assert_eq!(answers.interface, (wanted.0 == through).then_some(1));
+    }
+    room.restore();
+    room.assert_goes_on();
+}

@@ -42,6 +42,8 @@ pub struct Outcome {
     pub bytes: Option<Vec<u8>>,
     /// Its mark afterwards.
     pub mark: u64,
+    /// Its segments are those of the other version of IP from now on.
+    pub other_version: bool,
 }
 
 /// A function, running natively.
@@ -83,7 +85,7 @@ impl<F: NetworkFunction> Runner<F> {
     #[cold]
     fn keep(&mut self, records: &[PacketRecord]) {
         for record in records {
-            if let Some(Verdict::Hold(slot)) = Verdict::decode(record.verdict) {
+            if let Some(Verdict::Hold(slot)) = Verdict::decode(Verdict::split(record.verdict).0) {
                 self.host.backend_mut().keep(slot, None);
             }
         }
@@ -133,13 +135,16 @@ impl<F: NetworkFunction> Runner<F> {
         for (record, end) in records.iter().zip(ends) {
             let start = (record.buffer - WINDOW_BASE) as usize + record.offset as usize;
             let bytes = start.checked_add(record.length as usize).filter(|last| *last <= end);
-            if let (Some(Verdict::Hold(slot)), Some(last)) = (Verdict::decode(record.verdict), bytes) {
+            let (verdict, other_version) = Verdict::split(record.verdict);
+            let verdict = Verdict::decode(verdict);
+            if let (Some(Verdict::Hold(slot)), Some(last)) = (verdict, bytes) {
                 self.host.backend_mut().keep(slot, window.get(start..last));
             }
             outcomes.push(Outcome {
-                verdict: Verdict::decode(record.verdict),
+                verdict,
                 bytes: bytes.and_then(|last| window.get(start..last)).map(<[u8]>::to_vec),
                 mark: record.mark,
+                other_version,
             });
         }
     }
@@ -336,7 +341,8 @@ mod tests {
         let out = runner
             .run(&[TestPacket::new(vec![1, 2, 3, 4], 0), TestPacket::new(vec![1, 2, 3, 4], 0)], Nanos(1));
         assert_eq!(out[0].verdict, Some(Verdict::Hold(0)));
-        assert_eq!(out[1], Outcome { verdict: Some(Verdict::Service(3)), bytes: Some(vec![7, 3]), mark: 9 });
+        let (verdict, bytes) = (Some(Verdict::Service(3)), Some(vec![7, 3]));
+        assert_eq!(out[1], Outcome { verdict, bytes, mark: 9, other_version: false });
         assert_eq!(runner.host().deadline(), Some(Nanos(6)));
         runner.timer(Nanos(6));
         assert_eq!(runner.host().deadline(), None);
