@@ -1,13 +1,15 @@
 //! The functions that security groups become.
 //!
-//! 1. When all openers are known, each device with groups that something opens gets a guard: a function of
-//!    the stock image `security-groups` and of the tenant `default`, in whose pool packets are checked; so
-//!    are the device's ports, so that they stay there. What opened the device is wired to the guard, and the
-//!    guard opens the device. It works in the claim and the account of the opener's tenant, whose packets and
-//!    rules it works on.
+//! 1. When all openers are known, each opener of a device with groups gets a guard: a function of the stock
+//!    image `security-groups` and of the tenant `default`, in whose pool packets are checked; so are the
+//!    device's ports, so that they stay there. What opened the device is wired to the guard, and the guard
+//!    opens the device, or the side of it. It works in the claim and the account of the opener's tenant,
+//!    whose packets and rules it works on. What may be sent from are the opener's own addresses, or the
+//!    device's.
 //! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list,
 //!    those of the tenant's the other.
-//! 3. A group that a rule names becomes the addresses of its devices in the same zone.
+//! 3. A group that a rule names becomes the addresses of its devices in the same zone, and of interfaces with
+//!    addresses of their own that open them.
 //!
 //! As the configuration is made of all objects together, a group, an address or a device that changes is a
 //! changed configuration of guards, which hand their connections over.
@@ -17,9 +19,11 @@
 use crate::groups::{Guarded, MOST_RULES, Remote, Rule};
 use crate::read::Reader;
 use api::DEFAULT_TENANT;
+use neighbours::Settings;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
-use wiring::{Device, Edge, Endpoint, INSIDE, OUTSIDE, Opening, Watched, guard_of};
+use virtual_device::Mode;
+use wiring::{Device, Edge, Endpoint, INSIDE, OUTSIDE, Watched, guard_of, guard_of_opener};
 use yaml_document::{Key, Location, Node, NodeValue, Position};
 
 /// The stock image.
@@ -35,6 +39,9 @@ type Members<'a> = HashMap<(u16, &'a str), BTreeSet<IpAddr>>;
 
 /// Rules as a guard has them, of one list; `None`: it has no such list.
 type List<'a> = Option<Vec<Expanded<'a>>>;
+
+/// The wire to a device, what opens the device by it, and what that is on the device's link.
+type Guarding<'a> = (&'a Edge, &'a Endpoint, &'a Settings);
 
 /// A rule with one other end.
 struct Expanded<'a> {
@@ -62,35 +69,38 @@ impl Reader<'_> {
             let at = node.get("groups").map_or(node.position, |node| node.position);
             let place = section.key(name, node.position);
             let place = place.key("groups", at);
-            let guard = self.wire_to_guard(name, device).and_then(|wire| {
-                let Some(wire) = wire else { return Ok(None) };
-                let lists = self.lists(guarded, &members)?;
-                Ok(Some((name.clone(), wire.clone(), described(at, device, lists))))
+            let guards = self.wires_to_guard(name, device).and_then(|wires| {
+                let lists = if wires.is_empty() { [None, None] } else { self.lists(guarded, &members)? };
+                Ok((wires, lists))
             });
-            match guard {
-                Ok(guard) => made.extend(guard),
+            match guards {
+                Ok((wires, lists)) => {
+                    let is_alone = wires.len() == 1;
+                    for (wire, opener, station) in wires {
+                        let guard = if is_alone { guard_of(name) } else { guard_of_opener(name, opener) };
+                        let node = described(at, station, &lists);
+                        made.push((name.clone(), guard, wire.clone(), node));
+                    }
+                }
                 Err(message) => place.report(&mut faults, || message),
             }
         }
         self.faults.extend(faults);
-        for (name, wire, node) in made {
+        for (name, guard, wire, node) in made {
             let place = section.key(&name, node.position);
-            self.guard(&place.key("groups", node.position), &name, &wire, &node);
+            self.guard(&place.key("groups", node.position), guard, &wire, &node);
         }
     }
 
-    /// The wire that a device's guard is put into; `None`: nothing opens the device.
+    /// The wires that a device's guards are put into, each with what opens the device by it and what that is
+    /// on the device's link.
     ///
     /// # Errors
     /// Why there can be no guard.
-    fn wire_to_guard(&self, name: &str, device: &Device) -> Result<Option<&Edge>, String> {
-        let has_addresses = |device: &Device| {
-            let station = device.station.as_ref().filter(|_| device.has_station_inside());
-            station.is_some_and(|station| station.dhcp || !station.addresses.is_empty())
-        };
-        if !has_addresses(device) {
-            return Err("the device has no addresses that are its opener's; allowed: with `addresses` or `dhcp: true`, which are \
-                        what may be sent from, and not those of its tunnels"
+    fn wires_to_guard<'a>(&'a self, name: &str, device: &'a Device) -> Result<Vec<Guarding<'a>>, String> {
+        if device.mode == Mode::Rootless {
+            return Err("the device is over no port, and its openers have no addresses, which are what may be sent from; allowed: \
+                        with devices whose ports are on a link"
                 .to_owned());
         }
         let foreign = |port: &String| {
@@ -118,35 +128,58 @@ impl Reader<'_> {
             ));
         }
         let edges = self.wiring.edges.iter().filter_map(|edge| Some((edge, edge.opening()?)));
-        let mut openers = edges.filter(|(_, (_, opening))| opening.device == name);
-        let Some((wire, (opener, opening))) = openers.next() else { return Ok(None) };
-        // Packets leave from the device's addresses alone.
-        if let Endpoint::Interface(function, number) = opener
-            && self.wiring.instances.get(function).is_some_and(|it| it.stations.contains_key(number))
-        {
-            return Err(format!(
-                "`{opener}` has addresses of its own; allowed: an opener that has the device's"
-            ));
+        let mut wires = Vec::new();
+        for (wire, (opener, _)) in edges.filter(|(_, (_, opening))| opening.device == name) {
+            if self.wiring.observations.iter().any(|seen| seen.observer == opener.name()) {
+                return Err(format!(
+                    "`{opener}` is an observer's, and opens the device; allowed: openers that packets pass"
+                ));
+            }
+            let Some(station) = self.station_of(opener, device) else {
+                return Err(format!(
+                    "`{opener}` opens the device and has no addresses, which are what may be sent from; allowed: with \
+                     `addresses` or `dhcp: true` of the device that are not those of its tunnels, or with `addresses` of the \
+                     interface"
+                ));
+            };
+            wires.push((wire, opener, station));
         }
-        match (&opening.port, openers.count()) {
-            (None, 0) => Ok(Some(wire)),
-            (Some(port), 0) => Err(format!(
-                "`{opener}` opens the side `{name}:{port}`; allowed: an opener of the whole device, `{name}`"
-            )),
-            (_, more) => Err(format!("the device has {} openers; allowed: one", more + 1)),
-        }
+        Ok(wires)
+    }
+
+    /// What an opener of a device is on its link: with addresses of its own, or the device's.
+    fn station_of<'a>(&'a self, opener: &Endpoint, device: &'a Device) -> Option<&'a Settings> {
+        let own = match opener {
+            Endpoint::Interface(function, number) => {
+                self.wiring.instances.get(function).and_then(|it| it.stations.get(number))
+            }
+            _ => None,
+        };
+        let of_device = device.station.as_ref().filter(|_| device.has_station_inside());
+        own.or_else(|| of_device.filter(|station| station.dhcp || !station.addresses.is_empty()))
     }
 
     /// The addresses of all groups.
     fn members(&self) -> Members<'_> {
         let mut members = Members::new();
         for (device, Guarded { groups, zone }) in &self.guarded {
-            let station = self.wiring.devices.get(device).and_then(|device| device.station.as_ref());
-            let addresses = station.map(|station| &station.addresses[..]).unwrap_or_default();
+            let Some(there) = self.wiring.devices.get(device) else { continue };
+            let of_device = there.station.as_ref().filter(|_| there.has_station_inside());
+            let own = self.wiring.openers().filter(|(_, opening)| opening.device == *device);
+            let own = own.filter_map(|(opener, _)| match opener {
+                Endpoint::Interface(function, number) => {
+                    self.wiring.instances.get(function)?.stations.get(number)
+                }
+                _ => None,
+            });
+            let addresses: Vec<IpAddr> = of_device
+                .into_iter()
+                .chain(own)
+                .flat_map(|station| station.addresses.iter().map(|prefix| prefix.address))
+                .collect();
             for group in groups {
-                let of = members.entry((*zone, group)).or_default();
                 // Two devices of a zone may share an address.
-                of.extend(addresses.iter().map(|prefix| prefix.address));
+                members.entry((*zone, group)).or_default().extend(&addresses);
             }
         }
         members
@@ -190,11 +223,10 @@ impl Reader<'_> {
     }
 
     /// Makes a guard, and puts it into a wire.
-    fn guard(&mut self, place: &Location<'_>, device: &str, wire: &Edge, node: &Node) {
-        let function = guard_of(device);
+    fn guard(&mut self, place: &Location<'_>, function: String, wire: &Edge, node: &Node) {
         self.function(place, &Key { position: node.position, text: function.clone() }, node);
         // Without a guard after a fault, the wire stays, and the wiring is not carried out.
-        let Some((opener, _)) = wire.opening() else { return };
+        let Some((opener, opening)) = wire.opening() else { return };
         let for_whom = match opener {
             Endpoint::Interface(opener, _) => self.wiring.instances.get(opener).map(|it| it.tenant.clone()),
             _ => None,
@@ -204,27 +236,25 @@ impl Reader<'_> {
         self.wiring.edges.remove(wire);
         let interface = |number| Endpoint::Interface(function.clone(), number);
         self.wiring.edges.insert(Edge::new(opener.clone(), interface(INSIDE)));
-        let device = Endpoint::Device(Opening::of(device, None));
+        let device = Endpoint::Device(opening.clone());
         self.wiring.edges.insert(Edge::new(interface(OUTSIDE), device));
         self.inline.insert(function, node.position);
     }
 }
 
 /// A guard as it would stand among the functions of a file.
-fn described(at: Position, device: &Device, [administrator, tenant]: [List<'_>; 2]) -> Node {
+fn described(at: Position, station: &Settings, [administrator, tenant]: &[List<'_>; 2]) -> Node {
     let made = Made(at);
-    let tables = [&administrator, &tenant].into_iter().flatten().filter(|list| list.len() > WITHOUT_TABLES);
+    let tables = [administrator, tenant].into_iter().flatten().filter(|list| list.len() > WITHOUT_TABLES);
     let memory = MEMORY + MEMORY_OF_TABLES * tables.count() as u64;
     let mut config = Vec::new();
-    if let Some(station) = &device.station {
-        let [a, b, c, d, e, f] = station.mac;
-        config.push(("mac", made.text(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))));
-        let addresses =
-            station.addresses.iter().map(|prefix| format!("{}/{}", prefix.address, prefix.length));
-        config.push(("addresses", made.list(addresses.map(|text| made.text(text)))));
-    }
+    let [a, b, c, d, e, f] = station.mac;
+    config.push(("mac", made.text(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))));
+    let addresses = station.addresses.iter().map(|prefix| format!("{}/{}", prefix.address, prefix.length));
+    config.push(("addresses", made.list(addresses.map(|text| made.text(text)))));
     for (key, list) in [("administrator", administrator), ("tenant", tenant)] {
-        config.extend(list.map(|rules| (key, made.list(rules.iter().map(|rule| made.rule(rule))))));
+        let rules = |list: &Vec<Expanded<'_>>| made.list(list.iter().map(|rule| made.rule(rule)));
+        config.extend(list.as_ref().map(|list| (key, rules(list))));
     }
     made.map(vec![
         ("image", made.text(IMAGE.to_owned())),

@@ -269,3 +269,47 @@ functions:
         assert!(received > 100 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
     });
 }
+
+/// Of a device that two functions open, one of them with an address of its own: each has a guard, and what is
+/// for the one is nothing to the other.
+#[test]
+fn each_opener_of_a_shared_device_is_guarded_by_itself() {
+    isolated("each_opener_of_a_shared_device_is_guarded_by_itself", || {
+        let line = line();
+        serve(&line.server);
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "\
+superfluid: 1
+tenants: {{default: {{}}, red: {{}}}}
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan, tenant: red}}}}
+groups: {{web: {{tenant: red, rules: [{{direction: in, protocol: tcp, ports: '7000', from: 0.0.0.0/0}}]}}}}
+devices:
+  red: {{mode: direct, over: [lan], tenant: red, share: duplicate, addresses: [10.83.0.50/24], groups: [web], zone: 7}}
+functions:
+  gate: {{image: monitor, tenant: red, attach: {{left: {{to: red, addresses: [{SERVER}/24], mac: '{MAC}'}}, right: wan}}}}
+  other: {{image: monitor, tenant: red, attach: {{left: red}}}}
+"
+        );
+        let file = folder.path().join("groups.yaml");
+        fs::write(&file, text).expect("written");
+        let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
+        let program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
+        let stream = connected(&line, 7000);
+        (0..10).for_each(|_| goes_on(&stream));
+        assert!(connect(&line, 7001).is_none(), "no rule allows it");
+        let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
+        let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let account = events.rfind(|event| event["event"] == "final").expect("an account");
+        assert_eq!(account["balanced"], true, "{account}");
+        let of = |function: &str| account["functions"][function]["packets"].as_u64().unwrap_or(0);
+        let counted = |guard: &str, counter: &str| account["functions"][guard]["counters"][counter].as_u64();
+        let (gate, other) = ("groups@red~gate:0", "groups@red~other:0");
+        assert!(counted(gate, "accepted") > Some(20) && of("gate") > 20, "{account}");
+        assert!(counted(gate, "denied") > Some(0), "{account}");
+        // What is for all on the link, as a question of ARP is, comes to both.
+        assert!(counted(other, "misaddressed") > Some(10), "{account}");
+        assert_eq!(counted(other, "accepted"), Some(of("other")), "{account}");
+        assert_eq!(account["packets"]["dropped"]["no-buffer"].as_u64(), None, "{account}");
+    });
+}

@@ -243,7 +243,7 @@ fn what_is_wrong_with_groups_is_told() {
             GROUPS,
             "",
             ", groups: [mine], zone: 8}\n  d: {mode: rootless, tenant: red, groups: [base], zone: 9",
-            "devices.d.groups: the device has no addresses that are its opener's; allowed: with `addresses` or `dhcp: true`",
+            "devices.d.groups: the device is over no port, and its openers have no addresses",
         ),
     ] {
         let faults = faults(&net(groups, red, blue));
@@ -252,18 +252,53 @@ fn what_is_wrong_with_groups_is_told() {
 }
 
 #[test]
-fn one_opener_of_the_whole_device_is_guarded() {
+fn each_opener_is_guarded_by_itself_and_with_its_own_addresses() {
+    let of = ", groups: [web, base], zone: 7, share: duplicate";
+    let two = net(GROUPS, of, "").replace("g: {image", "i: {image: forwarder, tenant: red, attach: {left: {to: red, order: 2, addresses: [198.51.100.77/24]}}}\n  g: {image");
+    let Configuration { wiring, .. } = good(&two);
+    let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
+    for wanted in [
+        "red - groups@red~f:0:1",
+        "red - groups@red~i:0:1",
+        "f:0 - groups@red~f:0:0",
+        "groups@red~i:0:0 - i:0",
+    ] {
+        assert!(edges.contains(&wanted.to_owned()), "{wanted}: {edges:?}");
+    }
+    let own = |guard: &str| wiring.instances[guard].config.get("addresses").unwrap().to_string();
+    assert!(
+        own("groups@red~f:0").contains("192.0.2.9/24") && own("groups@red~i:0").contains("198.51.100.77/24")
+    );
+    // It opens the device as what is behind it did.
+    let openers: Vec<_> = wiring.openers().filter(|(_, opening)| opening.device == "red").collect();
+    let orders: Vec<_> = openers.iter().map(|(end, opening)| (end.to_string(), opening.order)).collect();
+    assert_eq!(orders, [("f:0".to_owned(), 0), ("i:0".to_owned(), 2)]);
+    assert_eq!(wiring::guarded_by("groups@red~i:0"), Some("red"));
+    // The addresses of all of them are those of its groups.
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: web}}]}, proxies: {}}";
+    let one = net(groups, ", groups: [web], zone: 7", "")
+        .replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
+    let Configuration { wiring, .. } = good(&one);
+    let all = ["web[0] 192.0.2.9/32", "web[0] 198.51.100.77/32"].map(str::to_owned);
+    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(all.to_vec()));
+    // One side.
+    let side = net(GROUPS, of, "").replace("{left: red}", "{left: 'red:a'}");
+    let openers: Vec<_> =
+        good(&side).wiring.openers().map(|(end, opening)| format!("{end} {opening}")).collect();
+    assert!(openers.contains(&"f:0 red:a".to_owned()), "{openers:?}");
+}
+
+#[test]
+fn openers_that_cannot_be_guarded_are_told() {
     let of = ", groups: [web], zone: 7, share: duplicate";
-    let two = net(GROUPS, of, "") + "  i: {image: forwarder, tenant: red, attach: {left: red}}\n";
-    let told = "devices.red.groups: the device has 2 openers; allowed: one";
-    assert!(faults(&two).contains(told), "{}", faults(&two));
     let served = net(GROUPS, of, "") + "services: {7: red}\n";
     assert!(faults(&served).contains("the service 7 leads to the device"), "{}", faults(&served));
-    let side = net(GROUPS, of, "").replace("{left: red}", "{left: 'red:a'}");
+    let bare = net(GROUPS, of, "")
+        .replace("addresses: [192.0.2.9/24], mac: '02:00:00:00:00:09'", "multicast: [239.1.1.1]");
     let told =
-        "devices.red.groups: `f:0` opens the side `red:a`; allowed: an opener of the whole device, `red`";
-    assert!(faults(&side).contains(told), "{}", faults(&side));
-    let own = net(GROUPS, of, "").replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
-    let told = "devices.red.groups: `f:0` has addresses of its own; allowed: an opener that has the device's";
-    assert!(faults(&own).contains(told), "{}", faults(&own));
+        "devices.red.groups: `f:0` opens the device and has no addresses, which are what may be sent from";
+    assert!(faults(&bare).contains(told), "{}", faults(&bare));
+    // With addresses of its own it has some.
+    let own = bare.replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
+    assert!(good(&own).wiring.instances.contains_key("groups@red"));
 }

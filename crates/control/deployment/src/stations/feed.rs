@@ -59,7 +59,14 @@ pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName
     for (end, device) in wiring.edges.iter().filter_map(Edge::device_behind) {
         let Endpoint::Interface(function, number) = end else { continue };
         let Some(instance) = wiring.instances.get(function) else { continue };
-        let interface = instance.stations.contains_key(number).then(|| (function.clone(), *number));
+        // A guard is told what its opener is.
+        let interface = match wiring.behind_guard(end) {
+            Some(Endpoint::Interface(opener, number)) => {
+                let own = wiring.instances.get(opener).filter(|it| it.stations.contains_key(number));
+                own.map(|_| (opener.clone(), *number))
+            }
+            _ => None,
+        };
         let has_station = wiring.devices.get(device).is_some_and(Device::has_station_inside);
         if interface.is_none() && !has_station {
             continue;
