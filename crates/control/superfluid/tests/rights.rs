@@ -169,9 +169,11 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     let (status, text) = daemon.ask(Some(red), "DELETE", "/v1/functions/red-two", None);
     assert!(status == 409 && !text.contains("blue"), "{status} {text}");
     // Nor what its interface leads to.
-    let wire = json!({"spec": ["red-two:0", "red-two:1"]});
-    let (status, text) = daemon.ask(Some(red), "PUT", "/v1/wires/red-two:0~red-two:1", Some(wire));
+    daemon.json(Some(red), "PUT", "/v1/functions/red-end?wait=true", Some(json!({"spec": of(json!({}))})));
+    let wire = json!({"spec": ["red-end:0", "red-two:0"]});
+    let (status, text) = daemon.ask(Some(red), "PUT", "/v1/wires/red-end:0~red-two:0", Some(wire));
     assert!(status == 422 && !text.contains("blue") && text.contains("in its way"), "{status} {text}");
+    daemon.json(Some(red), "DELETE", "/v1/functions/red-end", None);
     daemon.json(None, "DELETE", "/v1/wires/blue-free~red-two:0", None);
     // Nor what else of the host or of another tenant needs it: it is told the same, whatever that is.
     let mut told = std::collections::BTreeSet::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 fn plugs(rig: &Rig) -> usize {
-    rig.account().switches[0].ports
+    rig.account().switches.iter().map(|switch| switch.ports).sum()
 }
 
 #[test]
@@ -43,9 +43,9 @@ fn a_switch_that_is_made_anew_is_served_anew() {
 #[test]
 fn wires_into_a_switch_give_their_ports_back() {
     let mut rig = Rig::new(2);
-    rig.apply(&[put(Kind::Switch, "hall", json!({}))]);
+    rig.apply(&[put(Kind::Switch, "hall", json!({})), put(Kind::Switch, "yard", json!({}))]);
     for n in 0..50 {
-        let attach = json!({"left": "hall", "right": "hall"});
+        let attach = json!({"left": "hall", "right": "yard"});
         rig.apply(&[function("f", json!({"image": "forwarder", "worker": n % 2, "attach": attach}))]);
         assert_eq!(plugs(&rig), 2);
         rig.apply(&[delete(Kind::Function, "f")]);

@@ -191,12 +191,15 @@ fn tap() -> Value {
 }
 
 /// What never changes, by its path.
-fn base() -> [(&'static str, Value); 4] {
+fn base() -> [(&'static str, Value); 6] {
     [
         ("tenants/default", json!({"pool": {"buffers": 2048, "pages": "ordinary"}})),
         ("ports/source", json!({"type": "generator", "rate": "20kpps", "flows": 50})),
         ("ports/out", json!({"type": "sink"})),
         ("switches/hall", json!({})),
+        // Where what begins at the other ends: one from which the way leads back would be refused.
+        ("switches/court", json!({})),
+        ("switches/alley", json!({})),
     ]
 }
 

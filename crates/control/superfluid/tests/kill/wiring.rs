@@ -11,11 +11,13 @@ pub type Object = (&'static str, String);
 /// Functions that only chains, wires and observers lead to: what one uses the other does not.
 pub const FUNCTIONS: [&str; 5] = ["c0", "c1", "w0", "w1", EYE];
 /// All wires that there may be.
-const WIRES: [[&str; 2]; 3] = [["hall", "w0:left"], ["w0:right", "w1:left"], ["hall", "w1:right"]];
+const WIRES: [[&str; 2]; 3] = [["hall", "w0:left"], ["w0:right", "w1:left"], ["alley", "w1:right"]];
 /// Forms of the chain.
 const CHAINS: [&[&str]; 3] =
-    [&["hall", "c0", "hall"], &["hall", "c0", "c1", "hall"], &["hall", "c1", "c0", "hall"]];
-/// Switches beside the one that stays.
+    [&["hall", "c0", "court"], &["hall", "c0", "c1", "court"], &["hall", "c1", "c0", "court"]];
+/// Switches that stay.
+const STAY: [&str; 3] = ["hall", "court", "alley"];
+/// Switches beside them.
 const SWITCHES: u64 = 2;
 
 /// The function that observers are of.
@@ -95,7 +97,7 @@ pub fn found(socket: &mut Socket) -> BTreeMap<Object, Value> {
         let listing = socket.get(&format!("/v1/{plural}?limit=1000"));
         for object in listing["items"].as_array().expect("a list") {
             let name = object["name"].as_str().expect("a name").to_owned();
-            if name != "hall" {
+            if !STAY.contains(&name.as_str()) {
                 found.insert((plural, name), object["spec"].clone());
             }
         }
