@@ -38,7 +38,7 @@ pub struct Plan {
     pub remove_containers: BTreeSet<String>,
     /// Tenants whose pool is to be given back.
     pub remove_tenants: BTreeSet<String>,
-    /// Workers to go on with, when they change; what stays and is on a worker that goes is moved.
+    /// Workers that are wanted from now on, when they change; they come when the host is made anew.
     pub workers: Option<Workers>,
     /// Tenants that stay and may have more or less than before.
     pub adjust_tenants: BTreeMap<String, Allowance>,
