@@ -111,21 +111,43 @@ impl Worker {
         }
     }
 
-    /// The receiver pays for the copies, and the originals end as consumed at the boundary.
+    /// The receiver pays for the copies that it has room for, and the originals end as consumed at the
+    /// boundary. What is beyond that the sender pays for: a sender that floods a receiver would leave it no
+    /// time to take anything.
     #[cold]
     fn copy_to_pool(&mut self, from: Source, batch: &mut Vec<Packet>, target: Target) {
-        let (end, payer) = match (target, from) {
-            (Target::Instance(to, _), _) => (Source::Instance(to.index()), self.instances[to.index()].entity),
-            (Target::Port(port), Source::Instance(from)) => {
-                (Source::Port(port.index()), self.instances[from].entity)
+        let (end, payer, room) = match (target, from) {
+            (Target::Instance(to, _), _) => {
+                let receiver = &self.instances[to.index()];
+                (Source::Instance(to.index()), receiver.entity, receiver.queue.room())
             }
-            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE),
+            (Target::Port(port), Source::Instance(from)) => {
+                (Source::Port(port.index()), self.instances[from].entity, usize::MAX)
+            }
+            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE, usize::MAX),
             (Target::Switch(..), _) => return,
         };
-        let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
+        let (mut copies, mut beyond) = (self.batches.spare(), self.batches.spare());
+        beyond.extend(batch.drain(room.min(batch.len())..));
         let before = self.time.switch(payer);
-        let mut copies = self.batches.spare();
+        self.copy_batch(from, end, batch, &mut copies);
+        self.time.switch(before);
+        batch.append(&mut beyond);
+        self.copy_batch(from, end, batch, &mut copies);
+        let lost = std::mem::replace(batch, copies);
+        self.drop_batch(from, lost, DropReason::NoBuffer);
+        self.batches.recycle(beyond);
+    }
+
+    /// Copies packets, as far as there are buffers for them; the others stay.
+    fn copy_batch(&mut self, from: Source, end: Source, batch: &mut Vec<Packet>, copies: &mut Vec<Packet>) {
+        let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
+        let mut left = self.batches.spare();
         for packet in batch.drain(..) {
+            if !left.is_empty() {
+                left.push(packet);
+                continue;
+            }
             let (mine, theirs) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(there.0)]);
             match theirs.copy_from(mine, &packet) {
                 Ok(Some(copy)) => {
@@ -137,12 +159,11 @@ impl Worker {
                     self.pools[usize::from(here.0)].free(packet);
                     copies.push(copy);
                 }
-                Ok(None) => self.drop_packet(from, packet, DropReason::NoBuffer),
+                Ok(None) => left.push(packet),
                 Err(_) => self.drop_packet(from, packet, DropReason::TooLong),
             }
         }
-        self.batches.recycle(std::mem::replace(batch, copies));
-        self.time.switch(before);
+        self.batches.recycle(std::mem::replace(batch, left));
     }
 
     /// Ends packets for a reason, in the account of the instance or port that had them.
