@@ -36,10 +36,12 @@ mod instantiate;
 mod instructions;
 mod machine;
 mod nat;
+mod native;
 mod native_guest;
 mod peers;
 mod policies;
 mod product;
+mod protection;
 mod report;
 mod router;
 mod routes;
@@ -95,6 +97,7 @@ pub const NAMES: &[&str] = &[
     "balancer",
     "groups",
     "memif",
+    "native",
     "death",
     "chain",
     "instructions",
@@ -102,6 +105,7 @@ pub const NAMES: &[&str] = &[
     "stop",
     "first-touch",
     "rss",
+    "protection",
     "tap",
     "containers",
     "tcp",
@@ -160,6 +164,8 @@ pub enum Bench {
     Groups,
     /// Between two memif ports, beside Open vSwitch.
     Memif,
+    /// Native functions, beside memif and beside a wake-up for every batch.
+    Native,
     /// Native functions that are killed, and what follows them.
     Death,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -174,6 +180,8 @@ pub enum Bench {
     FirstTouch,
     /// Memory of a process with a chain of fifty.
     Rss,
+    /// Keeping functions from packets that they do not have.
+    Protection,
     /// TCP between two TAP devices, beside the kernel's bridge.
     Tap,
     /// The same beside a bridge that filters, and beside Open vSwitch.
@@ -250,6 +258,7 @@ impl Bench {
             "balancer" => Bench::Balancer,
             "groups" => Bench::Groups,
             "memif" => Bench::Memif,
+            "native" => Bench::Native,
             "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -257,6 +266,7 @@ impl Bench {
             "stop" => Bench::Stop,
             "first-touch" => Bench::FirstTouch,
             "rss" => Bench::Rss,
+            "protection" => Bench::Protection,
             "tap" => Bench::Tap,
             "containers" => Bench::Containers,
             "tcp" => Bench::Tcp,
@@ -301,6 +311,7 @@ impl Bench {
             Bench::Balancer => "balancer",
             Bench::Groups => "groups",
             Bench::Memif => "memif",
+            Bench::Native => "native",
             Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -308,6 +319,7 @@ impl Bench {
             Bench::Stop => "stop",
             Bench::FirstTouch => "first-touch",
             Bench::Rss => "rss",
+            Bench::Protection => "protection",
             Bench::Tap => "tap",
             Bench::Containers => "containers",
             Bench::Tcp => "tcp",
@@ -382,12 +394,14 @@ impl Bench {
             Bench::Balancer => balancer::run(progress),
             Bench::Groups => groups::run(progress).map(told),
             Bench::Memif => peers::memif::run(progress).map(told),
+            Bench::Native => native::run(progress).map(told),
             Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),
             Bench::FirstTouch => first_touch::run(progress),
             Bench::Rss => rss::run(progress),
+            Bench::Protection => protection::run(progress).map(told),
             Bench::Snapshot => saving::run(progress),
             Bench::Create => daemon::create::run(progress),
             Bench::Delete => daemon::create::delete(progress),
@@ -456,7 +470,7 @@ pub(crate) const CHILD: &str = "--measured";
 /// What a process does that a bench measures. Of `rss`: sets the chain up, sends packets through it, and
 /// gives its own memory in KiB. Of `instructions`: sends `arguments[2]` batches of `arguments[1]`
 /// packets through `arguments[0]` functions, and gives how many packets have passed. Of `death`: is a
-/// native function with `arguments[0]` MiB of memory.
+/// native function with `arguments[0]` MiB of memory. Of `native`: is one on processor `arguments[0]`.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -465,6 +479,7 @@ pub fn child(bench: &str, arguments: &[usize]) -> Result<u64, BenchError> {
         "rss" => rss::child(),
         "instructions" => instructions::child(arguments),
         "death" => death::child(arguments),
+        "native" => native::child(arguments),
         _ => Err(BenchError::Setup(format!("`{bench}` measures no process of its own"))),
     }
 }

@@ -53,6 +53,24 @@ impl MemifPair {
         Ok(MemifPair { first, second, configurations: [one, other], _folder: folder })
     }
 
+    /// Stops both.
+    ///
+    /// # Errors
+    /// [`PeerError`]: one has ended.
+    pub fn pause(&self) -> Result<(), PeerError> {
+        self.first.pause()?;
+        self.second.pause()
+    }
+
+    /// Lets both go on, and gives them time to warm up.
+    ///
+    /// # Errors
+    /// [`PeerError`]: one has ended.
+    pub fn resume(&self) -> Result<(), PeerError> {
+        self.first.resume()?;
+        self.second.resume()
+    }
+
     /// What came out of the second in this time, and the processor time of both.
     ///
     /// # Errors
