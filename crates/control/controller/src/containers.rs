@@ -8,8 +8,8 @@ use api_server::Refusal;
 use deployment::Catalog;
 use engine::{Event, Fleet};
 use guest::LogLine;
-use launcher::keeper::{Happened, Keeper, Wanted};
-use launcher::{Interface, Limits, Probe, Start};
+use launcher::keeper::{Happened, Keeper, Wanted, stands_by};
+use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Container, ContainerProbe, ProbeAsks, Wiring, container_port};
+use wiring::{Container, ContainerKind, ContainerProbe, ProbeAsks, Wiring, container_port};
 
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
@@ -32,7 +32,18 @@ pub fn wanted_containers(
     wiring
         .containers
         .iter()
-        .map(|(name, container)| (name.clone(), wanted(name, container, catalog, &layout)))
+        .flat_map(|(name, container)| {
+            let first = wanted(name, container, catalog, &layout);
+            let by = |number| {
+                let mut beside = first.clone();
+                beside.start.name = stands_by(name, number);
+                beside.start.sockets_of = Some(name.clone());
+                beside
+            };
+            let others: Vec<Wanted> = (1..=container.standby).map(by).collect();
+            std::iter::once(first).chain(others)
+        })
+        .map(|wanted| (wanted.start.name.clone(), wanted))
         .collect()
 }
 
@@ -47,22 +58,39 @@ fn wanted(
         // Without a present folder it stays as it is, and the launcher says what is wrong with it.
         absolute(&path).unwrap_or(path).display().to_string()
     };
-    let interfaces = container.interfaces.iter().map(|it| Interface {
-        name: it.inside.clone(),
-        outer: it.outer.clone(),
-        addresses: it.addresses.clone(),
+    let interfaces = container.interfaces.iter().map(|it| match it.kind.is_socket() {
+        // Which folder it is in follows from the guest's name.
+        true => Interface {
+            name: it.inside.clone(),
+            kind: InterfaceKind::Socket,
+            outer: String::new(),
+            addresses: Vec::new(),
+        },
+        false => Interface {
+            name: it.inside.clone(),
+            kind: InterfaceKind::Veth,
+            outer: it.outer.clone(),
+            addresses: it.addresses.clone(),
+        },
     });
+    let guest = match container.kind {
+        ContainerKind::Container => GuestKind::Container,
+        ContainerKind::Program => GuestKind::Program,
+    };
     let (digest, image) = match layout(&container.tenant, &container.image) {
         Some((digest, path)) => {
             let path = absolute(&path).unwrap_or(path);
             (Some(digest.to_string()), path.display().to_string())
         }
+        None if container.image.is_empty() => (None, String::new()),
         None => (None, whole(&container.image)),
     };
     Wanted {
         start: Start {
             name: name.to_owned(),
             tenant: container.tenant.clone(),
+            guest,
+            sockets_of: None,
             image,
             digest: container.digest.clone().or(digest),
             command: container.command.clone(),
@@ -219,6 +247,7 @@ impl Controller {
                 *drops.entry(reason.to_string()).or_default() += count;
             }
         }
+        let promised = container.promised_memory();
         let cycles = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
         Some(FunctionStatus {
             state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
@@ -237,11 +266,7 @@ impl Controller {
             queue: 0,
             drops,
             latency: None,
-            memory: FunctionMemory {
-                private: condition.memory,
-                promised: container.memory,
-                ..FunctionMemory::default()
-            },
+            memory: FunctionMemory { private: condition.memory, promised, ..FunctionMemory::default() },
             faults: condition.faults,
             restarts: condition.restarts,
         })
@@ -249,9 +274,9 @@ impl Controller {
 
     /// Why something is not done to what is no function in the sandbox.
     pub(super) fn no_function(&self, name: &str) -> Refusal {
-        if self.host.container(name).is_some() {
-            let message =
-                format!("`{name}` is a container; allowed: a function in the sandbox (`guest: wasm`)");
+        if let Some(container) = self.host.container(name) {
+            let kind = container.kind.as_str();
+            let message = format!("`{name}` is a {kind}; allowed: a function in the sandbox (`guest: wasm`)");
             return Refusal::Conflict(vec![Fault::of_request("guest", message)]);
         }
         Refusal::NotFound(format!("there is no function `{name}`"))

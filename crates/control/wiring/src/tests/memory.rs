@@ -142,12 +142,14 @@ proptest! {
 fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
     let container = |memory| Container {
         tenant: "t".to_owned(),
+        kind: ContainerKind::Container,
         image: "./a".to_owned(),
         digest: None,
         command: Vec::new(),
         interfaces: Vec::new(),
         mounts: BTreeMap::new(),
         memory,
+        standby: 0,
         weight: 100,
         cap: None,
         processes: 1,
