@@ -21,7 +21,7 @@ const FLOWS: usize = 4_000_000;
 /// Starts; each is a result.
 const STARTS: usize = 10;
 /// Turns after which a worker that delivers nothing has failed.
-const PATIENCE: usize = 10_000_000;
+const IDLE_POLLS: usize = 10_000_000;
 
 /// Each packet is the first of another flow.
 struct NewFlows;
@@ -93,7 +93,7 @@ fn start(
     worker.link(Target::Instance(id, 1), Target::Port(out)).map_err(BenchError::setup)?;
 
     let (began, mut idle, mut seen) = (Instant::now(), 0, 0);
-    while seen < FLOWS as u64 && idle < PATIENCE {
+    while seen < FLOWS as u64 && idle < IDLE_POLLS {
         worker.turn();
         // A function that is stopped loses packets: what it got is counted, not what it passed on.
         let now = delivered.load(Relaxed);

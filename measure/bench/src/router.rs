@@ -18,7 +18,7 @@ const CHANGED: usize = 100_000;
 /// Changes of one run.
 const CHANGES: usize = 2;
 /// Longest time until packets go the new way.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Two files of the same destinations; they end with this.
 struct Folder(PathBuf);
@@ -131,7 +131,7 @@ fn await_packets(host: &Host, port: &str) -> Result<(), BenchError> {
     };
     let (before, began) = (seen()?, Instant::now());
     while seen()? == before {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIME_LIMIT {
             return Err(BenchError::Invalid(format!("no packet arrives at `{port}`")));
         }
         std::thread::sleep(Duration::from_micros(200));

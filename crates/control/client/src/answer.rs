@@ -2,17 +2,17 @@
 
 use crate::{Client, ClientError};
 use api::{Object, Operation};
+use http_client::Body;
+use http_client::http::{Response, StatusCode};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
-use ureq::Body;
-use ureq::http::{Response, StatusCode};
 
 /// An answer, or the promise of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<T> {
     /// It is done.
     Done(T),
-    /// It takes longer; [`Client::settle`] waits for it.
+    /// It takes longer; [`Client::wait_for`] waits for it.
     Later(Box<Operation>),
 }
 

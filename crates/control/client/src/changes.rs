@@ -3,10 +3,10 @@
 use crate::exchange::{Ask, TimeLimit};
 use crate::{Answer, Client, ClientError, Written};
 use api::{Desired, Difference, Kind, Operation, OperationState, paths};
+use http_client::http::{Method, header};
 use serde_json::Value;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use ureq::http::{Method, header};
 
 /// The first time between two looks at an operation, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));

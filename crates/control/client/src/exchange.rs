@@ -1,15 +1,12 @@
 //! A question and its answer: time limits, content types, and no byte more than was agreed to.
 
-use crate::{Address, Client, ClientError, Settings, harmless};
+use crate::{Address, Client, ClientError, harmless};
 use api::{Fault, PROBLEM_JSON, Problem, paths};
+use http_client::http::{Error as Unsent, Method, Request, Response, header};
+use http_client::{AsSendBody, Body, BodyFault, Failure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{ErrorKind, Read};
 use std::time::Duration;
-use ureq::config::ConfigBuilder;
-use ureq::http::{Method, Request, Response, header};
-use ureq::typestate::AgentScope;
-use ureq::{Agent, AsSendBody, Body, Timeout};
 
 /// Content type of bodies.
 pub(crate) const JSON: &str = "application/json";
@@ -20,21 +17,6 @@ const LARGEST_PROBLEM: u64 = 4 << 20;
 const MOST_FAULTS: usize = 1001;
 /// Longest text of a problem that is told, in characters.
 const LONGEST_TEXT: usize = 2000;
-
-/// What all connections have in common.
-pub(crate) fn configured(settings: &Settings) -> ConfigBuilder<AgentScope> {
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None)
-        .user_agent(concat!("superfluid/", env!("CARGO_PKG_VERSION")))
-        .max_response_header_size(32 << 10)
-        .timeout_resolve(Some(settings.connect))
-        .timeout_connect(Some(settings.connect))
-        .timeout_per_read(Some(settings.idle))
-        .timeout_per_write(Some(settings.idle))
-}
 
 /// What is asked.
 pub(crate) struct Ask {
@@ -124,6 +106,7 @@ impl Client {
             Address::Unix(_) => ("http", "localhost"),
             Address::Tls(tls) => ("https", tls.host.as_str()),
         };
+        let unsent = |error: Unsent| self.fault(http_client::Error::from(error));
         let wanted = ask.accept;
         let mut request = Request::builder()
             .method(&ask.method)
@@ -137,15 +120,11 @@ impl Client {
                 value.set_sensitive(true);
                 value
             });
-            request = request.header(
-                header::AUTHORIZATION,
-                shown.map_err(|error| self.fault(ureq::Error::Http(error.into())))?,
-            );
+            request = request.header(header::AUTHORIZATION, shown.map_err(|error| unsent(error.into()))?);
         }
         if ask.timed {
             request = request.header("prefer", "server-timing");
         }
-        let unsent = |error: ureq::http::Error| self.fault(error.into());
         let answered = match ask.body {
             Some((content_type, bytes)) => {
                 let request = request.header(header::CONTENT_TYPE, content_type);
@@ -169,7 +148,7 @@ impl Client {
         &self,
         request: Request<impl AsSendBody>,
         limit: TimeLimit,
-    ) -> Result<Response<Body>, ureq::Error> {
+    ) -> Result<Response<Body>, http_client::Error> {
         let request = self.agent.configure_request(request);
         let request = match limit {
             TimeLimit::Usual => request.timeout_global(Some(self.settings.total)),
@@ -197,19 +176,10 @@ impl Client {
         most: u64,
         what: &'static str,
     ) -> Result<Vec<u8>, ClientError> {
-        let body = response.into_body();
-        let large = || ClientError::Large { daemon: self.daemon(), what, limit: most };
-        if body.content_length().is_some_and(|found| found > most) {
-            return Err(large());
-        }
-        let mut bytes = Vec::new();
-        body.into_with_config()
-            .limit(most.saturating_add(2))
-            .reader()
-            .take(most.saturating_add(1))
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.fault(error.into()))?;
-        if bytes.len() as u64 > most { Err(large()) } else { Ok(bytes) }
+        http_client::bytes(response.into_body(), most).map_err(|fault| match fault {
+            BodyFault::Large(_) => ClientError::Large { daemon: self.daemon(), what, limit: most },
+            BodyFault::Failed(failure) => self.fault(failure),
+        })
     }
 
     /// What an answer means that is not yes.
@@ -231,39 +201,17 @@ impl Client {
         }
     }
 
-    /// What an error of the HTTP library means here.
-    pub(crate) fn fault(&self, error: ureq::Error) -> ClientError {
-        let (daemon, reason) = (self.daemon(), harmless(&error.to_string(), 160));
-        match error {
-            ureq::Error::Timeout(Timeout::PerRead | Timeout::PerWrite) => {
-                ClientError::Silent { daemon, limit: self.settings.idle }
-            }
-            ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-                ClientError::ConnectLate { daemon, limit: self.settings.connect }
-            }
-            ureq::Error::Timeout(_) => ClientError::Late { daemon, limit: self.settings.total },
-            ureq::Error::HostNotFound => ClientError::Unreachable {
-                daemon,
-                reason: "there is no such host".to_owned(),
-                kind: ErrorKind::NotFound,
-            },
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => ClientError::Tls { daemon, reason },
-            ureq::Error::Io(error) => {
-                // The system's words, without the library's before them.
-                let (reason, kind) = (harmless(&error.to_string(), 160), error.kind());
-                match kind {
-                    ErrorKind::InvalidData => ClientError::Tls { daemon, reason },
-                    ErrorKind::UnexpectedEof
-                    | ErrorKind::ConnectionReset
-                    | ErrorKind::ConnectionAborted
-                    | ErrorKind::BrokenPipe => ClientError::Died { daemon, reason },
-                    _ => ClientError::Unreachable { daemon, reason, kind },
-                }
-            }
-            ureq::Error::ConnectionFailed => {
-                ClientError::Unreachable { daemon, reason, kind: ErrorKind::Other }
-            }
-            _ => ClientError::NoHttp { daemon, reason },
+    /// What went wrong, with whom.
+    pub(crate) fn fault(&self, failure: impl Into<Failure>) -> ClientError {
+        let (daemon, settings) = (self.daemon(), &self.settings);
+        match failure.into() {
+            Failure::Unreachable { reason, kind } => ClientError::Unreachable { daemon, reason, kind },
+            Failure::ConnectLate => ClientError::ConnectLate { daemon, limit: settings.connect },
+            Failure::Silent => ClientError::Silent { daemon, limit: settings.idle },
+            Failure::Late => ClientError::Late { daemon, limit: settings.total },
+            Failure::Died(reason) => ClientError::Died { daemon, reason },
+            Failure::Tls(reason) => ClientError::Tls { daemon, reason },
+            Failure::NoHttp(reason) => ClientError::NoHttp { daemon, reason },
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::exchange::{Ask, TimeLimit};
 use crate::{Answer, Change, Client, ClientError, Written};
 use api::{FunctionReport, Object, RotatedKey, Snapshot, Upgrade, paths};
+use http_client::http::Method;
 use serde::de::IgnoredAny;
 use serde_json::json;
-use ureq::http::Method;
 
 impl Client {
     /// Pauses a function; packets wait in its queue.

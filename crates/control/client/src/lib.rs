@@ -10,7 +10,7 @@
 //!    bounded, and it must be whole.
 //! 4. What the daemon refuses is a [`ClientError::Refused`] with its problem document, shown with one line
 //!    for each fault.
-//! 5. Work that takes long is [`Answer::Later`]: [`Client::settle`] watches it to its end.
+//! 5. Work that takes long is [`Answer::Later`]: [`Client::wait_for`] watches it to its end.
 //! 6. [`Client::events`] and [`Client::logs`] are iterators of lines that end when the daemon ends them.
 //!
 //! The answering side is not trusted more than is needed: texts of its that are shown cannot control a
@@ -34,7 +34,6 @@ mod secret;
 mod settings;
 mod tls;
 mod tokens;
-mod unix;
 
 pub use answer::{Answer, Step, Written};
 pub use calls::Page;
@@ -45,7 +44,7 @@ pub use printable::harmless;
 pub use secret::Secret;
 pub use settings::{Address, Settings, SettingsError, Tls};
 
-use ureq::Agent;
+use http_client::Agent;
 
 /// See the module's documentation. It may be used by several threads.
 #[derive(Debug)]
@@ -62,7 +61,7 @@ impl Client {
     pub fn new(settings: Settings) -> Result<Client, SettingsError> {
         settings.check()?;
         let agent = match &settings.address {
-            Address::Unix(path) => unix::agent(path, &settings),
+            Address::Unix(path) => http_client::unix_agent(path, settings.limits()),
             Address::Tls(tls) => tls::agent(tls, &settings)?,
         };
         Ok(Client { agent, settings })

@@ -3,13 +3,13 @@
 use crate::exchange::{Ask, TimeLimit};
 use crate::{Client, ClientError};
 use api::{Capture, Event, FunctionEvent, JSON_LINES, LogLine, PCAPNG, TAR, Trace, TraceLine, paths};
+use http_client::BodyReader;
+use http_client::http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::time::Duration;
-use ureq::BodyReader;
-use ureq::http::Method;
 
 /// Longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -140,7 +140,7 @@ impl Packets<'_> {
     /// # Errors
     /// [`ClientError`].
     pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ClientError> {
-        self.reader.read(bytes).map_err(|error| self.client.fault(error.into()))
+        self.reader.read(bytes).map_err(|error| self.client.fault(error))
     }
 }
 
@@ -150,7 +150,7 @@ impl<T> Lines<'_, T> {
         loop {
             let mut line = Vec::new();
             let read = (&mut self.reader).take(LONGEST + 1).read_until(b'\n', &mut line);
-            read.map_err(|error| self.client.fault(error.into()))?;
+            read.map_err(|error| self.client.fault(error))?;
             let daemon = || self.client.daemon();
             if line.len() as u64 > LONGEST {
                 return Err(ClientError::Large { daemon: daemon(), what: "in a line", limit: LONGEST });

@@ -24,6 +24,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    pub(crate) fn limits(&self) -> http_client::Limits {
+        http_client::Limits { connect: self.connect, idle: self.idle }
+    }
+
     /// The usual, for a daemon at this address.
     pub fn new(address: Address) -> Settings {
         Settings {

@@ -3,9 +3,9 @@
 use crate::exchange::Ask;
 use crate::{Client, ClientError};
 use api::{IssuedToken, NewToken, PageLink, Token, paths};
+use http_client::http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use ureq::http::Method;
 
 #[derive(Deserialize)]
 struct Tokens {

@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
 
     fn tenant(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         self.tenants.push(key.text.clone());
-        // What it may run is for who asks in its name; to what is wired it means nothing.
+        // What it may run is for what asks in its name; to what is wired it means nothing.
         let known = tenant_schema().check_at(place, Some(node), &["pool", "cpu", "memory"], &mut self.faults);
         let pool = match node.entry("pool") {
             Some((_, node)) => self.pool(&place.key("pool", node.position), node),

@@ -32,7 +32,7 @@ pub const QUEUE: usize = 4 << 20;
 const CHUNK: usize = 16 << 10;
 
 /// For how long [`end`] waits for a reader that takes nothing.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 static OUTPUT: LazyLock<Console> = LazyLock::new(|| {
     Console::new("standard output", io::stdout(), |first| {
@@ -56,14 +56,14 @@ pub fn error() -> &'static Console {
 }
 
 /// Writes what waits, before the process ends; gives up on a stream whose reader takes nothing for
-/// [`PATIENCE`]. Lines of standard output that were lost are counted on standard error.
+/// [`FLUSH_LIMIT`]. Lines of standard output that were lost are counted on standard error.
 pub fn end() {
-    output().flush(PATIENCE);
+    output().flush(FLUSH_LIMIT);
     let lost = output().lost();
     if lost > 0 {
         error().line(&format!("standard output: {lost} lines were lost"));
     }
-    error().flush(PATIENCE);
+    error().flush(FLUSH_LIMIT);
 }
 
 /// A stream that is written without waiting for its reader.
@@ -250,7 +250,7 @@ mod tests {
         let (mut reader, console) = piped();
         console.write("a\nb");
         console.line("c");
-        assert!(console.flush(PATIENCE));
+        assert!(console.flush(FLUSH_LIMIT));
         let mut bytes = [0; 5];
         reader.read_exact(&mut bytes).expect("written");
         assert_eq!((&bytes, console.lost()), (b"a\nbc\n", 0));
@@ -280,7 +280,7 @@ mod tests {
                 }
             }
         });
-        assert!(console.flush(PATIENCE));
+        assert!(console.flush(FLUSH_LIMIT));
         assert_eq!(reading.join().expect("read") + lost, lines);
         assert_eq!(console.lost(), lost);
     }
@@ -296,14 +296,14 @@ mod tests {
         drop(reader);
         console.write("a\nb\n");
         console.line("c");
-        assert!(console.flush(PATIENCE));
+        assert!(console.flush(FLUSH_LIMIT));
         assert_eq!(console.lost(), 3);
         // It is reported behind the lock.
         while REPORTS.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
         console.line("d");
-        assert!(console.flush(PATIENCE));
+        assert!(console.flush(FLUSH_LIMIT));
         assert_eq!((console.lost(), REPORTS.load(Ordering::Relaxed)), (4, 1));
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").expect("there is one");
         let console = Console::new("a file", full, |_| {});
         console.line("a");
-        console.flush(PATIENCE);
+        console.flush(FLUSH_LIMIT);
         assert_eq!(console.lost(), 1);
     }
 

@@ -9,7 +9,7 @@
 //!    uncompressed ones the `diff_id` of the configuration.
 //! 3. [`Config`] says what the image runs: command, environment, user, working directory, volumes.
 //!
-//! Who fetches an image makes such a folder of it: [`parts`] says what a document names, [`index_of`] what
+//! What fetches an image makes such a folder of it: [`parts`] says what a document names, [`index_of`] what
 //! the folder's index is.
 //!
 //! All of an image is hostile. A name is relative, has no `..`, and is resolved below the folder by the

@@ -198,7 +198,7 @@ impl Sink {
                 PortEvent::Notice(text) => tell(Kind::Port, &port, "notice", &text),
             },
             // The host has answered it.
-            Event::Asked { .. } | Event::Finished => {}
+            Event::Asked { .. } => {}
         }
     }
 }

@@ -439,7 +439,7 @@ impl LaidDevices {
         &self.next_hops
     }
 
-    /// Notes who opens what, and what policies lose.
+    /// Notes what opens what, and what policies lose.
     fn note(&mut self, change: &DeviceChange) {
         let layout = &change.layout;
         let openers = layout.devices.iter().chain(&layout.wired);

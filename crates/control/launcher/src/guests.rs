@@ -296,7 +296,7 @@ impl Guests {
         record.process = start_time(pid).map(|began| (pid, began));
         record.write(&folder).map_err(own)?;
         interfaces::give(pid, &start.interfaces)?;
-        // Who follows may open the outer ends while the program is started.
+        // Whatever follows may open the outer ends while the program is started.
         {
             let mut table = self.table();
             if let Some(entry) = table.guests.get_mut(&start.name) {

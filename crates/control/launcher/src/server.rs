@@ -17,7 +17,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 /// How long an answer may wait for its reader.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until SIGTERM or SIGINT, then ends all guests.
 ///
@@ -81,7 +81,7 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
             full.then(|| Refusal::new(format!("{CONNECTIONS_MAX} clients are connected; allowed: as many")))
         });
         if let Some(refused) = refused {
-            let _ = stream.set_write_timeout(Some(PATIENCE));
+            let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
             let _ = answer(&stream, &Answer::Refused(refused.to_string()));
             continue;
         }
@@ -108,7 +108,7 @@ fn admit(stream: &UnixStream, permits: &Permits) -> Result<u32, Refusal> {
 }
 
 fn converse(stream: &UnixStream, client: u32, guests: &Arc<Guests>) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut lines = BufReader::new(stream);
     loop {
         let mut line = Vec::new();

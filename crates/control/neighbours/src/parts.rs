@@ -1,9 +1,9 @@
-//! Who asked for which entries of a table: each asker has a part of it, and they take turns.
+//! What asked for which entries of a table: each asker has a part of it, and they take turns.
 //!
 //! 1. [`Parts::hold`] notes that an asker needs an entry; several may need one.
-//! 2. When there is no room, [`Parts::giving`] says who gives up an entry: the asker that has the most, so
-//!    that none can take more than an equal part from others that want theirs. An asker that has no more than
-//!    any other gives up one of its own.
+//! 2. When there is no room, [`Parts::giving`] says which asker gives up an entry: the asker that has the
+//!    most, so that none can take more than an equal part from others that want theirs. An asker that has no
+//!    more than any other gives up one of its own.
 //! 3. [`Parts::due`] goes round the askers that have something to be done; the device's own come first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +63,8 @@ impl Parts {
         }
     }
 
-    /// Who gives up which entry for one more of `asker`, which is at least as much in need of it; none: that
-    /// one has as many as any, and all of them have answered.
+    /// Which asker gives up which entry for one more of `asker`, which is at least as much in need of it;
+    /// none: that one has as many as any, and all of them have answered.
     pub(crate) fn giving(&self, asker: Asker) -> Option<(Asker, IpAddr)> {
         let own = self.parts.get(&asker).map_or(0, |part| part.held.len());
         let (most, part) = self.parts.iter().max_by_key(|(_, part)| part.held.len())?;
@@ -77,7 +77,7 @@ impl Parts {
         (!answered).then_some((asker, address))
     }
 
-    /// Who gives up which entry when the table gets smaller.
+    /// Which asker gives up which entry when the table gets smaller.
     pub(crate) fn largest(&self) -> Option<(Asker, IpAddr)> {
         let (asker, part) = self.parts.iter().max_by_key(|(_, part)| part.held.len())?;
         part.held.first().map(|(_, _, address)| (*asker, *address))

@@ -100,7 +100,7 @@ struct Entry {
     leased: Nanos,
     /// When another station's claim was last looked into.
     challenged: Option<Nanos>,
-    /// Who asked for it, and when they did last.
+    /// What asked for it, and when each did last.
     askers: Vec<(Asker, Nanos)>,
 }
 

@@ -7,9 +7,9 @@ use crate::{
     Artifact, Descriptor, Digest, Fault, MANIFEST_TYPE, MAX_DOCUMENT, Manifest, Reference, RegistryError,
     Settings, SettingsError, Step, harmless,
 };
+use http_client::Agent;
+use http_client::http::Method;
 use image::Image;
-use ureq::Agent;
-use ureq::http::Method;
 
 /// Media types that stand for a choice of manifests.
 const INDEXES: [&str; 2] =

@@ -13,6 +13,7 @@ use crate::client::{ask_manifest, document, told};
 use crate::exchange::{Ask, Exchange};
 use crate::{Client, Digest, Fault, ImagesError, PullError, Reference, Step};
 use container_image::{ACCEPT, DOCUMENT_MAX, ImageError, Layout, Part, Parts, index_of, parts};
+use http_client::http::Method;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -23,7 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
-use ureq::http::Method;
 
 const UNFINISHED: &str = "unfinished";
 const BLOBS: &str = "blobs/sha256";

@@ -4,11 +4,11 @@
 use crate::authentication::{bearer, challenges};
 use crate::url::{Origin, Url};
 use crate::{Fault, Reference, Settings, harmless};
+use http_client::http::{Error as Unsent, Method, Request, Response, header};
+use http_client::{Agent, AsSendBody, Body, BodyFault, Failure};
 use serde::Deserialize;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::time::{Duration, Instant};
-use ureq::http::{Method, Request, Response, header};
-use ureq::{Agent, Body, Timeout};
 
 /// How often an address may lead to another.
 const REDIRECTS: usize = 5;
@@ -141,7 +141,7 @@ impl<'a> Exchange<'a> {
                 request = request.header(name, value);
             }
         }
-        let unsent = |error: ureq::http::Error| self.fault(host, error.into());
+        let unsent = |error: Unsent| self.fault(host, http_client::Error::from(error));
         let asked = match ask.body {
             Some((_, bytes)) => self.run(request.body(bytes).map_err(unsent)?, left),
             None => self.run(request.body(()).map_err(unsent)?, left),
@@ -151,9 +151,9 @@ impl<'a> Exchange<'a> {
 
     fn run(
         &self,
-        request: Request<impl ureq::AsSendBody>,
+        request: Request<impl AsSendBody>,
         left: Duration,
-    ) -> Result<Response<Body>, ureq::Error> {
+    ) -> Result<Response<Body>, http_client::Error> {
         self.agent.run(self.agent.configure_request(request).timeout_global(Some(left)).build())
     }
 
@@ -211,27 +211,15 @@ impl<'a> Exchange<'a> {
 
     /// What an error of such a reader means.
     pub(crate) fn broken(&self, host: &str, error: std::io::Error) -> Fault {
-        self.fault(host, error.into())
+        self.fault(host, error)
     }
 
     /// Reads a body, if it has at most so many bytes.
     pub(crate) fn body(&self, answer: Answer, most: u64) -> Result<Vec<u8>, Fault> {
-        let host = answer.url.host();
-        let body = answer.response.into_body();
-        if let Some(found) = body.content_length().filter(|found| *found > most) {
-            return Err(Fault::Large { found: Some(found), limit: most });
-        }
-        let mut bytes = Vec::new();
-        body.into_with_config()
-            .limit(most.saturating_add(2))
-            .reader()
-            .take(most.saturating_add(1))
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.fault(host, error.into()))?;
-        if bytes.len() as u64 > most {
-            return Err(Fault::Large { found: None, limit: most });
-        }
-        Ok(bytes)
+        http_client::bytes(answer.response.into_body(), most).map_err(|fault| match fault {
+            BodyFault::Large(found) => Fault::Large { found, limit: most },
+            BodyFault::Failed(failure) => self.fault(answer.url.host(), failure),
+        })
     }
 
     /// What an answer means that is not the one which was hoped for.
@@ -274,32 +262,17 @@ impl<'a> Exchange<'a> {
         Fault::Late { host: host.to_owned(), limit: self.settings.total }
     }
 
-    /// What an error of the HTTP library means here.
-    fn fault(&self, host: &str, error: ureq::Error) -> Fault {
-        let (host, reason) = (host.to_owned(), harmless(&error.to_string(), 160));
-        match error {
-            ureq::Error::Timeout(Timeout::PerRead | Timeout::PerWrite) => {
-                Fault::Silent { host, limit: self.settings.idle }
-            }
-            ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-                Fault::ConnectLate { host, limit: self.settings.connect }
-            }
-            ureq::Error::Timeout(_) => self.late(&host),
-            ureq::Error::HostNotFound => {
-                Fault::Unreachable { host, reason: "there is no such host".to_owned() }
-            }
-            ureq::Error::ConnectionFailed => Fault::Unreachable { host, reason },
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => Fault::Tls { host, reason },
-            ureq::Error::Io(error) => match error.kind() {
-                ErrorKind::InvalidData => Fault::Tls { host, reason },
-                ErrorKind::UnexpectedEof
-                | ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionAborted
-                | ErrorKind::BrokenPipe => Fault::Died { host, reason },
-                // Names that mean nothing and addresses that lead nowhere, under names of the system's.
-                _ => Fault::Unreachable { host, reason },
-            },
-            _ => Fault::NoHttp { host, reason },
+    /// What went wrong, with which host.
+    fn fault(&self, host: &str, failure: impl Into<Failure>) -> Fault {
+        let host = host.to_owned();
+        match failure.into() {
+            Failure::Unreachable { reason, .. } => Fault::Unreachable { host, reason },
+            Failure::ConnectLate => Fault::ConnectLate { host, limit: self.settings.connect },
+            Failure::Silent => Fault::Silent { host, limit: self.settings.idle },
+            Failure::Late => self.late(&host),
+            Failure::Died(reason) => Fault::Died { host, reason },
+            Failure::Tls(reason) => Fault::Tls { host, reason },
+            Failure::NoHttp(reason) => Fault::NoHttp { host, reason },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Addresses that a client goes to: those that it makes of a reference, and those that registries send it to.
 
 use crate::{Fault, Settings, harmless};
-use ureq::http::Uri;
+use http_client::http::Uri;
 
 /// Scheme, host and port of a request: nothing that is meant for one origin is sent to another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub(crate) struct Folder {
 
 /// For so long an opening waits for a lock: a process that was just started by the one that was killed has
 /// it, too, until it runs a program of its own.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
     move |source| OpenError::Io { path: path.to_owned(), source }
@@ -50,7 +50,7 @@ impl Folder {
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(Self { path: path.to_owned(), lock, files: Vec::new() }),
-                Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+                Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_WAIT => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { folder: path.to_owned() }),

@@ -35,7 +35,6 @@ pub(crate) fn event(event: &Event) -> Value {
             "event": "asked", "function": instance,
             "addresses": asks.iter().map(|ask| ask.address.to_string()).collect::<Vec<_>>(),
         }),
-        Event::Finished => json!({ "event": "finished" }),
     }
 }
 

@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 use telemetry::DropReason;
 use wiring::{Plan, PortIo, Wiring};
 
-/// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
+/// How often it is asked whether there is nothing left, when ports may come to their end.
 const FINISHED_CHECK: Duration = Duration::from_millis(20);
+
+/// Drivers of ports that may have nothing more to give at some time.
+const ENDING: [&str; 2] = ["generator", "pcap"];
 
 /// How long the launcher may take to end the containers.
 const CONTAINERS_END: Duration = Duration::from_secs(10);
@@ -31,6 +34,8 @@ const CONTAINERS_END: Duration = Duration::from_secs(10);
 struct Working {
     fleet: Arc<Fleet>,
     balancer: Option<Balancer>,
+    /// There are ports that may come to their end.
+    may_end: bool,
     /// Which function is paused or goes on at which time, the first one last.
     pauses: Vec<Turn>,
     sender: Sender<Message>,
@@ -110,7 +115,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             balancer.pin(instance, worker);
         }
     }
-    let working = Working { fleet: host.fleet().clone(), balancer, pauses: host.turns(), sender, queue };
+    let may_end = wiring.ports.values().any(|port| ENDING.contains(&port.driver.as_str()));
+    let (fleet, pauses) = (host.fleet().clone(), host.turns());
+    let working = Working { fleet, balancer, pauses, may_end, sender, queue };
     let (account, written, captured) = watch(options, working, &messages, event_log, captures);
     if let Some(keeper) = keeper {
         keeper.end(CONTAINERS_END);
@@ -240,7 +247,7 @@ fn watch(
     mut event_log: EventLog,
     mut captures: Vec<Running>,
 ) -> Ended {
-    let Working { fleet, mut balancer, mut pauses, sender, queue } = working;
+    let Working { fleet, mut balancer, mut pauses, may_end, sender, queue } = working;
     let mut view = View::new(options.json);
     view.started(&options.file);
     if let Ok(account) = fleet.account(false) {
@@ -250,7 +257,7 @@ fn watch(
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
     let mut next_look = began;
-    let (mut stopping, mut one_finished, mut lost) = (false, false, 0);
+    let (mut stopping, mut next_check, mut lost) = (false, began, 0);
     let stop = || {
         let (fleet, sender) = (fleet.clone(), sender.clone());
         let stopper = std::thread::Builder::new().name("stopping".into());
@@ -265,8 +272,8 @@ fn watch(
         if balancer.is_some() && !stopping {
             wake = wake.min(next_look);
         }
-        if one_finished && !stopping {
-            wake = wake.min(Instant::now() + FINISHED_CHECK);
+        if may_end && !stopping {
+            wake = wake.min(next_check);
         }
         match messages.recv_timeout(wake.saturating_duration_since(Instant::now())) {
             Ok(Message::Ended(account)) => {
@@ -281,13 +288,9 @@ fn watch(
                 }
                 return (account.map(|account| *account), event_log.finish(), finish(captures));
             }
-            // A worker tells of its own sources; whether there is nothing left anywhere is asked below.
             Ok(Message::Event(event)) => {
                 lost += queue.taken(&event);
-                match event {
-                    Event::Finished => one_finished = true,
-                    event => tell(event, &mut view, &mut event_log),
-                }
+                tell(event, &mut view, &mut event_log);
             }
             Ok(Message::Interrupted) => {
                 if !stopping {
@@ -328,9 +331,12 @@ fn watch(
             }
             Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish(), finish(captures)),
         }
-        if one_finished && !stopping && fleet.finished().unwrap_or(false) {
-            tell(Event::Finished, &mut view, &mut event_log);
-            stopping = stop();
+        if may_end && !stopping && Instant::now() >= next_check {
+            next_check = Instant::now() + FINISHED_CHECK;
+            if fleet.finished().unwrap_or(false) {
+                view.finished();
+                stopping = stop();
+            }
         }
     }
 }

@@ -56,9 +56,17 @@ impl View {
             Event::Port { port, event: PortEvent::CameUp(text) } => format!("port {port}: up: {text}"),
             Event::Port { port, event: PortEvent::Notice(text) } => format!("port {port}: {text}"),
             Event::Asked { instance, asks } => format!("{instance}: asks for {} addresses", asks.len()),
-            Event::Finished => "finished: no port has anything more to give".to_owned(),
         };
         self.say(&line);
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) fn finished(&mut self) {
+        if self.json {
+            self.print(&format!("{}\n", serde_json::json!({ "event": "finished" })));
+        } else {
+            self.say("finished: no port has anything more to give");
+        }
     }
 
     /// Where rates are counted from.

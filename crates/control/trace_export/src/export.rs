@@ -2,6 +2,7 @@
 
 use crate::encode::request;
 use crate::{Settings, Span};
+use http_client::{Agent, Failure, Limits, RootCerts, TlsConfig};
 use serde_json::Value as Json;
 use std::io;
 use std::sync::Arc;
@@ -9,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// Groups of spans that wait to be sent.
 pub const WAITING: usize = 1024;
@@ -60,16 +59,8 @@ impl Exporter {
         let (theirs, grace) = (shared.clone(), settings.grace);
         let secure = settings.url.starts_with("https:");
         let tls = if secure { tls() } else { TlsConfig::builder().build() };
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("superfluid/", env!("CARGO_PKG_VERSION")))
-            .timeout_global(Some(settings.timeout))
-            .tls_config(tls)
-            .build()
-            .new_agent();
+        let limits = Limits { connect: settings.timeout, idle: settings.timeout };
+        let agent = http_client::agent(limits, tls, false);
         let thread = std::thread::Builder::new().name("spans".into());
         let thread = thread
             .spawn(move || Sender { settings, agent, shared: theirs, failing: false }.work(&waiting, tell))?;
@@ -105,9 +96,7 @@ impl Drop for Exporter {
 }
 
 fn tls() -> TlsConfig {
-    // What of the system's certificates cannot be read does not make others less trustworthy.
-    let roots = rustls_native_certs::load_native_certs().certs;
-    let roots = roots.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+    let roots = http_client::system_roots();
     TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots))).build()
 }
 
@@ -171,11 +160,12 @@ impl Sender {
 
     /// One attempt; an error with whether it may be made again.
     fn post(&self, body: &str, count: u64) -> Result<u64, (String, bool)> {
-        let mut request = self.agent.post(&self.settings.url).content_type("application/json");
+        let request = self.agent.post(&self.settings.url).content_type("application/json");
+        let mut request = request.config().timeout_global(Some(self.settings.timeout)).build();
         for (name, value) in &self.settings.headers {
             request = request.header(name, value);
         }
-        let mut response = request.send(body).map_err(|error| (error.to_string(), true))?;
+        let mut response = request.send(body).map_err(|error| (Failure::from(error).to_string(), true))?;
         match response.status().as_u16() {
             200..=299 => {
                 let answer =

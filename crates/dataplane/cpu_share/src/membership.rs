@@ -53,7 +53,7 @@ impl Scheduler {
             return TenantId(free);
         }
         self.tenants.push(tenant);
-        self.tenant_places.grow();
+        self.tenant_entries.grow();
         TenantId((self.tenants.len() - 1) as u32)
     }
 
@@ -107,7 +107,7 @@ impl Scheduler {
             return EntityId(free);
         }
         self.entities.push(entity);
-        self.entity_places.grow();
+        self.entity_entries.grow();
         EntityId((self.entities.len() - 1) as u32)
     }
 

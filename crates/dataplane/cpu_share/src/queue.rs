@@ -1,129 +1,84 @@
-//! Waiting entities or tenants, in order: a binary heap that knows the place of each number, so that any of
-//! them can be taken out or put elsewhere in the logarithm of how many wait.
+//! Waiting entities or tenants, in order: the standard library's heap, whose entries are taken out by a note
+//! beside it. An entry counts as long as it is the last one that was made for its number; those that do not
+//! are dropped when they come first, or when they are too many.
 
-/// Where each number stands in whatever queue it is in; a number is in one queue at a time.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Entries of a queue that count for nothing which are kept at most, beside as many as count.
+const STALE: usize = 64;
+
+/// The entry of each number in whatever queue it is in, 0 in none; a number is in one queue at a time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Vec<u32>);
+pub(crate) struct Entries {
+    of: Vec<u64>,
+    /// Entries are numbered as they are made: among equal keys first come, first served, so that one whose
+    /// turns cost nothing keeps no other waiting.
+    made: u64,
+}
 
-impl Places {
+impl Entries {
     /// Makes room for one number more.
     pub(crate) fn grow(&mut self) {
-        self.0.push(0);
+        self.of.push(0);
     }
-}
 
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    key: i128,
-    /// Among equals first come, first served: so one whose turns cost nothing keeps no other waiting.
-    arrival: u64,
-    id: u32,
-}
-
-impl Waiting {
     #[inline]
-    fn before(&self, other: &Waiting) -> bool {
-        (self.key, self.arrival) < (other.key, other.arrival)
+    fn make(&mut self, id: u32) -> u64 {
+        self.made += 1;
+        self.of[id as usize] = self.made;
+        self.made
     }
 }
 
 /// Numbers in the order of their keys, smallest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    heap: Vec<Waiting>,
-    arrivals: u64,
+    heap: BinaryHeap<Reverse<(i128, u64, u32)>>,
+    waiting: usize,
 }
 
 impl Queue {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.waiting == 0
     }
 
     /// The smallest key, and whose it is.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(i128, usize)> {
-        self.heap.first().map(|waiting| (waiting.key, waiting.id as usize))
+    pub(crate) fn first(&mut self, entries: &Entries) -> Option<(i128, usize)> {
+        while let Some(Reverse((key, entry, id))) = self.heap.peek().copied() {
+            if entries.of[id as usize] == entry {
+                return Some((key, id as usize));
+            }
+            self.heap.pop();
+        }
+        None
     }
 
     /// Takes in a number that is in no queue.
     #[inline]
-    pub(crate) fn push(&mut self, places: &mut Places, id: usize, key: i128) {
-        let moving = self.arrive(id as u32, key);
-        self.heap.push(moving);
-        self.rise(places, self.heap.len() - 1, moving);
+    pub(crate) fn push(&mut self, entries: &mut Entries, id: usize, key: i128) {
+        self.waiting += 1;
+        self.heap.push(Reverse((key, entries.make(id as u32), id as u32)));
+        if self.heap.len() > STALE + 2 * self.waiting {
+            self.heap.retain(|Reverse((_, entry, id))| entries.of[*id as usize] == *entry);
+        }
     }
 
     /// Takes out a number that is in this queue.
     #[inline]
-    pub(crate) fn remove(&mut self, places: &mut Places, id: usize) {
-        let place = places.0[id] as usize;
-        if let Some(last) = self.heap.pop()
-            && place < self.heap.len()
-        {
-            self.replace(places, place, last);
+    pub(crate) fn remove(&mut self, entries: &mut Entries, id: usize) {
+        self.waiting -= 1;
+        entries.of[id] = 0;
+    }
+
+    /// Puts the number that [`Queue::first`] has just told where another key belongs, behind its equals.
+    #[inline]
+    pub(crate) fn rekey_first(&mut self, entries: &mut Entries, key: i128) {
+        if let Some(mut first) = self.heap.peek_mut() {
+            let Reverse((_, _, id)) = *first;
+            *first = Reverse((key, entries.make(id), id));
         }
-    }
-
-    /// Puts a number that is in this queue where another key belongs, behind its equals.
-    #[inline]
-    pub(crate) fn rekey(&mut self, places: &mut Places, id: usize, key: i128) {
-        let moving = self.arrive(id as u32, key);
-        self.replace(places, places.0[id] as usize, moving);
-    }
-
-    #[inline]
-    fn arrive(&mut self, id: u32, key: i128) -> Waiting {
-        self.arrivals += 1;
-        Waiting { key, arrival: self.arrivals, id }
-    }
-
-    /// Puts one where it belongs, instead of the one at `place`.
-    #[inline]
-    fn replace(&mut self, places: &mut Places, place: usize, moving: Waiting) {
-        if place > 0 && moving.before(&self.heap[(place - 1) / 2]) {
-            self.rise(places, place, moving);
-        } else {
-            self.sink(places, place, moving);
-        }
-    }
-
-    /// Puts one at `place`, or up from there as far as it belongs.
-    #[inline]
-    fn rise(&mut self, places: &mut Places, mut place: usize, moving: Waiting) {
-        while place > 0 {
-            let parent = (place - 1) / 2;
-            if !moving.before(&self.heap[parent]) {
-                break;
-            }
-            self.put(places, place, self.heap[parent]);
-            place = parent;
-        }
-        self.put(places, place, moving);
-    }
-
-    /// Puts one at `place`, or down from there as far as it belongs.
-    #[inline]
-    fn sink(&mut self, places: &mut Places, mut place: usize, moving: Waiting) {
-        loop {
-            let mut below = 2 * place + 1;
-            let Some(left) = self.heap.get(below) else { break };
-            if self.heap.get(below + 1).is_some_and(|right| right.before(left)) {
-                below += 1;
-            }
-            let child = self.heap[below];
-            if !child.before(&moving) {
-                break;
-            }
-            self.put(places, place, child);
-            place = below;
-        }
-        self.put(places, place, moving);
-    }
-
-    #[inline]
-    fn put(&mut self, places: &mut Places, place: usize, waiting: Waiting) {
-        self.heap[place] = waiting;
-        places.0[waiting.id as usize] = place as u32;
     }
 }

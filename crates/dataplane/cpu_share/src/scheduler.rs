@@ -1,7 +1,10 @@
 //! The scheduler at work: what happens between packets.
 
-use crate::queue::{Places, Queue};
+use crate::queue::{Entries, Queue};
 use crate::share::Share;
+use crate::throttling::Throttled;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use telemetry::clock::Cycles;
 
 /// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are
@@ -106,18 +109,15 @@ impl Tenant {
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(crate) entities: Vec<Entity>,
-    pub(crate) entity_places: Places,
+    pub(crate) entity_entries: Entries,
     pub(crate) free_entities: Vec<u32>,
     pub(crate) tenants: Vec<Tenant>,
-    pub(crate) tenant_places: Places,
+    pub(crate) tenant_entries: Entries,
     pub(crate) free_tenants: Vec<u32>,
     /// Tenants with entities that wait for their turn, by virtual runtime.
     pub(crate) ready: Queue,
     /// Those throttled by their caps, by when they may run again.
-    pub(crate) throttled_entities: Queue,
-    pub(crate) throttled_tenants: Queue,
-    /// No cap releases one before; later than this only if one was charged meanwhile.
-    pub(crate) release_at: Cycles,
+    pub(crate) throttled: BinaryHeap<Reverse<(Cycles, Throttled)>>,
     /// Virtual runtime of the tenant that ran last.
     pub(crate) min_vruntime: i128,
     /// The latest time that any caller gave.
@@ -136,15 +136,13 @@ impl Scheduler {
     pub fn new(settings: SchedulerSettings, now: Cycles) -> Scheduler {
         Scheduler {
             entities: Vec::new(),
-            entity_places: Places::default(),
+            entity_entries: Entries::default(),
             free_entities: Vec::new(),
             tenants: Vec::new(),
-            tenant_places: Places::default(),
+            tenant_entries: Entries::default(),
             free_tenants: Vec::new(),
             ready: Queue::default(),
-            throttled_entities: Queue::default(),
-            throttled_tenants: Queue::default(),
-            release_at: Cycles(u64::MAX),
+            throttled: BinaryHeap::new(),
             min_vruntime: 0,
             now,
             slack: settings.slack,
@@ -176,7 +174,7 @@ impl Scheduler {
         entity.share.join(tenant.min_vruntime);
         entity.state = State::Ready;
         entity.since = tenant.throttled_for(self.now);
-        tenant.ready.push(&mut self.entity_places, index, entity.share.vruntime());
+        tenant.ready.push(&mut self.entity_entries, index, entity.share.vruntime());
         if tenant.state == State::Out {
             self.enter(owner);
         }
@@ -188,7 +186,10 @@ impl Scheduler {
         match self.entities[index].state {
             State::Out => {}
             State::Ready => self.leave(index),
-            State::Throttled => self.unthrottle(index),
+            State::Throttled => {
+                self.unthrottle(index);
+                self.forget(Throttled::Entity(index));
+            }
         }
     }
 
@@ -296,7 +297,7 @@ impl Scheduler {
     #[inline]
     fn advance_to(&mut self, now: Cycles) {
         self.now = self.now.max(now);
-        if self.now >= self.release_at {
+        if self.next_release().is_some_and(|release| release <= self.now) {
             self.release_due();
         }
     }
@@ -305,12 +306,12 @@ impl Scheduler {
     /// such. One that turns out to be throttled by a cap is set aside.
     #[inline]
     fn first(&mut self) -> Option<(usize, usize)> {
-        while let Some((key, owner)) = self.ready.first() {
+        while let Some((key, owner)) = self.ready.first(&self.tenant_entries) {
             let tenant = &mut self.tenants[owner];
             let vruntime = tenant.share.vruntime();
             if vruntime != key || tenant.had_turn {
                 tenant.had_turn = false;
-                self.ready.rekey(&mut self.tenant_places, owner, vruntime);
+                self.ready.rekey_first(&mut self.tenant_entries, vruntime);
             } else if !tenant.share.may_run(self.now, self.period) {
                 self.throttle_tenant(owner);
             } else if let Some(index) = self.first_entity(owner) {
@@ -324,11 +325,11 @@ impl Scheduler {
     /// tenant waits no more.
     #[inline]
     fn first_entity(&mut self, owner: usize) -> Option<usize> {
-        while let Some((key, index)) = self.tenants[owner].ready.first() {
+        while let Some((key, index)) = self.tenants[owner].ready.first(&self.entity_entries) {
             let share = &mut self.entities[index].share;
             let vruntime = share.vruntime();
             if vruntime != key {
-                self.tenants[owner].ready.rekey(&mut self.entity_places, index, vruntime);
+                self.tenants[owner].ready.rekey_first(&mut self.entity_entries, vruntime);
             } else if share.may_run(self.now, self.period) {
                 return Some(index);
             } else {
@@ -341,15 +342,12 @@ impl Scheduler {
     /// A tenant waits no more, be it for its turn or for its cap.
     pub(crate) fn leave_tenant(&mut self, owner: usize) {
         let tenant = &mut self.tenants[owner];
-        match tenant.state {
+        tenant.throttled = tenant.throttled_for(self.now);
+        match std::mem::replace(&mut tenant.state, State::Out) {
             State::Out => {}
-            State::Ready => self.ready.remove(&mut self.tenant_places, owner),
-            State::Throttled => {
-                tenant.throttled = tenant.throttled_for(self.now);
-                self.throttled_tenants.remove(&mut self.tenant_places, owner);
-            }
+            State::Ready => self.ready.remove(&mut self.tenant_entries, owner),
+            State::Throttled => self.forget(Throttled::Tenant(owner)),
         }
-        tenant.state = State::Out;
     }
 
     /// A tenant that did not wait waits for its turn.
@@ -358,7 +356,7 @@ impl Scheduler {
         tenant.share.join(self.min_vruntime);
         tenant.state = State::Ready;
         tenant.had_turn = false;
-        self.ready.push(&mut self.tenant_places, owner, tenant.share.vruntime());
+        self.ready.push(&mut self.tenant_entries, owner, tenant.share.vruntime());
     }
 
     /// An entity waits for its turn no more, and its tenant neither if it was the last.
@@ -367,7 +365,7 @@ impl Scheduler {
         let entity = &mut self.entities[index];
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
-        tenant.ready.remove(&mut self.entity_places, index);
+        tenant.ready.remove(&mut self.entity_entries, index);
         entity.throttled += tenant.throttled_for(self.now).since(entity.since);
         entity.state = State::Out;
         self.waiting -= 1;

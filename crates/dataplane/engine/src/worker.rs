@@ -217,8 +217,6 @@ impl Worker {
         let now = self.time.now.cycles;
         if worked {
             self.parking.worked_at = now;
-        } else {
-            self.tell_if_finished();
         }
         let busy = worked && !self.time.scheduler.is_idle(now);
         if self.parking.moderation.turned(began, now, self.parking.received, busy, worked) {

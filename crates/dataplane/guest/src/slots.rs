@@ -1,11 +1,8 @@
 //! The packets that a function keeps between calls: held ones and its own, by slot, within a quota.
 
 use packet_memory::Packet;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use telemetry::clock::Nanos;
-
-/// Entries of packets that are gone, beside one for each that is kept, that are kept at most.
-const STALE: usize = 64;
 
 /// Bounds on what one instance keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +29,14 @@ pub enum SlotRefusal {
 pub struct SlotTable {
     config: SlotConfig,
     packets: BTreeMap<u16, (Packet, Nanos)>,
-    /// When packets are due, in that order, with their slots. An entry whose packet is gone counts for
-    /// nothing; the first one never is such.
-    due: VecDeque<(Nanos, u16)>,
+    /// When each packet is due, with its slot.
+    due: BTreeSet<(Nanos, u16)>,
 }
 
 impl SlotTable {
     /// An empty table.
     pub fn new(config: SlotConfig) -> SlotTable {
-        SlotTable { config, packets: BTreeMap::new(), due: VecDeque::new() }
+        SlotTable { config, packets: BTreeMap::new(), due: BTreeSet::new() }
     }
 
     /// Sets other bounds. Packets that are kept stay, until the time that they were given.
@@ -111,26 +107,7 @@ impl SlotTable {
 
     fn insert(&mut self, slot: u16, packet: Packet, due: Nanos) {
         self.packets.insert(slot, (packet, due));
-        if self.due.len() > STALE + 2 * self.packets.len() {
-            let packets = &self.packets;
-            self.due.retain(|(due, slot)| is_current(packets, *due, *slot));
-        }
-        // Nearly always the last one: packets are kept for one and the same time, but for those of a saved
-        // table.
-        let place = match self.due.back() {
-            Some((last, _)) if *last > due => self.due.partition_point(|(other, _)| *other <= due),
-            _ => self.due.len(),
-        };
-        self.due.insert(place, (due, slot));
-    }
-
-    /// Forgets entries of packets that are gone, up to the first that counts.
-    fn tidy(&mut self) {
-        while let Some((due, slot)) = self.due.front().copied()
-            && !is_current(&self.packets, due, slot)
-        {
-            self.due.pop_front();
-        }
+        self.due.insert((due, slot));
     }
 
     /// All packets in the order of their slots, each with its slot and the time at which it is due.
@@ -145,20 +122,20 @@ impl SlotTable {
 
     /// Takes a packet out.
     pub fn take(&mut self, slot: u16) -> Option<Packet> {
-        let (packet, _) = self.packets.remove(&slot)?;
-        self.tidy();
+        let (packet, due) = self.packets.remove(&slot)?;
+        self.due.remove(&(due, slot));
         Some(packet)
     }
 
     /// The earliest time at which a packet is due.
     pub fn next_expiry(&self) -> Option<Nanos> {
-        self.due.front().map(|(due, _)| *due)
+        self.due.first().map(|(due, _)| *due)
     }
 
     /// Takes out what has been kept too long, at most so many packets, those that were due first.
     pub fn expire(&mut self, now: Nanos, most: usize, out: &mut Vec<Packet>) {
         for _ in 0..most {
-            let Some((_, slot)) = self.due.front().copied().filter(|(due, _)| *due <= now) else { return };
+            let Some((_, slot)) = self.due.first().copied().filter(|(due, _)| *due <= now) else { return };
             out.extend(self.take(slot));
         }
     }
@@ -168,11 +145,6 @@ impl SlotTable {
         out.extend(std::mem::take(&mut self.packets).into_values().map(|(packet, _)| packet));
         self.due.clear();
     }
-}
-
-/// Whether the slot has a packet that is due then.
-fn is_current(packets: &BTreeMap<u16, (Packet, Nanos)>, due: Nanos, slot: u16) -> bool {
-    packets.get(&slot).is_some_and(|(_, at)| *at == due)
 }
 
 #[cfg(test)]
@@ -216,12 +188,12 @@ mod tests {
         }
         slots.keep_until(300, packet(), Nanos(50)).expect("empty");
         assert_eq!(slots.next_expiry(), Some(Nanos(50)));
-        // Taken and kept again, over and over: what is noted of it stays bounded.
+        // Taken and kept again, over and over: nothing else is noted of it than when it is due.
         for time in 0..10_000 {
             let again = slots.take(7).expect("kept");
             slots.keep(7, again, Nanos(time)).expect("empty");
         }
-        assert!(slots.due.len() <= STALE + 2 * slots.len() + 1, "{}", slots.due.len());
+        assert_eq!(slots.due.len(), slots.len());
         let mut out = vec![];
         slots.expire(Nanos(1_000), 64, &mut out);
         assert_eq!((out.len(), slots.len()), (64, 237));

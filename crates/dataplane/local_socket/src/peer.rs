@@ -24,7 +24,7 @@ pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Who is at the other end, from when it connected on.
+/// Which process is at the other end, from when it connected on.
 ///
 /// # Errors
 /// The process is gone, or the kernel does not say.

@@ -93,23 +93,16 @@ impl FreeList {
         for part in &self.parts {
             // One lock at a time, and never while holding one's own: no two threads wait for each other.
             let mut others = lock(part);
-            while taken < wanted
-                && let Some(buffer) = others.pop()
-            {
-                each(buffer);
-                taken += 1;
-            }
+            let left = others.len().saturating_sub(wanted - taken);
+            taken += others.drain(left..).rev().map(&mut *each).count();
             if taken == wanted {
                 // The thread of this cache may have ended long ago. Half of what is left is taken along, or
                 // all caches would have to be searched for the next few buffers again.
-                let half = others.len() / 2;
-                ahead.extend(others.drain(..half));
+                ahead.extend(others.drain(..left / 2));
                 break;
             }
         }
-        if !ahead.is_empty() {
-            self.put(ahead);
-        }
+        self.put(ahead);
         taken
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct View<'a> {
     /// Which components may move.
     pub(crate) may_move: &'a [bool],
     /// Which workers' loads can be relied on.
-    pub(crate) is_settled: &'a [bool],
+    pub(crate) is_measured: &'a [bool],
 }
 
 /// A choice with what speaks for it.
@@ -54,13 +54,13 @@ impl View<'_> {
 
     /// Relieves the busiest worker that can be.
     fn relieve(&self) -> Option<Choice> {
-        let is_short = |worker: &usize| self.loads[*worker] >= SHORT && self.is_settled[*worker];
+        let is_short = |worker: &usize| self.loads[*worker] >= SHORT && self.is_measured[*worker];
         let mut short: Vec<usize> = (0..self.loads.len()).filter(is_short).collect();
         short.sort_by(|one, other| self.loads[*other].total_cmp(&self.loads[*one]));
         short.into_iter().find_map(|worker| {
             let whole = self.whole(worker, |piece| self.may_move[piece.component]);
             // What could move as a whole, but not yet, is waited for: it may make a cut needless.
-            let must_cut = || self.is_settled.iter().all(|is| *is) && self.whole(worker, |_| true).is_none();
+            let must_cut = || self.is_measured.iter().all(|is| *is) && self.whole(worker, |_| true).is_none();
             whole.or_else(|| must_cut().then(|| self.cut(worker)).flatten())
         })
     }
@@ -130,10 +130,10 @@ impl View<'_> {
             return None;
         }
         let movable = |piece: &&Piece| {
-            !piece.is_pinned && self.may_move[piece.component] && self.is_settled[piece.worker]
+            !piece.is_pinned && self.may_move[piece.component] && self.is_measured[piece.worker]
         };
         let one = self.pieces.list.iter().filter(movable).flat_map(|piece| {
-            let beside = self.pieces.neighbours(piece).into_iter().filter(|to| self.is_settled[*to]);
+            let beside = self.pieces.neighbours(piece).into_iter().filter(|to| self.is_measured[*to]);
             let fits = beside.filter(|to| self.loads[*to] + piece.load <= TOGETHER);
             fits.map(|to| {
                 let choice = Choice { units: piece.units.clone(), to, why: Reason::Join };
@@ -151,7 +151,7 @@ impl View<'_> {
         }
         torn.retain(|pieces| {
             let movable = |piece: &&Piece| {
-                !piece.is_pinned && self.may_move[piece.component] && self.is_settled[piece.worker]
+                !piece.is_pinned && self.may_move[piece.component] && self.is_measured[piece.worker]
             };
             pieces.len() > 1 && pieces.iter().all(movable)
         });
@@ -159,7 +159,7 @@ impl View<'_> {
         let rated = ways.filter_map(|(pieces, to)| {
             let absent: Vec<_> = pieces.iter().filter(|piece| piece.worker != to).collect();
             let load: f64 = absent.iter().map(|piece| piece.load).sum();
-            let fits = self.is_settled[to] && self.loads[to] + load <= TOGETHER;
+            let fits = self.is_measured[to] && self.loads[to] + load <= TOGETHER;
             fits.then(|| {
                 let units = absent.iter().flat_map(|piece| piece.units.iter().copied()).collect();
                 self.rate(load, Choice { units, to, why: Reason::Join })
@@ -171,7 +171,7 @@ impl View<'_> {
     /// Whole components from a worker that is full to the one with most time to spare: the one, or the few,
     /// that leave the busier of both least busy.
     pub(crate) fn help(&self) -> Option<Choice> {
-        let full = |worker: &usize| self.loads[*worker] >= FULL && self.is_settled[*worker];
+        let full = |worker: &usize| self.loads[*worker] >= FULL && self.is_measured[*worker];
         let from = (0..self.loads.len()).filter(full);
         let from = from.max_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))?;
         let to = self.least_busy(from)?;
@@ -208,12 +208,12 @@ impl View<'_> {
     /// How busy the busier of two workers is after some load has moved, if that is better by some gain.
     fn relieved(&self, from: usize, to: usize, load: f64, gain: f64) -> Option<f64> {
         let after = (self.loads[from] - load).max(self.loads[to] + load);
-        let may_be = from != to && self.is_settled[to];
+        let may_be = from != to && self.is_measured[to];
         (may_be && after <= self.loads[from] - gain).then_some(after)
     }
 
     fn least_busy(&self, except: usize) -> Option<usize> {
-        let others = (0..self.loads.len()).filter(|worker| *worker != except && self.is_settled[*worker]);
+        let others = (0..self.loads.len()).filter(|worker| *worker != except && self.is_measured[*worker]);
         others.min_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))
     }
 

@@ -37,7 +37,7 @@
 //!   neither just exchanges their roles. With loads that do not change moves come to an end, because what a
 //!   join brings about is never reason for a relief.
 //! - Loads are medians of three periods, smoothed: one odd period moves nothing.
-//! - After a move both workers are left alone until their loads have settled, and the component for a
+//! - After a move both workers are left alone until their loads are measured anew, and the component for a
 //!   cooldown, twice as long each time that it has to move again soon.
 //! - Once moves have ended, the busiest of w workers has less than 80%, or at most 2w/(w+1) times what it
 //!   would have in the best of all placements of whole components, and a tenth of a core; pins aside.

@@ -25,7 +25,7 @@ pub(crate) const FRESH: f64 = 1.0 / 3.0;
 
 /// For how long after a move the loads of both workers say little: a median and the smoothing have to follow,
 /// and a part that was short of time uses more now.
-pub(crate) const SETTLE: u64 = 6;
+pub(crate) const UNMEASURED: u64 = 6;
 
 /// The cooldown of a component: how long it stays where it was moved to, at least.
 pub(crate) const COOLDOWN: u64 = 10;

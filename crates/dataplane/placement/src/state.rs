@@ -7,7 +7,7 @@ use crate::graph::{Graph, Part};
 use crate::initial;
 use crate::load::Loads;
 use crate::piece::Pieces;
-use crate::settings::{FULL, SETTLE, SHORT, SOON};
+use crate::settings::{FULL, SHORT, SOON, UNMEASURED};
 use crate::unit::Units;
 
 /// Parts that move to another worker, all at once.
@@ -33,7 +33,7 @@ pub struct Placement {
     /// By component.
     cooldowns: Vec<Cooldown>,
     /// By worker: from when on its load can be relied on.
-    settled: Vec<u64>,
+    measured_from: Vec<u64>,
     /// By worker: from when on what it did in a single period can be.
     seen: Vec<u64>,
     /// Periods observed.
@@ -54,7 +54,7 @@ impl Placement {
             loads: Loads::new(graph.parts.len()),
             busy: vec![0.0; workers],
             cooldowns: vec![Cooldown::default(); units.components.len()],
-            settled: vec![SETTLE; workers],
+            measured_from: vec![UNMEASURED; workers],
             seen: vec![SOON; workers],
             now: 0,
             moved: Vec::new(),
@@ -107,14 +107,14 @@ impl Placement {
         }
 
         let may_move: Vec<bool> = self.cooldowns.iter().map(|cooldown| cooldown.is_over(self.now)).collect();
-        let is_settled: Vec<bool> = self.settled.iter().map(|from| self.now >= *from).collect();
+        let is_measured: Vec<bool> = self.measured_from.iter().map(|from| self.now >= *from).collect();
         let choice = View {
             units: &self.units,
             pieces: &Pieces::new(&self.units, &self.homes, &unit_loads),
             unit_loads: &unit_loads,
             loads: &self.busy,
             may_move: &may_move,
-            is_settled: &is_settled,
+            is_measured: &is_measured,
         }
         .choose()?;
         Some(self.carry_out(choice))
@@ -137,14 +137,14 @@ impl Placement {
             return None;
         }
         let may_move: Vec<bool> = self.cooldowns.iter().map(|cooldown| cooldown.is_over(self.now)).collect();
-        let is_settled: Vec<bool> = self.seen.iter().map(|from| self.now >= *from).collect();
+        let is_measured: Vec<bool> = self.seen.iter().map(|from| self.now >= *from).collect();
         let choice = View {
             units: &self.units,
             pieces: &Pieces::new(&self.units, &self.homes, &unit_loads),
             unit_loads: &unit_loads,
             loads: &loads,
             may_move: &may_move,
-            is_settled: &is_settled,
+            is_measured: &is_measured,
         }
         .help()?;
         Some(self.carry_out(choice))
@@ -156,8 +156,8 @@ impl Placement {
     pub fn refused(&mut self) {
         for (unit, from) in self.moved.drain(..) {
             let to = std::mem::replace(&mut self.homes[unit], from);
-            self.settled[from] = self.now;
-            self.settled[to] = self.now;
+            self.measured_from[from] = self.now;
+            self.measured_from[to] = self.now;
         }
     }
 
@@ -168,12 +168,12 @@ impl Placement {
         for unit in units {
             let from = std::mem::replace(&mut self.homes[unit], to);
             self.moved.push((unit, from));
-            self.settled[from] = self.now + SETTLE;
+            self.measured_from[from] = self.now + UNMEASURED;
             self.seen[from] = self.now + SOON;
             parts.extend(&self.units.list[unit].parts);
             components.push(self.units.list[unit].component);
         }
-        self.settled[to] = self.now + SETTLE;
+        self.measured_from[to] = self.now + UNMEASURED;
         self.seen[to] = self.now + SOON;
         components.sort_unstable();
         components.dedup();

@@ -5,7 +5,7 @@ use packet::ethernet;
 /// Bytes of a frame's beginning that the switch reads: both addresses, and the EtherType or a whole VLAN tag.
 pub const HEAD: usize = 16;
 
-/// A frame's beginning as [`crate::Switch::decide`] takes it.
+/// A frame's beginning as [`crate::Switch::decide_batch`] takes it.
 ///
 /// Bytes that the frame lacks are zero. A frame that is too short for an Ethernet header is all zeros, whose
 /// source is no address: it is filtered.

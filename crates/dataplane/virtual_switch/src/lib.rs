@@ -6,10 +6,9 @@
 //!
 //! 1. [`Switch::new`] allocates the table, 16 bytes and a bit for each entry, once and for all.
 //! 2. [`Switch::attach`] gives the lowest free port number, to any number of ports up to 65,536.
-//! 3. [`Switch::decide`], or [`Switch::decide_batch`] for a batch, learns at which port the frame's source is
-//!    and says where its destination is: at a port ([`Route::To`]), not known, so at all of [`Switch::ports`]
-//!    but the sender's ([`Route::Flood`]), or nowhere ([`Route::Filter`]). It reads the frame's first 16
-//!    bytes, see [`head`].
+//! 3. [`Switch::decide_batch`] learns at which port each frame's source is and says where its destination is:
+//!    at a port ([`Route::To`]), not known, so at all of [`Switch::ports`] but the sender's
+//!    ([`Route::Flood`]), or nowhere ([`Route::Filter`]). It reads the frame's first 16 bytes, see [`head`].
 //! 4. A station that is heard at another port has moved, at once. One that was not heard for
 //!    [`SwitchSettings::age`] is not known any more; [`Switch::sweep`], called now and then, takes such
 //!    entries out, which matters for display and counters alone.
@@ -43,8 +42,8 @@
 //! (`deferred`). A reader during whose read the entries of a set are replaced eight times in a row floods.
 //! There is no spanning tree: switches connected in a ring forward frames round it for ever.
 //!
-//! Both addresses known, a decision of its own costs 12 to 18 ns, and one in a batch of 32 of one flow 3 to 4
-//! ns (a busy machine, 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost`
+//! Both addresses known, a decision for one frame costs 12 to 18 ns, and one in a batch of 32 of one flow 3
+//! to 4 ns (a busy machine, 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost`
 //! measures it.
 
 mod counters;
@@ -127,18 +126,9 @@ impl Switch {
         self.ports.iter()
     }
 
-    /// Learns where a frame's source is, and says where the frame goes. `head` is the frame's beginning, see
-    /// [`head`].
-    #[inline]
-    pub fn decide(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) -> Route {
-        let now = Tick::of(now);
-        let (source, destination) = frame::keys(head);
-        let decision = self.learn(from, source, now).and_then(|_| self.find(from, destination, now));
-        self.count(from, decision)
-    }
-
-    /// The same for a batch from one port; appends a route for each frame, in order. What was found out for a
-    /// frame is not found out again for the next one.
+    /// Learns where the sources of frames from one port are, and says where each frame goes: appends a route
+    /// for each, in order. `heads` are the frames' beginnings, see [`head`]. What was found out for a frame
+    /// is not found out again for the next one.
     pub fn decide_batch(
         &self,
         from: SwitchPort,
@@ -172,6 +162,13 @@ impl Switch {
             });
             self.count(from, decision)
         }));
+    }
+
+    /// The same for one frame by itself.
+    pub fn decide(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) -> Route {
+        let mut routes = Vec::with_capacity(1);
+        self.decide_batch(from, [*head], now, &mut routes);
+        routes[0]
     }
 
     /// Learns where a frame's source is, and nothing else: what forwards is not the switch. Of a frame whose

@@ -15,7 +15,7 @@ const SIZES: [(&str, u64, u64); 2] = [("", 10_000, 65_536), ("-262144", 262_144,
 /// Changes of one run.
 const CHANGES: usize = 10;
 /// Longest time until all connections have begun.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let (mut broken, mut found) = (0, Vec::new());
@@ -63,7 +63,7 @@ fn changes(flows: u64, room: u64, progress: &mut dyn FnMut(f64)) -> Result<Chang
         sets.iter().map(|rules| read(flows, room, rules, &catalog)).collect::<Result<_, _>>()?;
     let began = Instant::now();
     while opened(&host)? < flows {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIME_LIMIT {
             let there = opened(&host)?;
             return Err(BenchError::Setup(format!(
                 "{there} of {flows} connections have begun after a minute"

@@ -16,7 +16,7 @@ const PER_CHAIN: usize = 100;
 /// Packets that each clone passes on.
 const PACKETS: u64 = 256;
 /// Longest time for packets to pass.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// A firewall with these wires.
 fn firewall(attach: &Value) -> Value {
@@ -44,7 +44,7 @@ pub(crate) fn ratio() -> Result<f64, BenchError> {
         match made.map_err(BenchError::setup)? {
             Answer::Done(_) => Ok(()),
             Answer::Later(operation) => {
-                daemon.client.wait_for(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
+                daemon.client.wait_for(*operation, TIME_LIMIT, |_| {}).map(drop).map_err(BenchError::setup)
             }
         }
     };
@@ -91,7 +91,7 @@ fn passed(daemon: &Daemon, function: &str, packets: u64) -> Result<(), BenchErro
         if status.packets >= packets {
             return Ok(());
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIME_LIMIT {
             return Err(BenchError::Setup(format!(
                 "{} of {packets} packets passed {function}",
                 status.packets

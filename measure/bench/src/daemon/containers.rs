@@ -4,7 +4,7 @@
 //! Each run asks the daemon for a container that is wired to a port, asks it over that port without a pause
 //! until it answers, and deletes it; then the runtime creates and starts the same bundle by itself.
 
-use super::{Daemon, PATIENCE};
+use super::{Daemon, TIME_LIMIT};
 use crate::{BenchError, Bound, Measurement};
 use api::Kind;
 use client::Change;
@@ -98,7 +98,7 @@ fn first_answer(daemon: &Daemon, folder: &Path, began: Instant) -> Result<Durati
         if heard.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
             return Ok(began.elapsed());
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIME_LIMIT {
             let status = daemon.status("box")?;
             return Err(BenchError::Setup(format!("the container does not answer: {:?}", status.reason)));
         }
@@ -151,7 +151,7 @@ fn alone(folder: &Path) -> Result<Duration, BenchError> {
 fn until_gone(folder: &Path) -> Result<(), BenchError> {
     let began = Instant::now();
     while folder.join("run/runtime/box").exists() {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIME_LIMIT {
             return Err(BenchError::Setup("the container does not end".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -231,7 +231,7 @@ impl Launcher {
         let launcher = Launcher(Some(Background::start(&mut command).map_err(BenchError::setup)?));
         let began = Instant::now();
         while !folder.join("launcher.sock").exists() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIME_LIMIT {
                 return Err(BenchError::Setup("the launcher does not listen".to_owned()));
             }
             std::thread::sleep(Duration::from_millis(5));

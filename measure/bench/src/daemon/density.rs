@@ -18,7 +18,7 @@ const MAPPINGS: u64 = 6 * LIVE as u64;
 /// For how long it is looked whether anything is done.
 const IDLE: Duration = Duration::from_secs(5);
 /// Longest time until everything has been sent a packet, or is frozen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").map_err(BenchError::setup)?;
@@ -75,7 +75,7 @@ fn live(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchEr
     }
     let began = Instant::now();
     let mut forwarded = 0;
-    while forwarded < LIVE && began.elapsed() < PATIENCE {
+    while forwarded < LIVE && began.elapsed() < TIME_LIMIT {
         forwarded = working(&daemon)?;
         progress(0.8 + 0.2 * forwarded as f64 / LIVE as f64, "a packet for each of them");
         std::thread::sleep(Duration::from_millis(200));
@@ -116,7 +116,7 @@ fn paused(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, Bench
     }
     let began = Instant::now();
     let mut frozen = 0;
-    while frozen < PAUSED && began.elapsed() < PATIENCE {
+    while frozen < PAUSED && began.elapsed() < TIME_LIMIT {
         std::thread::sleep(Duration::from_secs(1));
         frozen = standing(&daemon)?;
     }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Longest time that anything of the daemon is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Functions of one switch.
 pub(crate) const PER_SWITCH: usize = 250;
 
@@ -75,7 +75,7 @@ impl Daemon {
     fn answers(&self) -> Result<(), BenchError> {
         let began = Instant::now();
         while let Err(error) = self.client.health() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIME_LIMIT {
                 return Err(BenchError::Setup(format!(
                     "the daemon does not answer: {error}; {}",
                     self.log()
@@ -115,7 +115,7 @@ impl Daemon {
         match self.client.put(kind, name, spec, &Change::default()).map_err(BenchError::setup)? {
             Answer::Done(written) => Ok(written),
             Answer::Later(operation) => {
-                self.client.wait_for(*operation, PATIENCE, |_| {}).map_err(BenchError::setup)?;
+                self.client.wait_for(*operation, TIME_LIMIT, |_| {}).map_err(BenchError::setup)?;
                 let object = self.client.object(kind, name).map_err(BenchError::setup)?;
                 Ok(Written { object, created: true, steps: Vec::new() })
             }
@@ -127,7 +127,7 @@ impl Daemon {
         match self.client.apply(document, false, &Change::default()).map_err(BenchError::setup)? {
             Answer::Done(_) => Ok(()),
             Answer::Later(operation) => {
-                self.client.wait_for(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
+                self.client.wait_for(*operation, TIME_LIMIT, |_| {}).map(drop).map_err(BenchError::setup)
             }
         }
     }

@@ -26,7 +26,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// Until all series have come to be, and a first step of ten seconds is whole.
 const WARM_UP: Duration = Duration::from_secs(25);
 /// Longest time that an answer, or the browser, is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 const BROWSER_TIME: Duration = Duration::from_secs(300);
 /// The page's script for a browser, from the root of the repository.
 const BROWSER: &str = "page/bench/browser.mjs";
@@ -242,7 +242,7 @@ impl Page {
 
 fn connect(address: SocketAddr) -> Result<TcpStream, BenchError> {
     let stream = TcpStream::connect(address).map_err(BenchError::setup)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(BenchError::setup)?;
+    stream.set_read_timeout(Some(TIME_LIMIT)).map_err(BenchError::setup)?;
     stream.set_nodelay(true).map_err(BenchError::setup)?;
     Ok(stream)
 }
@@ -392,7 +392,7 @@ fn drive(daemon: &Daemon) -> Result<Value, String> {
 
 fn give(stream: TcpStream, link: &str) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIME_LIMIT))?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     while reader.read_line(&mut line)? > 2 {

@@ -1,4 +1,4 @@
-//! Addresses that are on no network of a station: those who asked for them are told so for a while.
+//! Addresses that are on no network of a station: what asked for them is told so for a while.
 
 use neighbours::Asker;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ const TOLD: Nanos = Nanos::from_millis(20_000);
 /// Most of them.
 pub(super) const MOST: usize = 256;
 
-/// They, by who asked.
+/// They, by what asked.
 #[derive(Debug, Default)]
 pub(super) struct OffLink {
     until: BTreeMap<(Asker, IpAddr), Nanos>,

@@ -15,7 +15,7 @@ const FOLDER: &str = "SUPERFLUID_TEST_LAUNCHER";
 const BUSYBOX: &str = "/bin/busybox";
 /// The host's first user of the tenant `blue`.
 pub const UIDS: u32 = 2_000_000_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// What this machine lacks, if it lacks something.
 pub fn missing() -> Option<&'static str> {
@@ -157,7 +157,7 @@ impl Host {
             if is_so(&found) {
                 return found;
             }
-            assert!(begin.elapsed() < PATIENCE, "{found:?}");
+            assert!(begin.elapsed() < TIME_LIMIT, "{found:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -200,7 +200,7 @@ fn run(folder: &Path) -> Child {
     let child = command.spawn().expect("a process");
     let begin = Instant::now();
     while Launcher::connect(&folder.join("run/launcher.sock")).is_err() {
-        assert!(begin.elapsed() < PATIENCE, "the launcher does not listen");
+        assert!(begin.elapsed() < TIME_LIMIT, "the launcher does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
     child

@@ -48,8 +48,6 @@ pub enum Event {
         /// What.
         event: port::PortEvent,
     },
-    /// All ports that can finish have, and nothing is in flight.
-    Finished,
 }
 
 /// The worker has stopped; it cannot be asked any more.

@@ -67,6 +67,7 @@ impl Worker {
     /// Ends a guest: every packet that it had is lost, every buffer returns at once.
     #[cold]
     pub(crate) fn on_guest_fault(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
+        self.collect(index);
         let now = self.time.now;
         let instance = &mut self.instances[index];
         let Life::Up { guest, since, next_delay } = &mut instance.life else { return };
@@ -81,7 +82,6 @@ impl Worker {
         let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
         let mut lost = batch.or(instance.suspended.take()).unwrap_or_default();
         guest.surrender(&mut lost);
-        let (log, events) = (guest.take_log(), guest.take_events());
         let retry_at = now.nanos.saturating_add(delay);
         let down = Life::Down { retry_at, next_delay, reason: fault.to_string() };
         let dead = std::mem::replace(&mut instance.life, down);
@@ -91,23 +91,20 @@ impl Worker {
         }
         self.drop_batch(Source::Instance(index), lost, DropReason::FunctionTrapped);
         self.schedule(index, retry_at);
-        self.log(&name, log);
-        self.found(&name, events);
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
     }
 
     /// An instance is an observer from now on, or no more: the copies that still wait for it would pass for
     /// packets then, and are missed.
     pub(crate) fn set_observer(&mut self, index: usize, observes: bool) {
+        let mut copies = self.batches.spare();
         let instance = &mut self.instances[index];
-        let mut copies = Vec::new();
         if instance.is_observer && !observes {
             instance.queue.drain(&mut copies);
             instance.counters.missed += copies.len() as u64;
-            instance.counters.ledger.consumed += copies.len() as u64;
         }
         instance.is_observer = observes;
-        self.free(index, copies);
+        self.consume(Source::Instance(index), copies);
     }
 
     /// A batch has come to an instance that is down.
@@ -117,7 +114,7 @@ impl Worker {
         let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
         let source = Source::Instance(index);
         while let Some(ingress) = batch.first().map(|packet| packet.record().ingress) {
-            let alike = self.batches.take_if(&mut batch, |packet| packet.record().ingress == ingress);
+            let alike = self.batches.take_if(&mut batch, |_, packet| packet.record().ingress == ingress);
             match other_interface(&self.instances[index], ingress).filter(|_| open) {
                 Some(target) => {
                     self.hand_on(source, target, alike);
@@ -130,14 +127,6 @@ impl Worker {
 }
 
 fn other_interface(instance: &Instance, ingress: u16) -> Option<crate::Target> {
-    match instance.links.as_slice() {
-        [first, second] => {
-            if ingress == 0 {
-                *second
-            } else {
-                *first
-            }
-        }
-        _ => None,
-    }
+    let [first, second] = *instance.links else { return None };
+    if ingress == 0 { second } else { first }
 }

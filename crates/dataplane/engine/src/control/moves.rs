@@ -161,7 +161,9 @@ impl Worker {
                 continue;
             }
             packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
-            self.instances[to].queue.push(packet, &mut self.batches.spare);
+            let mut one = self.batches.spare();
+            one.push(packet);
+            self.instances[to].queue.push_batch(one, &mut self.batches.spare);
         }
         if !self.instances[to].queue.is_empty() {
             self.wake_instance(to);

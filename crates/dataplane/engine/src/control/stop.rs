@@ -12,9 +12,13 @@ use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
 impl Worker {
-    /// From here on ports are not polled.
+    /// From here on ports only send, and what has come in goes out: packets between workers still move.
     pub(crate) fn close(&mut self) {
         self.ports.closing = true;
+        for (_, node) in self.ports.iter_mut().filter(|(_, node)| !node.relay) {
+            node.target = None;
+        }
+        self.find_consumers();
     }
 
     /// Packets that instances and wires between workers have.

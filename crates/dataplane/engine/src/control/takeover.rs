@@ -202,7 +202,9 @@ impl Worker {
             match self.instances.get_mut(id.index()) {
                 Some(instance) if instance.queue.room() > 0 => {
                     instance.counters.ledger.generated += 1;
-                    instance.queue.push(packet, &mut self.batches.spare);
+                    let mut one = self.batches.spare();
+                    one.push(packet);
+                    instance.queue.push_batch(one, &mut self.batches.spare);
                     self.wake_instance(id.index());
                 }
                 _ => left.push(packet),

@@ -7,7 +7,6 @@ use crate::control::fault::Life;
 use crate::control::starts::{AtOnce, Background};
 use crate::state::accounting::NO_INSTANCE;
 use crate::worker::{Tell, Worker};
-use guest::{Events, LogLine};
 use port::PortStatus;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +39,6 @@ pub(crate) struct Upkeep {
     pub(crate) viewer: Arc<Viewer>,
     /// How many of their questions were answered.
     pub(crate) shown: u64,
-    pub(crate) told_finished: bool,
 }
 
 impl Upkeep {
@@ -55,7 +53,6 @@ impl Upkeep {
             tapped: false,
             viewer,
             shown: 0,
-            told_finished: false,
         }
     }
 
@@ -71,18 +68,6 @@ impl Upkeep {
 impl Worker {
     pub(crate) fn tell(&self, event: Event) {
         (self.upkeep.tell)(event);
-    }
-
-    pub(crate) fn found(&self, instance: &str, events: Events) {
-        if !events.is_empty() {
-            self.tell(Event::Found { instance: instance.to_owned(), events });
-        }
-    }
-
-    pub(crate) fn log(&self, instance: &str, lines: Vec<LogLine>) {
-        for line in lines {
-            self.tell(Event::Log { instance: instance.to_owned(), line });
-        }
     }
 
     /// What is looked after now and then: ports, taps, log lines of instances that were called. These are
@@ -190,18 +175,5 @@ impl Worker {
             }
         }
         finished
-    }
-
-    /// Tells once when there is nothing more to come.
-    pub(crate) fn tell_if_finished(&mut self) {
-        // Most have no source that ends: they need not look at all sources, each time that there is nothing
-        // to do.
-        if !self.upkeep.told_finished
-            && self.sources_finished() == Some(true)
-            && self.finished() == Some(true)
-        {
-            self.upkeep.told_finished = true;
-            self.tell(Event::Finished);
-        }
     }
 }

@@ -65,8 +65,8 @@ pub struct Balancer {
     workers: usize,
     pinned: BTreeMap<FleetInstance, usize>,
     arranged: Option<Arranged>,
-    /// How busy each worker had to be up to the last look, and when that was.
-    before: (Vec<Cycles>, Cycles),
+    /// How busy each worker had been up to the last look, with which calls, and when that was.
+    before: (Vec<(Cycles, Calls)>, Cycles),
     /// When the use of all parts is read at the latest.
     due: Nanos,
     /// When it may be read again.
@@ -142,10 +142,12 @@ impl Balancer {
     /// Looks how busy each worker is, and moves what is to move. `None`: nothing, or the fleet has stopped.
     pub fn look(&mut self, fleet: &Fleet) -> Option<Balanced> {
         let now = fleet.clock.moment();
-        let (before, since) = std::mem::replace(&mut self.before, (fleet.needed(), now.cycles));
+        let (before, since) = std::mem::replace(&mut self.before, (fleet.called(), now.cycles));
         let passed = now.cycles.since(since).0.max(1) as f64;
         let shared = self.before.0.iter().take(self.workers).zip(&before);
-        let loads = shared.map(|(busy, before)| busy.since(*before).0 as f64 / passed);
+        let loads = shared.map(|((busy, calls), (busy_before, calls_before))| {
+            calls.beyond(*calls_before).needed(busy.since(*busy_before)).0 as f64 / passed
+        });
         let (least, most) = loads.fold((1.0, 0.0), |(least, most), load| (load.min(least), load.max(most)));
         self.pause = match most {
             _ if most >= MUCH => SOON,

@@ -39,12 +39,12 @@ use crate::control::board::Viewer;
 use crate::control::events::{Event, Stopped};
 use crate::control::quiesce::Quiesced;
 use crate::control::starts::Background;
+use crate::state::accounting::{Calls, Shown};
 use crate::worker::{Tell, Worker, WorkerSettings};
 use counters::Boards;
 use cpu_share::Claim;
 use state::State;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use telemetry::clock::{Clock, Cycles, Nanos};
 use threads::Crew;
@@ -55,10 +55,8 @@ pub struct Fleet {
     state: Mutex<State>,
     clock: Clock,
     drain: Nanos,
-    /// By worker: cycles that it charged to instances.
-    busy: Vec<Arc<AtomicU64>>,
-    /// The same as far as it was needed.
-    needed: Vec<Arc<AtomicU64>>,
+    /// By worker: what it has done.
+    shown: Vec<Arc<Shown>>,
     /// By worker: how readers ask.
     viewers: Vec<Arc<Viewer>>,
     boards: Arc<Boards>,
@@ -83,8 +81,7 @@ impl Fleet {
         };
         let workers = (0..).zip(settings).map(make).collect::<io::Result<Vec<_>>>()?;
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
-        let busy = workers.iter().map(|worker| worker.time.busy.clone()).collect();
-        let needed = workers.iter().map(|worker| worker.time.needed.clone()).collect();
+        let shown = workers.iter().map(|worker| worker.time.shown.clone()).collect();
         let viewers = workers.iter().map(|worker| worker.upkeep.viewer.clone()).collect();
         let boards = Arc::<Boards>::default();
         let state = State::with_boards(boards.clone());
@@ -93,8 +90,7 @@ impl Fleet {
             state: Mutex::new(state),
             clock,
             drain,
-            busy,
-            needed,
+            shown,
             viewers,
             boards,
         })
@@ -112,18 +108,18 @@ impl Fleet {
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.busy.len()
+        self.shown.len()
     }
 
     /// For how long each worker has worked for instances so far, as of its last turn. This costs the workers
     /// nothing.
     pub fn busy(&self) -> Vec<Cycles> {
-        self.busy.iter().map(|busy| Cycles(busy.load(Relaxed))).collect()
+        self.shown.iter().map(|shown| shown.busy()).collect()
     }
 
-    /// The same as far as it was needed: a worker that has time to spare makes more calls of fewer packets.
-    fn needed(&self) -> Vec<Cycles> {
-        self.needed.iter().map(|needed| Cycles(needed.load(Relaxed))).collect()
+    /// The same with its calls: a worker that has time to spare makes more calls of fewer packets.
+    fn called(&self) -> Vec<(Cycles, Calls)> {
+        self.shown.iter().map(|shown| (shown.busy(), shown.calls())).collect()
     }
 
     /// Does something with quiesced workers, where nothing of them runs. Those that are not touched work on.

@@ -214,10 +214,9 @@ impl Worker {
             {
                 continue;
             }
-            let held_back = self.ports.closing && !node.relay
-                || node.consumer.is_some_and(|index| {
-                    self.instances[index].polls_for_itself() || !node.relay && self.find_congestion(index)
-                });
+            let held_back = node.consumer.is_some_and(|index| {
+                self.instances[index].polls_for_itself() || !node.relay && self.find_congestion(index)
+            });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what
             // comes in does not.

@@ -7,7 +7,9 @@ use crate::path::switching::Source;
 use crate::worker::Worker;
 use guest::{GuestFault, LeftOver, Progress};
 use packet_memory::Packet;
-use telemetry::clock::Nanos;
+
+/// Ports that feed an instance alone wait for so many of its batches at most.
+const FEEDS_WAIT: u32 = 8;
 
 impl Worker {
     /// Calls an instance with the batch in hand, or with the oldest one that waits.
@@ -48,10 +50,14 @@ impl Worker {
 
     /// What is done with a batch before the call: its feeds are remembered, and observers and taps see it.
     fn before_call(&mut self, index: usize, batch: &[Packet]) {
-        if !self.instances[index].feeds.is_empty() {
-            self.remember_feeds(index);
+        let instance = &mut self.instances[index];
+        let owner = instance.pool;
+        // One that always has packets from elsewhere, or empties its queue each time and finds it filled
+        // again, polls the ports that feed it all the same.
+        instance.unpolled += u32::from(!instance.feeds.is_empty());
+        if instance.unpolled > FEEDS_WAIT {
+            self.poll_feeds(index);
         }
-        let owner = self.instances[index].pool;
         self.show_at(Seen::Instance(index), batch, owner, |_, _| true);
         if !self.instances[index].taps.is_empty() {
             self.show_instance(index, batch, Passage::Arrived);
@@ -60,10 +66,8 @@ impl Worker {
 
     /// What an observer was sent are its own copies, which end here.
     fn end_observed(&mut self, index: usize, batch: Vec<Packet>, observed: Result<(), GuestFault>) {
-        let counters = &mut self.instances[index].counters;
-        counters.count_bytes(&batch);
-        counters.ledger.consumed += batch.len() as u64;
-        self.free(index, batch);
+        self.instances[index].counters.count_bytes(&batch);
+        self.consume(Source::Instance(index), batch);
         match observed {
             Ok(()) => self.after_call(index),
             Err(fault) => self.on_guest_fault(index, &fault, None),
@@ -140,17 +144,13 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
         let LeftOver { due, has_emitted } = guest.left_over();
-        if due < Nanos::MAX {
-            self.schedule(index, due);
-        }
-        if !has_emitted {
-            return;
-        }
-        let instance = &mut self.instances[index];
-        let Life::Up { guest, .. } = &mut instance.life else { return };
-        instance.counters.ledger.generated += guest.take_generated();
-        let emitted = std::mem::replace(guest.take_emitted(), self.batches.spare());
-        if !instance.taps.is_empty() {
+        let emitted = has_emitted.then(|| {
+            instance.counters.ledger.generated += guest.take_generated();
+            std::mem::replace(guest.take_emitted(), self.batches.spare())
+        });
+        self.schedule(index, due);
+        let Some(emitted) = emitted else { return };
+        if !self.instances[index].taps.is_empty() {
             self.show_instance(index, &emitted, Passage::Emitted);
         }
         self.route(index, emitted);

@@ -92,9 +92,7 @@ impl Worker {
             self.show_port(port, batch, Passage::Transmitted);
         }
         let node = &mut self.ports[port];
-        if !node.relay {
-            self.time.note_departure(port, batch);
-        }
+        node.count_latency(&self.time.clock, batch);
         node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
         if node.relay {
@@ -183,9 +181,11 @@ impl Worker {
         self.drop_batch(of, one, reason);
     }
 
-    /// Gives buffers back to the pool of an instance.
-    pub(crate) fn free(&mut self, index: usize, packets: impl IntoIterator<Item = Packet>) {
-        self.pools[self.instances[index].pool.0 as usize].free_batch(packets);
+    /// Ends packets that have come to where they were to go.
+    pub(crate) fn consume(&mut self, of: Source, mut batch: Vec<Packet>) {
+        self.ledger_of(of).consumed += batch.len() as u64;
+        self.pools[usize::from(self.pool_of_source(of).0)].free_batch(batch.drain(..));
+        self.batches.recycle(batch);
     }
 
     /// The pool of an end; a switch has none, its ports' are whatever they lead to.

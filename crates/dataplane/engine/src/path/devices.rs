@@ -129,7 +129,7 @@ impl Worker {
                 }
             }
             Way::Filter => DropReason::SwitchFiltered,
-            Way::Seen => return self.end_seen(source, batch),
+            Way::Seen => return self.consume(source, batch),
             Way::Nowhere => DropReason::NoDevice,
         };
         self.drop_batch(source, batch, reason);

@@ -9,7 +9,7 @@ use crate::control::fault::Life;
 use crate::control::tap::Passage;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, PortId, SwitchId, Target};
-use crate::path::switching::{Source, SwitchNode};
+use crate::path::switching::SwitchNode;
 use crate::state::instances::Instance;
 use crate::state::ports::Ports;
 use crate::state::sparse::Sparse;
@@ -222,13 +222,6 @@ impl Worker {
         seen.clear();
     }
 
-    /// Ends packets that were shown to observers of devices and that no device takes.
-    pub(crate) fn end_seen(&mut self, source: Source, mut batch: Vec<Packet>) {
-        self.ledger_of(source).consumed += batch.len() as u64;
-        self.pools[usize::from(self.pool_of_source(source).0)].free_batch(batch.drain(..));
-        self.batches.recycle(batch);
-    }
-
     fn show_to(&mut self, at: Seen, n: usize, packets: &[Packet], owner: PoolId) {
         match self.observers_at(at)[n].target {
             Target::Instance(observer, _) => self.show(observer.index(), packets, owner),
@@ -276,19 +269,16 @@ impl Worker {
     fn copy_to_observer(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
         let observer = &mut self.instances[index];
         let (here, there) = (&self.pools[owner.0 as usize], &self.pools[observer.pool.0 as usize]);
-        for packet in packets {
-            let copy = if observer.queue.room() > 0 { there.copy_from(here, packet) } else { Ok(None) };
-            match copy {
-                Ok(Some(copy)) => {
-                    observer.counters.ledger.copied += 1;
-                    observer.queue.push(copy, &mut self.batches.spare);
-                }
-                Ok(None) | Err(_) => observer.counters.missed += 1,
-            }
+        let mut copies = self.batches.spare();
+        let room = packets.iter().take(observer.queue.room());
+        copies.extend(room.filter_map(|packet| there.copy_from(here, packet).ok().flatten()));
+        observer.counters.ledger.copied += copies.len() as u64;
+        observer.counters.missed += (packets.len() - copies.len()) as u64;
+        if copies.is_empty() {
+            return self.batches.recycle(copies);
         }
-        if !observer.queue.is_empty() {
-            self.wake_instance(index);
-        }
+        observer.queue.push_batch(copies, &mut self.batches.spare);
+        self.wake_instance(index);
     }
 
     /// Sends copies to a port that observes, or to an observer on another worker, as many as the port or the
@@ -307,9 +297,7 @@ impl Worker {
             for tap in &mut node.taps {
                 tap.see(there, &copies, Passage::Transmitted);
             }
-            if !node.relay {
-                self.time.note_departure(port.index(), &copies);
-            }
+            node.count_latency(&self.time.clock, &copies);
             node.port.transmit(there, self.time.now.nanos, &mut copies);
             if node.relay {
                 self.ports.note_passage(port.index());

@@ -61,20 +61,6 @@ impl Queue {
         self.batches.push_front(batch);
     }
 
-    /// Appends one packet, which must fit.
-    #[inline]
-    pub(crate) fn push(&mut self, packet: Packet, spare: &mut Vec<Vec<Packet>>) {
-        self.packets += 1;
-        match self.batches.back_mut() {
-            Some(last) if last.len() < MAX_BATCH => last.push(packet),
-            _ => {
-                let mut batch = spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
-                batch.push(packet);
-                self.batches.push_back(batch);
-            }
-        }
-    }
-
     /// Takes the oldest batch, or so many packets of it.
     #[inline]
     pub(crate) fn pop(&mut self, most: usize, spare: &mut Vec<Vec<Packet>>) -> Option<Vec<Packet>> {

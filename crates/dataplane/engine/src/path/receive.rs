@@ -5,7 +5,6 @@ use crate::ids::Target;
 use crate::path::classify::classify;
 use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
-use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use telemetry::clock::{Cycles, Nanos};
@@ -14,8 +13,6 @@ use telemetry::clock::{Cycles, Nanos};
 const COLD_AFTER: u32 = 64;
 /// As often as this, when there are many ports.
 const COLD_EVERY: Nanos = Nanos(50_000);
-/// Ports that feed an instance alone wait for so many of its batches at most.
-const FEEDS_WAIT: u32 = 8;
 /// Most batches from one port in one turn.
 const SHARED_POLLS: u32 = 8;
 /// The same from another worker, in short batches too: what is inside goes on before more comes in, or it
@@ -37,15 +34,6 @@ impl Worker {
         self.ports.first = if self.ports.first + 1 < end { self.ports.first + 1 } else { 0 };
         for index in (self.ports.first..end).chain(0..self.ports.first) {
             let Some(node) = self.ports.get(index) else { continue };
-            if self.ports.closing {
-                // What has come in goes out: packets between workers still move.
-                if !node.relay {
-                    self.service_port(index);
-                } else if self.has_room(node) {
-                    worked |= self.poll_port(index, usize::MAX);
-                }
-                continue;
-            }
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
             }
@@ -80,15 +68,6 @@ impl Worker {
         worked
     }
 
-    /// Whether the instance that a port feeds alone, if there is one, can take a batch, or has nothing at
-    /// all.
-    fn has_room(&self, node: &PortNode) -> bool {
-        node.consumer.is_none_or(|consumer| {
-            let queue = &self.instances[consumer].queue;
-            queue.is_empty() || queue.room() >= self.settings.batch
-        })
-    }
-
     /// Lets a port do what it has to do for packets on their way out.
     fn service_port(&mut self, index: usize) {
         let node = &mut self.ports[index];
@@ -103,9 +82,6 @@ impl Worker {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
         (instance.more_outside, instance.unpolled) = (false, 0);
-        if self.ports.closing {
-            return false;
-        }
         let throttled = self.is_throttled(index);
         for n in 0..feeds {
             let instance = &self.instances[index];
@@ -120,17 +96,6 @@ impl Worker {
             }
         }
         !self.instances[index].queue.is_empty()
-    }
-
-    /// An instance that always has packets from elsewhere polls the ports that feed it all the same, now and
-    /// then; also where it empties its queue each time, and finds it filled again.
-    #[inline]
-    pub(crate) fn remember_feeds(&mut self, index: usize) {
-        let instance = &mut self.instances[index];
-        instance.unpolled = instance.unpolled.saturating_add(1);
-        if instance.unpolled > FEEDS_WAIT {
-            self.poll_feeds(index);
-        }
     }
 
     /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the
@@ -199,26 +164,17 @@ impl Worker {
         (self.ports[out.index()].port.room() < self.settings.batch).then_some(out.index())
     }
 
-    /// Charges what receiving through a switch has cost to the instances that got packets, by how many they
-    /// got.
+    /// Charges what receiving has cost to the instances that got packets, by how many they got.
     fn charge_receivers(&mut self) {
-        match self.time.receivers[..] {
-            [] => {}
-            [(only, _)] => self.time.running = only,
-            _ => {
-                let cycles = self.time.clock.read();
-                let spent = self.time.had(cycles.since(self.time.now.cycles)).0;
-                let all: u64 = self.time.receivers.iter().map(|(_, count)| u64::from(*count)).sum();
-                for n in 0..self.time.receivers.len() {
-                    let (entity, count) = self.time.receivers[n];
-                    self.time.charge(entity, Cycles(spent * u64::from(count) / all.max(1)));
-                }
-                self.time.now.cycles = cycles;
-                self.time.now.nanos = self.time.clock.nanos(cycles);
-            }
+        let spent = self.time.lap().0;
+        let all: u64 = self.time.receivers.iter().map(|(_, count)| u64::from(*count)).sum();
+        for n in 0..self.time.receivers.len() {
+            let (entity, count) = self.time.receivers[n];
+            self.time.charge(entity, Cycles(spent * u64::from(count) / all));
         }
-        self.time.switch(NO_INSTANCE);
-        self.count_departed();
-        self.time.receivers.clear();
+        if self.time.receivers.is_empty() {
+            self.time.charge(NO_INSTANCE, Cycles(spent));
+        }
+        self.time.running = NO_INSTANCE;
     }
 }

@@ -22,18 +22,10 @@ impl Worker {
     /// turn like one that has packets, so that its timer is charged to it and held to its weight and cap. A
     /// deadline that is set meanwhile, in the past or not, is looked at in the next turn. Returns whether
     /// there was one.
-    #[inline]
     pub(crate) fn expire_timers(&mut self) -> bool {
         let due = self.timers.next() <= self.time.now.nanos;
-        if due {
-            self.wake_due();
-        }
-        due
-    }
-
-    fn wake_due(&mut self) {
         for _ in 0..DUE_AT_ONCE {
-            let Some((at, index)) = self.timers.pop_due(self.time.now.nanos) else { return };
+            let Some((at, index)) = self.timers.pop_due(self.time.now.nanos) else { break };
             let Some(instance) = self.instances.get_mut(index) else { continue };
             if instance.timer_at != at {
                 continue;
@@ -49,6 +41,7 @@ impl Worker {
                 }
             }
         }
+        due
     }
 
     /// The turn of an instance that is due: gives up what it has held for too long, and calls its timer if

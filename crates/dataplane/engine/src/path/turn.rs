@@ -68,7 +68,6 @@ impl Worker {
         if instance.batch < self.settings.batch || !self.time.overruns.is_empty() {
             self.adapt_batch(index, began);
         }
-        self.count_departed();
         if self.time.now.cycles >= until {
             self.interrupt(index, more);
             return None;
@@ -138,7 +137,6 @@ impl Worker {
     fn end_turn(&mut self) {
         debug_assert!(self.batches.in_hand.is_none(), "a batch is in hand between two hops alone");
         self.time.mark_time();
-        self.count_departed();
         if self.time.now.nanos >= self.upkeep.next {
             self.maintain();
         }
@@ -147,16 +145,6 @@ impl Worker {
             self.time.switch(NO_INSTANCE);
         }
         self.ports.signal();
-    }
-
-    /// Counts how long the packets took that ports were handed.
-    #[inline]
-    pub(crate) fn count_departed(&mut self) {
-        while let Some((port, received, packets)) = self.time.departures.pop() {
-            if let Some(node) = self.ports.get_mut(port as usize) {
-                node.latencies.record(self.time.now.nanos.0.saturating_sub(received), packets);
-            }
-        }
     }
 
     /// Keeps calls within a slice. An instance whose call was too long gets fewer packets at once, and a

@@ -12,7 +12,7 @@ impl Worker {
     /// Carries out the verdicts of an instance: packets with the same one go together, in their order.
     pub(crate) fn route(&mut self, index: usize, mut batch: Vec<Packet>) {
         while let Some(verdict) = batch.first().map(|packet| packet.record().verdict) {
-            let alike = self.batches.take_if(&mut batch, |packet| packet.record().verdict == verdict);
+            let alike = self.batches.take_if(&mut batch, |_, packet| packet.record().verdict == verdict);
             self.carry_out(index, alike, Verdict::decode(verdict));
         }
         self.batches.recycle(batch);
@@ -38,11 +38,9 @@ impl Worker {
                 let Life::Up { guest, .. } = &mut instance.life else {
                     return self.drop_batch(source, batch, DropReason::FunctionDown);
                 };
-                let (slots, now) = (guest.slots(), self.time.now.nanos);
-                let refused = |packet| slots.keep(slot, packet, now).err().map(|(packet, _)| packet);
-                let mut left = self.batches.spare();
-                left.extend(batch.drain(..).filter_map(refused));
-                self.batches.recycle(std::mem::replace(&mut batch, left));
+                // One packet has the slot; what else would is refused.
+                let kept = guest.slots().keep(slot, batch.remove(0), self.time.now.nanos);
+                batch.extend(kept.err().map(|(refused, _)| refused));
                 DropReason::HoldQuota
             }
             Some(Verdict::Drop(reason)) => {
@@ -51,11 +49,7 @@ impl Worker {
                 }
                 DropReason::Function
             }
-            Some(Verdict::Consume) => {
-                instance.counters.ledger.consumed += batch.len() as u64;
-                self.free(index, batch.drain(..));
-                return self.batches.recycle(batch);
-            }
+            Some(Verdict::Consume) => return self.consume(source, batch),
             Some(Verdict::None) => DropReason::NoVerdict,
             None => {
                 debug_assert!(batch.iter().all(|packet| packet.record().verdict == BAD_VERDICT));

@@ -3,7 +3,6 @@
 
 use crate::worker::WorkerSettings;
 use cpu_share::{Claim, EntityId, Scheduler, SchedulerSettings, TenantId};
-use packet_memory::Packet;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -95,18 +94,14 @@ pub(crate) struct Accounting {
     pub(crate) interrupted: Option<EntityId>,
     /// The instances for which packets were received through a switch, and how many, while a port is polled.
     pub(crate) receivers: Vec<(EntityId, u32)>,
-    /// Packets that ports were handed since the clock was last read: port, reception, how many.
-    pub(crate) departures: Vec<(u32, u64, u64)>,
     /// Charges that were longer than a slice and have not been answered yet.
     pub(crate) overruns: Vec<(EntityId, Cycles)>,
     /// Cycles that no instance was charged for.
     pub(crate) spent: WorkerTime,
-    /// Calls since the time needed was last shown.
+    /// Calls that it has made.
     pub(crate) calls: Calls,
-    /// Cycles that it worked for instances, as of its last turn, for others to read.
-    pub(crate) busy: Arc<AtomicU64>,
-    /// The same, as far as it was needed.
-    pub(crate) needed: Arc<AtomicU64>,
+    /// What others read of it.
+    pub(crate) shown: Arc<Shown>,
     mark: Mark,
     /// When it was made.
     made: Cycles,
@@ -139,12 +134,10 @@ impl Accounting {
             current: NO_CALLER,
             interrupted: None,
             receivers: Vec::new(),
-            departures: Vec::new(),
             overruns: Vec::new(),
             spent: WorkerTime::default(),
             calls: Calls::default(),
-            busy: Arc::default(),
-            needed: Arc::default(),
+            shown: Arc::default(),
             mark: Mark::now(&clock),
             made: now.cycles,
             suspicious: clock.cycles(settings.slice.min(SUSPICIOUS)),
@@ -175,16 +168,17 @@ impl Accounting {
     /// which was.
     #[inline]
     pub(crate) fn switch(&mut self, to: EntityId) -> EntityId {
-        let cycles = self.clock.read();
-        let spent = self.had(cycles.since(self.now.cycles));
+        let spent = self.lap();
         self.charge(self.running, spent);
-        self.now = Moment { cycles, nanos: self.clock.nanos(cycles) };
         std::mem::replace(&mut self.running, to)
     }
 
-    /// What of an interval up to now the worker had a processor for.
+    /// Reads the clock. Returns what has passed since the last reading, as far as the worker had a processor.
     #[inline]
-    pub(crate) fn had(&mut self, spent: Cycles) -> Cycles {
+    pub(crate) fn lap(&mut self) -> Cycles {
+        let before = self.now.cycles;
+        self.now = self.clock.moment();
+        let spent = self.now.cycles.since(before);
         if spent > self.suspicious { self.examine(spent) } else { spent }
     }
 
@@ -247,19 +241,17 @@ impl Accounting {
         self.mark
     }
 
-    /// Tells others for how long it has worked for instances.
+    /// Shows others for how long it has worked for instances, and with how many calls.
     #[inline]
-    pub(crate) fn show_busy(&mut self) {
+    pub(crate) fn show_busy(&self) {
         let WorkerTime { overhead, asleep, withheld, resting } = self.spent;
         let others = overhead.0 + asleep.0 + withheld.0 + resting.0;
         let busy = self.now.cycles.since(self.made).0.saturating_sub(others);
         // What others took is noticed late: what was told before stands.
-        let before = self.busy.load(Relaxed);
-        if busy > before {
-            self.busy.store(busy, Relaxed);
-            let needed = std::mem::take(&mut self.calls).needed(Cycles(busy - before));
-            self.needed.store(self.needed.load(Relaxed) + needed.0, Relaxed);
-        }
+        self.shown.busy.store(busy.max(self.shown.busy.load(Relaxed)), Relaxed);
+        self.shown.calls.store(self.calls.calls, Relaxed);
+        self.shown.packets.store(self.calls.packets, Relaxed);
+        self.shown.room.store(self.calls.room, Relaxed);
     }
 
     /// How long instances run before the ports are looked at again: a packet for one that has used less than
@@ -267,14 +259,28 @@ impl Accounting {
     pub(crate) fn turn_length(&self) -> Cycles {
         Cycles(self.look_cost.0.saturating_mul(LOOKS).max(self.wakeup.0).min(self.turn.0))
     }
+}
 
-    /// A port is about to be handed a batch.
-    #[inline]
-    pub(crate) fn note_departure(&mut self, port: usize, batch: &[Packet]) {
-        let received = batch.first().map_or(0, |packet| packet.record().timestamp);
-        if received != 0 {
-            self.departures.push((port as u32, received, batch.len() as u64));
-        }
+/// What a worker has done as of its last turn, read without asking it.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    busy: AtomicU64,
+    calls: AtomicU64,
+    packets: AtomicU64,
+    room: AtomicU64,
+}
+
+impl Shown {
+    /// Cycles that it worked for instances.
+    pub(crate) fn busy(&self) -> Cycles {
+        Cycles(self.busy.load(Relaxed))
+    }
+
+    /// Its calls.
+    pub(crate) fn calls(&self) -> Calls {
+        let [calls, packets, room] =
+            [&self.calls, &self.packets, &self.room].map(|count| count.load(Relaxed));
+        Calls { calls, packets, room }
     }
 }
 
@@ -296,6 +302,14 @@ impl Calls {
         self.calls += 1;
         self.packets += packets as u64;
         self.room += room as u64;
+    }
+
+    /// Those beyond an earlier count.
+    pub(crate) fn beyond(self, earlier: Calls) -> Calls {
+        let [calls, packets, room] =
+            [(self.calls, earlier.calls), (self.packets, earlier.packets), (self.room, earlier.room)]
+                .map(|(now, before)| now.saturating_sub(before));
+        Calls { calls, packets, room }
     }
 
     /// What of the cycles that were used by these calls was needed. A worker with time to spare fetches few

@@ -259,15 +259,7 @@ impl Worker {
     }
 
     /// Wakes the instances that wait no longer for room.
-    #[inline]
     pub(crate) fn release_waiting(&mut self) {
-        if !self.backpressure.waiting.is_empty() {
-            self.look_at_waiting();
-        }
-    }
-
-    #[cold]
-    fn look_at_waiting(&mut self) {
         for index in std::mem::take(&mut self.backpressure.waiting) {
             let waited = self.instances.get_mut(index).and_then(|instance| instance.waits_for.take());
             if let Some(to) = waited

@@ -61,17 +61,19 @@ impl Batches {
         }
     }
 
-    /// Takes the packets out of a batch of which something holds, all of it if it holds of all.
+    /// Takes the packets out of a batch of which something holds, all of it if it holds of all. Each is told
+    /// by its position as well.
     pub(crate) fn take_if(
         &mut self,
         batch: &mut Vec<Packet>,
-        mut holds: impl FnMut(&Packet) -> bool,
+        holds: impl Fn(usize, &Packet) -> bool,
     ) -> Vec<Packet> {
         let mut taken = self.spare();
-        if batch.iter().all(&mut holds) {
+        if batch.iter().enumerate().all(|(n, packet)| holds(n, packet)) {
             std::mem::swap(batch, &mut taken);
         } else {
-            taken.extend(batch.extract_if(.., |packet| holds(packet)));
+            let mut positions = 0..;
+            taken.extend(batch.extract_if(.., |packet| positions.next().is_some_and(|n| holds(n, packet))));
         }
         taken
     }
@@ -83,13 +85,7 @@ impl Batches {
         ways: &mut Vec<W>,
     ) -> Option<(W, Vec<Packet>)> {
         let way = *ways.first()?;
-        let mut taken = self.spare();
-        if ways.iter().all(|other| *other == way) {
-            std::mem::swap(batch, &mut taken);
-        } else {
-            let mut left = ways.iter();
-            taken.extend(batch.extract_if(.., |_| left.next() == Some(&way)));
-        }
+        let taken = self.take_if(batch, |n, _| ways[n] == way);
         ways.retain(|other| *other != way);
         Some((way, taken))
     }

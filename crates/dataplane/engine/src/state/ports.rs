@@ -12,11 +12,12 @@ use crate::ids::{PoolId, Target};
 use crate::path::observers::Observer;
 use crate::state::backpressure::WireWait;
 use crate::state::sparse::Sparse;
+use packet_memory::Packet;
 use port::Port;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use telemetry::clock::Cycles;
+use telemetry::clock::{Clock, Cycles};
 use telemetry::{Latencies, Ledger};
 
 /// A port as the worker keeps it.
@@ -59,6 +60,15 @@ impl PortNode {
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         !self.taps.is_empty() || !self.observers.is_empty()
+    }
+
+    /// Counts how long the packets took that it is about to be handed. All of a batch count as its first.
+    #[inline]
+    pub(crate) fn count_latency(&mut self, clock: &Clock, batch: &[Packet]) {
+        let received = batch.first().map_or(0, |packet| packet.record().timestamp);
+        if received != 0 && !self.relay {
+            self.latencies.record(clock.now().0.saturating_sub(received), batch.len() as u64);
+        }
     }
 }
 

@@ -67,25 +67,19 @@ impl<T> Index<usize> for Sparse<T> {
 
     #[inline]
     fn index(&self, number: usize) -> &T {
-        match &self.places[number] {
-            Some(thing) => thing,
-            None => absent(),
-        }
+        self.places[number].as_deref().unwrap_or_else(absent)
     }
 }
 
 impl<T> IndexMut<usize> for Sparse<T> {
     #[inline]
     fn index_mut(&mut self, number: usize) -> &mut T {
-        match &mut self.places[number] {
-            Some(thing) => thing,
-            None => absent(),
-        }
+        self.places[number].as_deref_mut().unwrap_or_else(absent)
     }
 }
 
 /// Wires lead to what is there: code that takes something out takes its wires away.
 #[cold]
-fn absent() -> ! {
+fn absent<T>() -> T {
     unreachable!("a number of something that was taken out")
 }

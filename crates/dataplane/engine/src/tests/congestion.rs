@@ -140,14 +140,11 @@ fn a_chain_over_several_workers_takes_in_no_more_than_its_slowest_function_has_r
 #[test]
 fn two_overloaded_instances_that_hand_packets_to_each_other_go_on() {
     let settings = WorkerSettings { slice: Nanos(100_000), spin: Nanos(0), ..patient() };
-    let rig = Rig::with(&[settings; 2], 1);
+    let rig = Rig::simulated_with(&[settings; 2], 1);
     let ports = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, u64::MAX, u64::MAX));
     let functions = [slow(&rig, 0, Nanos(2_000)), slow(&rig, 1, Nanos(2_000))];
     rig.chain(ports, &functions);
-    rig.start();
-    for more in 1..=5 {
-        rig.arrive(&[0, 1], more * 5_000);
-    }
+    rig.pass_until_arrived(&[0, 1], 25_000);
     let account = rig.stop();
     assert!(lost(&account).is_empty(), "{:?} of {}", lost(&account), account.ledger.delivered);
 }

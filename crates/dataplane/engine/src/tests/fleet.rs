@@ -160,7 +160,7 @@ fn stopping_while_wires_are_full_loses_nothing_that_can_go_out() {
 }
 
 #[test]
-fn a_fleet_of_one_tells_when_it_has_finished_and_is_asked_until_it_has_stopped() {
+fn a_fleet_of_one_has_finished_when_nothing_is_left_and_is_asked_until_it_has_stopped() {
     let rig = Rig::with(&[patient()], 1);
     let ((left, _), (right, sent)) = (rig.script(0, 0, vec![1, 2, 3]), rig.script(0, 0, vec![]));
     let f = rig.wire(0);
@@ -168,7 +168,7 @@ fn a_fleet_of_one_tells_when_it_has_finished_and_is_asked_until_it_has_stopped()
     rig.start();
     rig.wait("it finishes", || {
         rig.fleet.account(true).expect("it runs").balance().expect("balanced");
-        rig.events.lock().expect("not poisoned").contains(&Event::Finished)
+        rig.fleet.finished().expect("it runs")
     });
     let account = rig.stop();
     assert_eq!(account.ledger.delivered, 3);

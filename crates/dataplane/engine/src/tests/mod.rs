@@ -12,6 +12,7 @@ mod interleavings;
 mod moves;
 mod observers;
 mod property;
+mod quiescing;
 mod scripted;
 mod shares;
 mod starts;

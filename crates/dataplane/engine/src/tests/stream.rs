@@ -116,7 +116,11 @@ impl Rig {
     /// On simulated time, which [`Rig::pass`] lets pass. Its workers get no threads.
     pub(super) fn simulated(workers: usize) -> Rig {
         let settings = WorkerSettings { spin: Nanos(0), ..patient() };
-        Rig::on(Clock::simulated(), &vec![settings; workers], 1)
+        Rig::simulated_with(&vec![settings; workers], 1)
+    }
+
+    pub(super) fn simulated_with(settings: &[WorkerSettings], pools: usize) -> Rig {
+        Rig::on(Clock::simulated(), settings, pools)
     }
 
     /// On time that stands: a worker's thread that sleeps does until it is woken, and for ever if nothing
@@ -226,6 +230,16 @@ impl Rig {
             present[worker] = self.clock.now();
         }
         time.set(present.into_iter().max().unwrap_or(until));
+    }
+
+    /// Lets simulated time pass until so many packets of these flows have arrived.
+    pub(super) fn pass_until_arrived(&self, flows: &[u8], total: u64) {
+        let began = self.clock.now();
+        while !flows.iter().all(|&flow| self.flows.arrived(flow) >= total) {
+            self.pass(Nanos::from_millis(1));
+            let account = self.balanced();
+            assert!(self.clock.now().since(began) < Nanos::from_millis(5_000), "they stay: {account:#?}");
+        }
     }
 
     pub(super) fn balanced(&self) -> Account {

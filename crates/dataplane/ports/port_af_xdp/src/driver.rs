@@ -25,7 +25,7 @@ const LAST_LOOKS: u32 = 20;
 
 /// How long a port that is opened waits for a queue that is in use: a process that ended just now may have
 /// had it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const QUEUE_WAIT: Duration = Duration::from_millis(500);
 
 /// A port on an interface of the kernel. See the crate's documentation.
 pub struct AfXdpPort {
@@ -57,7 +57,7 @@ impl AfXdpPort {
     /// [`OpenError`], with what the operator can do about it.
     pub fn open(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
         let mut port = AfXdpPort::new(settings, pool)?;
-        let link = open(&port.inquiry, &port.settings, &port.pool, PATIENCE)?;
+        let link = open(&port.inquiry, &port.settings, &port.pool, QUEUE_WAIT)?;
         port.begin(Some(link));
         Ok(port)
     }

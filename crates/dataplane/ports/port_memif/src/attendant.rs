@@ -311,7 +311,7 @@ impl Work {
         let sleepers = self.desk.take_sleepers();
         let Connection::Joined { to_peer, .. } = &self.connection else { return };
         for (_, bell) in to_peer.iter().enumerate().filter(|(queue, _)| sleepers >> queue & 1 == 1) {
-            // Its flags are shared with the peer, who may have changed them.
+            // Its flags are shared with the peer, which may have changed them.
             let _ = rustix::fs::fcntl_setfl(bell, OFlags::NONBLOCK);
             ring(bell);
         }

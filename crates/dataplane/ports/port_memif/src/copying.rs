@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Appends bytes of the memory to a packet, if they fit.
 ///
 /// # Panics
-/// When the bytes do not lie in the memory: a defect of the caller, who has checked it.
+/// When the bytes do not lie in the memory: a defect of the caller, which has checked it.
 #[inline]
 #[must_use]
 pub(crate) fn append(pool: &Pool, packet: &mut Packet, memory: &SharedMemory, from: Range<usize>) -> bool {

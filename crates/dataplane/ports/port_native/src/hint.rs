@@ -22,7 +22,7 @@ const ROUNDS: u32 = 64;
 const SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const LONG: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Short waits until a process counts as one that takes none.
-const PATIENCE: u32 = 500;
+const ABSENT_AFTER: u32 = 500;
 
 /// Waits for the end of the thread that attached; `tell` is called once, when it has ended.
 pub(crate) fn begin(line: Arc<Line>, tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -39,7 +39,7 @@ pub(crate) fn begin(line: Arc<Line>, tell: impl FnOnce() + Send + 'static) -> io
 fn has_died(line: &Line) -> bool {
     let word = line.memory.word(words::OWNER);
     let (mut rounds, mut absent) = (0, 0);
-    while rounds < ROUNDS && absent < PATIENCE && !line.has_ended() {
+    while rounds < ROUNDS && absent < ABSENT_AFTER && !line.has_ended() {
         let seen = word.load(Acquire);
         if seen & owner::DIED != 0 {
             return true;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Longest time that an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A port's counters at one moment.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) fn sample(daemon: &Daemon, port: &str) -> Result<Sample, BenchError> 
 /// All metrics. HTTP/1.0, so that the answer comes without chunks.
 fn text(daemon: &Daemon) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(daemon.socket())?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIME_LIMIT))?;
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

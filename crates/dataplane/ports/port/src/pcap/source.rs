@@ -16,7 +16,7 @@ use telemetry::clock::Nanos;
 
 /// Blocks without packets that are passed over in one call, so that a file full of them does not hold up the
 /// worker.
-const PATIENCE: usize = 256;
+const BLOCKS_AT_ONCE: usize = 256;
 
 /// How long packets of one side wait for those of the other to have left the chain, at most.
 const TURN: Nanos = Nanos::from_millis(10);
@@ -91,7 +91,7 @@ impl Source {
         };
         let mut fault = None;
         let mut next = None;
-        for _ in 0..PATIENCE {
+        for _ in 0..BLOCKS_AT_ONCE {
             match capture.step() {
                 Ok(Next::Record(record)) if Link::of(record.link_type).is_none() => {
                     return Err(OpenError::Capture { path, source: Foreign::LinkType(record.link_type) });
@@ -260,7 +260,7 @@ impl Source {
 
     /// The next packet; none at the end, or when many blocks in a row were no packets that a port takes.
     fn peek(&mut self) -> Option<Waiting> {
-        for _ in 0..PATIENCE {
+        for _ in 0..BLOCKS_AT_ONCE {
             if self.next.is_some_and(|next| next.side == Side::Outside) && !self.outside_taken {
                 self.other_side += 1;
                 self.next = None;

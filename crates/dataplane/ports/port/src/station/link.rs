@@ -176,7 +176,7 @@ impl std::fmt::Debug for Seat {
 }
 
 impl Seat {
-    /// Who gets a frame, of which these are the first bytes, inside of the station's tunnel if it has one.
+    /// What gets a frame, of which these are the first bytes, inside of the station's tunnel if it has one.
     pub(super) fn selects(&self, head: &[u8]) -> Take {
         self.identity.select(head)
     }

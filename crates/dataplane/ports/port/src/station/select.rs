@@ -102,7 +102,7 @@ impl Identity {
         }
     }
 
-    /// Who gets a packet with these first bytes, of what is inside of its tunnel if it has one: ARP,
+    /// What gets a packet with these first bytes, of what is inside of its tunnel if it has one: ARP,
     /// neighbour discovery, IGMP and MLD, echo requests to one of its addresses, answers of a DHCP server.
     pub(super) fn select(&self, head: &[u8]) -> Take {
         let Some((ethernet, packet)) = head.split_first_chunk::<14>() else { return Take::Pass };

@@ -1,8 +1,7 @@
 //! HTTP over a UNIX socket: a connector and a transport for the HTTP library, whose interface for these may
 //! change with its minor versions.
 
-use crate::Settings;
-use crate::exchange::configured;
+use crate::{Limits, configured};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout as Way};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -18,8 +17,9 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Error, Timeout, http};
 
-pub(crate) fn agent(path: &Path, settings: &Settings) -> Agent {
-    Agent::with_parts(configured(settings).build(), Socket(path.to_owned()), NoResolver)
+/// What speaks HTTP over the UNIX socket at a path. The host in an address has no meaning.
+pub fn unix_agent(path: &Path, limits: Limits) -> Agent {
+    Agent::with_parts(configured(limits).build(), Socket(path.to_owned()), NoResolver)
 }
 
 /// A socket's path is not looked up.
