@@ -345,9 +345,9 @@ impl Reader<'_> {
     }
 }
 
-/// A port's description: where it is, what the interface says of it, and what follows from its kind. Of a veth
-/// pair that is a receive ring that the kernel makes in a tenth of the time that the ring of other ports takes
-/// it, which a container's start would wait for.
+/// A port's description: where it is, what the interface says of it, and what follows from its kind. Of a
+/// veth pair that is a receive ring that the kernel makes in a tenth of the time that the ring of other ports
+/// takes it, which a container's start would wait for.
 fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&Key, &Node)]) -> Node {
     let position = given.position;
     let entry = |key: &str, text: &str, quoted| {
