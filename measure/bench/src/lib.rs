@@ -32,6 +32,7 @@ mod functions;
 mod groups;
 mod guests;
 mod hypernf;
+mod ids;
 mod instantiate;
 mod instructions;
 mod machine;
@@ -95,6 +96,7 @@ pub const NAMES: &[&str] = &[
     "balancer",
     "groups",
     "memif",
+    "ids",
     "death",
     "chain",
     "instructions",
@@ -160,6 +162,8 @@ pub enum Bench {
     Groups,
     /// Between two memif ports, beside Open vSwitch.
     Memif,
+    /// Suricata behind memif ports, beside itself alone, AF_PACKET and NFQUEUE.
+    Ids,
     /// Native functions that are killed, and what follows them.
     Death,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -250,6 +254,7 @@ impl Bench {
             "balancer" => Bench::Balancer,
             "groups" => Bench::Groups,
             "memif" => Bench::Memif,
+            "ids" => Bench::Ids,
             "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -301,6 +306,7 @@ impl Bench {
             Bench::Balancer => "balancer",
             Bench::Groups => "groups",
             Bench::Memif => "memif",
+            Bench::Ids => "ids",
             Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -382,6 +388,7 @@ impl Bench {
             Bench::Balancer => balancer::run(progress),
             Bench::Groups => groups::run(progress).map(told),
             Bench::Memif => peers::memif::run(progress).map(told),
+            Bench::Ids => ids::run(progress).map(told),
             Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
