@@ -32,6 +32,7 @@ mod functions;
 mod groups;
 mod guests;
 mod hypernf;
+mod ids;
 mod instantiate;
 mod instructions;
 mod machine;
@@ -98,6 +99,7 @@ pub const NAMES: &[&str] = &[
     "groups",
     "memif",
     "native",
+    "ids",
     "death",
     "chain",
     "instructions",
@@ -166,6 +168,8 @@ pub enum Bench {
     Memif,
     /// Native functions, beside memif and beside a wake-up for every batch.
     Native,
+    /// Suricata behind memif ports, beside itself alone, AF_PACKET and NFQUEUE.
+    Ids,
     /// Native functions that are killed, and what follows them.
     Death,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -259,6 +263,7 @@ impl Bench {
             "groups" => Bench::Groups,
             "memif" => Bench::Memif,
             "native" => Bench::Native,
+            "ids" => Bench::Ids,
             "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -312,6 +317,7 @@ impl Bench {
             Bench::Groups => "groups",
             Bench::Memif => "memif",
             Bench::Native => "native",
+            Bench::Ids => "ids",
             Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -395,6 +401,7 @@ impl Bench {
             Bench::Groups => groups::run(progress).map(told),
             Bench::Memif => peers::memif::run(progress).map(told),
             Bench::Native => native::run(progress).map(told),
+            Bench::Ids => ids::run(progress).map(told),
             Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),

@@ -7,7 +7,8 @@
 //!    installed here.
 //! 2. [`Testpmd::start`], [`OpenVswitch::start`] or [`l3fwd::L3fwd::start`] writes what the program needs
 //!    into a [`Folder`] of its own, starts it in a network namespace of its own, and waits until its polling
-//!    thread polls. Suricata runs a capture to its end instead: [`Suricata::read`].
+//!    thread polls. Suricata runs a capture to its end instead, [`Suricata::read`], or takes packets as they
+//!    come, [`Inspector`].
 //! 3. While the other side is measured it is stopped ([`Polling::pause`]), so that it takes no processor time
 //!    and no cache; then it goes on ([`Polling::resume`]) and is given time to warm up.
 //! 4. [`Polling::measure`] gives the packets that it sent in a window and the processor time of its polling
@@ -32,6 +33,7 @@ pub mod exchanges;
 mod flood;
 mod folder;
 pub mod frames;
+mod inspector;
 mod install;
 pub mod l3fwd;
 mod memif;
@@ -53,6 +55,7 @@ pub use cores::{Claim, Cores, SoftirqThread, free_huge_pages, thread_time};
 pub use error::PeerError;
 pub use flood::Flood;
 pub use folder::Folder;
+pub use inspector::{INTERFACE, Inspector, Taken, Taking};
 pub use install::{missing, missing_l3fwd, missing_of};
 pub use memif::MemifPair;
 pub use memif_loop::MemifLoop;

@@ -4,6 +4,7 @@ use crate::PeerError;
 use crate::cores::{FIRST, read_time};
 use crate::error::{file, kernel};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -49,6 +50,12 @@ impl Process {
         }
     }
 
+    /// Asks it to end, as Ctrl-C does, and waits for that.
+    pub fn interrupt(mut self, limit: Duration) -> Result<(), PeerError> {
+        let background = self.background.take();
+        background.map_or(Ok(()), |running| running.interrupt(limit).map(drop)).map_err(PeerError::from)
+    }
+
     /// Whether it has not ended.
     fn lives(&self) -> bool {
         self.state(self.pid.as_raw_nonzero().get()).is_some_and(|state| state != 'Z' && state != 'X')
@@ -81,11 +88,27 @@ impl Process {
 
     /// Gives the threads whose names begin so the first claim to their processors.
     pub fn favour(&self, thread: &str) -> Result<(), PeerError> {
+        self.each(thread, |number| {
+            setpriority_process(Some(number), FIRST).map_err(kernel("raising a thread's priority"))
+        })
+    }
+
+    /// Moves the threads whose names begin so to a processor, with a priority there.
+    pub fn place(&self, thread: &str, core: usize, priority: i32) -> Result<(), PeerError> {
+        let mut set = CpuSet::new();
+        set.set(core);
+        self.each(thread, |number| {
+            sched_setaffinity(Some(number), &set).map_err(kernel("moving a thread to a processor"))?;
+            setpriority_process(Some(number), priority).map_err(kernel("setting a thread's priority"))
+        })
+    }
+
+    fn each(&self, thread: &str, act: impl Fn(Pid) -> Result<(), PeerError>) -> Result<(), PeerError> {
         for task in self.tasks()? {
             let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
             let number = task.file_name().and_then(|name| Pid::from_raw(name.to_str()?.parse().ok()?));
-            if name.starts_with(thread) {
-                setpriority_process(number, FIRST).map_err(kernel("raising a thread's priority"))?;
+            if let Some(number) = number.filter(|_| name.starts_with(thread)) {
+                act(number)?;
             }
         }
         Ok(())

@@ -167,7 +167,7 @@ impl Suricata {
 }
 
 /// The alerts that are written as lines such as `TIME  [**] [GID:SID:REV] MESSAGE ...`.
-fn alerts_in(text: &str) -> Alerts {
+pub(crate) fn alerts_in(text: &str) -> Alerts {
     let mut alerts = Alerts::new();
     for line in text.lines() {
         let sid = line.split_once("[**] [").and_then(|(_, rest)| rest.split(':').nth(1)?.parse().ok());
@@ -177,7 +177,7 @@ fn alerts_in(text: &str) -> Alerts {
     alerts
 }
 
-fn settings(parsers: Parsers) -> String {
+pub(crate) fn settings(parsers: Parsers) -> String {
     let read = if parsers == Parsers::Messages { MESSAGES } else { &[] };
     let parser = |name: &&str| {
         let setting = read.iter().find(|(known, _)| known == name).map(|(_, setting)| *setting);

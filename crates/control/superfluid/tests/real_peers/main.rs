@@ -4,6 +4,7 @@
 
 mod address_translation;
 mod dhcp;
+mod inspection;
 mod kernel;
 mod multicast;
 mod open_vswitch;
@@ -12,7 +13,9 @@ mod routing;
 mod web_servers;
 
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use testbed::{Background, Line, Namespace, TestbedError};
@@ -23,8 +26,8 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// `superfluid run` in the middle of a line.
 struct Product {
     program: Option<Background>,
-    /// Has the file that it runs.
-    _folder: tempfile::TempDir,
+    /// Has the file that it runs, where it is the product's own.
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Product {
@@ -32,9 +35,15 @@ impl Product {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("peers.yaml");
         fs::write(&file, text).expect("written");
+        Product { _folder: Some(folder), ..Product::of(line, &file, &[]) }
+    }
+
+    /// With a file of the test's, and more arguments.
+    fn of(line: &Line, file: &Path, arguments: &[&OsStr]) -> Product {
         let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
-        let program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
-        Product { program: Some(program), _folder: folder }
+        command.args(["run", "--json"]).args(arguments);
+        let program = Background::start(command.arg(file)).expect("it starts");
+        Product { program: Some(program), _folder: None }
     }
 
     /// Waits until something is so.

@@ -93,6 +93,13 @@ impl MemifPort {
         })
     }
 
+    /// Buffers that can be filled now in the fullest ring towards the peer; none without a peer. What is sent
+    /// beyond is lost (`port-full`), so that a sender that may lose nothing asks.
+    pub fn room_in_rings(&self) -> usize {
+        let rooms = self.session.iter().flat_map(|session| &session.joined.senders);
+        rooms.map(|sender| sender.room().map_or(0, usize::from)).min().unwrap_or(0)
+    }
+
     /// Takes up what the attendant has left.
     #[inline]
     fn refresh(&mut self) {

@@ -186,8 +186,10 @@ fn a_full_ring_and_a_missing_peer_lose_packets_that_are_counted() {
     let mut ends = pair(&folder, |settings| (settings.ring, settings.buffer) = (64, 256));
     let frames: Vec<_> = (0..100).map(|n| frame(n, 60)).collect();
     for (from, to) in [(0, 1), (1, 0)] {
+        assert_eq!(ends[from].port.room_in_rings(), 64);
         ends[from].send(&frames);
         assert_eq!(ends[from].lost(DropReason::PortFull), 36);
+        assert_eq!(ends[from].port.room_in_rings(), 0);
         assert_eq!(ends[to].take(), frames[..64]);
         ends[from].send(&frames[..1]);
         assert_eq!(ends[to].take(), frames[..1]);
@@ -195,6 +197,7 @@ fn a_full_ring_and_a_missing_peer_lose_packets_that_are_counted() {
     let [mut master, slave] = ends;
     drop(slave);
     until("it is down", || !master.is_up());
+    assert_eq!(master.port.room_in_rings(), 0);
     master.send(&frames[..3]);
     assert_eq!(master.lost(DropReason::PortDown), 3);
     assert!(master.reason().contains("no peer is connected at"), "{}", master.reason());

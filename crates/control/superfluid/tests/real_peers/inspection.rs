@@ -1,0 +1,151 @@
+//! Suricata in two containers, as `examples/ids.yaml` has them: one observes what passes, and all goes through
+//! the other one. Their image is made of what is installed here.
+
+use crate::{LIMIT, Product, is_installed, peer, shown};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use testbed::{Background, Line, SERVER, isolated};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_superfluid");
+
+/// Rules of `examples/ids.rules`.
+const PING: u64 = 1_000_001;
+const SUSPICIOUS: u64 = 1_000_002;
+const FORBIDDEN: u64 = 1_000_003;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// A folder with the example's files, its image and the launcher's file, as the guide has them below `/srv`.
+fn files() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
+    let own = folder.path().display().to_string();
+    fs::create_dir(folder.path().join("files")).expect("made");
+    for name in ["ids.yaml", "ids-observer.suricata", "ids-inline.suricata", "ids.rules"] {
+        let text = fs::read_to_string(root().join("examples").join(name)).expect("the example");
+        fs::write(folder.path().join("files").join(name), text.replace("/srv", &own)).expect("written");
+    }
+    let guide = fs::read_to_string(root().join("docs/containers.md")).expect("the guide");
+    let permits = guide.split("\n```yaml\n").nth(1).and_then(|rest| rest.split("\n```").next());
+    fs::write(folder.path().join("launcher.yaml"), permits.expect("its file").replace("/srv", &own))
+        .expect("written");
+    let line = guide.lines().find(|line| line.starts_with("scripts/container-image ")).expect("the command");
+    let mut words = line.split_whitespace().map(|word| word.replace("/srv", &own));
+    let mut command = Command::new(root().join(words.next().expect("a program")));
+    let made = command.args(words).output().expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder
+}
+
+/// A launcher with that file.
+struct Launcher {
+    socket: PathBuf,
+    running: Background,
+}
+
+impl Launcher {
+    fn start(line: &Line, folder: &Path) -> Launcher {
+        let socket = folder.join("launcher.sock");
+        let mut command = line.middle.command(PROGRAM);
+        command.arg("launcher").arg("--socket").arg(&socket);
+        command.arg("--permits").arg(folder.join("launcher.yaml"));
+        command.arg("--state").arg(folder.join("state")).arg("--run").arg(folder.join("run"));
+        command.arg("--cgroup").arg(folder.file_name().expect("a name"));
+        let running = Background::start(&mut command).expect("it starts");
+        let begin = Instant::now();
+        while !socket.exists() {
+            assert!(begin.elapsed() < LIMIT, "the launcher does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Launcher { socket, running }
+    }
+
+    /// The first process of a container that runs.
+    fn pid(&self, name: &str) -> Option<u64> {
+        let mut command = Command::new(PROGRAM);
+        command.arg("launcher").arg("--socket").arg(&self.socket).args(["--ask", r#"{"list": {}}"#]);
+        let output = command.output().expect("it runs").stdout;
+        let listed: Value = serde_json::from_slice(&output).ok()?;
+        let guest = listed["guests"].as_array()?.iter().find(|guest| guest["name"] == name)?;
+        guest["state"]["running"]["pid"].as_u64()
+    }
+
+    /// Rules that a container has found, each with what became of the packet.
+    fn alerts(&self, name: &str) -> BTreeSet<(u64, String)> {
+        let file = self.pid(name).map(|pid| format!("/proc/{pid}/root/tmp/eve.json"));
+        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let alert = |event: Value| {
+            let alert = &event["alert"];
+            Some((alert["signature_id"].as_u64()?, alert["action"].as_str()?.to_owned()))
+        };
+        events.filter_map(alert).collect()
+    }
+}
+
+#[test]
+#[ignore = "make peers"]
+fn suricata_in_containers_observes_and_drops() {
+    isolated("inspection::suricata_in_containers_observes_and_drops", || {
+        let line = Line::new().expect("a line");
+        if !is_installed(&line.client, "runc", "runc") || !Path::new("/usr/bin/suricata").exists() {
+            eprintln!("skipped: there is no runc or no suricata (Debian: runc, suricata)");
+            return;
+        }
+        // Packets are whole, as the example wants them.
+        for (host, interface) in [
+            (&line.client, "eth0"),
+            (&line.server, "eth0"),
+            (&line.middle, "sf-lan"),
+            (&line.middle, "sf-wan"),
+        ] {
+            shown(host, &format!("ethtool -K {interface} tx off gro off"));
+        }
+        let folder = files();
+        let pages = folder.path().join("pages");
+        fs::create_dir(&pages).expect("made");
+        for name in ["index.html", "suspicious", "forbidden"] {
+            fs::write(pages.join(name), testbed::pattern(20_000)).expect("written");
+        }
+        let mut server = line.server.command("python3");
+        server.args(["-m", "http.server", "80", "--bind", SERVER, "--directory"]).arg(&pages);
+        let Some(_server) = peer(&mut server, "python3") else { return };
+        let launcher = Launcher::start(&line, folder.path());
+        let file = folder.path().join("files/ids.yaml");
+        let mut product = Product::of(&line, &file, &["--launcher".as_ref(), launcher.socket.as_os_str()]);
+        let page = |name: &str| {
+            let words =
+                format!("curl --silent --fail --max-time 2 --output /dev/null http://{SERVER}/{name}");
+            line.client.run(&words, LIMIT).is_ok()
+        };
+        let found =
+            |name: &str, rule: u64, action: &str| launcher.alerts(name).contains(&(rule, action.to_owned()));
+
+        product.until("both see a ping", || {
+            let _ = line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT);
+            found("watch", PING, "allowed") && found("ips", PING, "allowed")
+        });
+        product.until_done(&line.client, &format!("ping -c 5 -i 0.1 -W 2 {SERVER}"));
+        assert!(page("index.html"), "what no rule is about passes");
+        assert!(page("suspicious"), "what is looked for passes");
+        product.until("both have seen that page", || {
+            found("watch", SUSPICIOUS, "allowed") && found("ips", SUSPICIOUS, "allowed")
+        });
+        assert!(!page("forbidden"), "what is to be dropped does not pass");
+        // The observer looks at what was acknowledged, which that was not.
+        product.until("it was dropped by its rule", || found("ips", FORBIDDEN, "blocked"));
+        assert!(page("index.html"), "and the others pass still");
+
+        let account = product.end();
+        let received = |port: &str| account["ports"][port]["packets"]["received"].as_u64();
+        assert!(received("ips:in") > Some(0) && received("ips:out") > Some(0), "{account}");
+        launcher.running.interrupt(LIMIT).expect("it ends");
+    });
+}
