@@ -161,13 +161,15 @@ const TABLES: [&str; 4] = [
 ];
 
 /// Functions of a crate that are not counted although counted ones call them, and why.
-const NOT_COUNTED: [(&str, &[&str]); 12] = [
+const NOT_COUNTED: [(&str, &[&str]); 13] = [
     // Taps are there while an operator captures or traces.
     ("engine", &["show_port", "show_instance", "show_copy", "show_taps", "show_lost", "flush_taps"]),
     // What an account consists of, when a reader asked for one.
     ("engine", &["account_of", "account_of_port", "account_of_pools", "account_of_switches", "finished"]),
     // Handed to threads beside the workers.
     ("engine", &["work", "submit", "set_preemptible", "set_limits"]),
+    // A thread that begins, sleeps, or leaves its worker to another one.
+    ("engine", &["restart", "sleep_parked", "is_long_idle", "lend"]),
     // A worker in no fleet, for tests and benches.
     ("engine", &["sleep_unparked"]),
     // Once for a thread; an instance that faulted; memory that the watchdog took away.
