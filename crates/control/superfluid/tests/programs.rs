@@ -293,7 +293,6 @@ fn testpmd_is_a_program_between_memifs() {
         daemon.write("pmd.yaml", &blocks[1]);
         daemon.done("apply -f pmd.yaml");
         await_answer(line);
-        pings(line, 20);
         let pid = launcher.pid().expect("it runs");
         kill(pid);
         another_pid(launcher, Some(pid));
