@@ -1,4 +1,4 @@
-//! UNIX sockets of messages (`SOCK_SEQPACKET`) between processes of one host: who is at the other end, and
+//! UNIX sockets of messages (`SOCK_SEQPACKET`), or of a stream, between processes of one host: who is at the other end, and
 //! descriptors with messages.
 //!
 //! 1. [`Listener::bind`] makes a socket at a path, in the place of a stale one; [`connect`] reaches one.
@@ -11,7 +11,7 @@ mod listener;
 mod messages;
 mod peer;
 
-pub use listener::{Listener, connect};
+pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
 pub use peer::{Peer, own_uid, peer};
 
