@@ -95,6 +95,7 @@ pub const NAMES: &[&str] = &[
     "balancer",
     "groups",
     "memif",
+    "vhost",
     "death",
     "chain",
     "instructions",
@@ -160,6 +161,8 @@ pub enum Bench {
     Groups,
     /// Between two memif ports, beside Open vSwitch.
     Memif,
+    /// Between two vhost-user ports, beside testpmd.
+    Vhost,
     /// Native functions that are killed, and what follows them.
     Death,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -250,6 +253,7 @@ impl Bench {
             "balancer" => Bench::Balancer,
             "groups" => Bench::Groups,
             "memif" => Bench::Memif,
+            "vhost" => Bench::Vhost,
             "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -301,6 +305,7 @@ impl Bench {
             Bench::Balancer => "balancer",
             Bench::Groups => "groups",
             Bench::Memif => "memif",
+            Bench::Vhost => "vhost",
             Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -382,6 +387,7 @@ impl Bench {
             Bench::Balancer => balancer::run(progress),
             Bench::Groups => groups::run(progress).map(told),
             Bench::Memif => peers::memif::run(progress).map(told),
+            Bench::Vhost => peers::vhost::run(progress).map(told),
             Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),

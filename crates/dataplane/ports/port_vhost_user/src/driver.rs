@@ -70,10 +70,15 @@ impl VhostUserPort {
         let attendant =
             Attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let desk = attendant.desk.clone();
+        Ok(VhostUserPort { attendant: Some(attendant), ..VhostUserPort::at(settings, desk) })
+    }
+
+    /// A port at a desk at which no attendant stands.
+    pub(crate) fn at(settings: Settings, desk: Arc<Desk>) -> VhostUserPort {
         let condition = Condition::new(PortStatus::Down(desk.told().words));
-        Ok(VhostUserPort {
+        VhostUserPort {
             settings,
-            attendant: Some(attendant),
+            attendant: None,
             desk,
             counters: PortCounters::default(),
             peers: 0,
@@ -83,7 +88,7 @@ impl VhostUserPort {
             cutting: Cutting::default(),
             fresh: Vec::new(),
             freed: Vec::new(),
-        })
+        }
     }
 
     /// Takes note of what the attendant has told.

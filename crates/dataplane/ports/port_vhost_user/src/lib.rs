@@ -27,6 +27,7 @@ mod backend;
 mod config;
 mod cutting;
 mod desk;
+mod detached;
 mod dirty;
 mod driver;
 mod fault;
@@ -42,6 +43,7 @@ mod transmit;
 mod tests;
 
 pub use config::{QUEUES_MAX, Role, SCHEMA, Settings};
+pub use detached::Detached;
 pub use driver::{OpenError, VhostUserPort};
 pub use message::{HEADER, Header, Message, MessageError, PAYLOAD_MAX, Region, Request};
 pub use ring::OutOfStep;

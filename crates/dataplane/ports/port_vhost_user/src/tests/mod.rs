@@ -165,3 +165,20 @@ fn settings_that_cannot_be_are_refused() {
     );
     assert_eq!(refused(|settings| settings.queues = 17), "queues: found `17`; allowed: 1 to 16");
 }
+
+#[test]
+fn the_readme_has_the_keys_of_the_schema_and_examples_that_are_accepted() {
+    let readme = include_str!("../../README.md");
+    let schema = schema::Schema::from_text("settings.yaml", SCHEMA).expect("a correct schema");
+    let table = schema.to_markdown();
+    assert!(readme.contains(&table), "the table should be:\n{table}");
+    let example = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("one");
+    let document = yaml_document::Document::parse("README.md", example).expect("YAML");
+    let (_, ports) = document.root().entry("ports").expect("ports");
+    for (name, node) in ports.as_map().expect("a map") {
+        let (mut faults, place) =
+            (Vec::new(), yaml_document::Location::new("README.md", &name.text, node.position));
+        let value = schema.check_at(&place, Some(node), &["type"], &mut faults);
+        assert!(value.is_some(), "{}: {faults:?}", name.text);
+    }
+}
