@@ -19,7 +19,8 @@ export function Actions({ object, refresh }: { object: AnyObject; refresh: () =>
   const [snapshots, setSnapshots] = useState<Snapshot[]>([]);
   const { name, kind } = object;
   const isFunction = kind === "function";
-  const isContainer = (object.spec as { guest?: string } | null)?.guest === "container";
+  // A container, or a program of the host.
+  const isContainer = ["container", "program"].includes((object.spec as { guest?: string } | null)?.guest ?? "");
   const status = object.status as Partial<FunctionStatus> | undefined;
   const path = objectPath(kind, name);
   const loadSnapshots = (): void => {

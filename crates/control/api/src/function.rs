@@ -12,12 +12,22 @@ pub enum GuestKind {
     Wasm,
     /// As a container.
     Container,
+    /// As a program of the host, confined as a container is.
+    Program,
+}
+
+impl GuestKind {
+    /// Whether the launcher starts it, and its interfaces are ports.
+    pub fn is_launched(self) -> bool {
+        self != GuestKind::Wasm
+    }
 }
 
 /// What the function of a spec runs as.
 pub fn guest_of(spec: &Value) -> GuestKind {
     match spec.get("guest").and_then(Value::as_str) {
         Some("container") => GuestKind::Container,
+        Some("program") => GuestKind::Program,
         _ => GuestKind::Wasm,
     }
 }

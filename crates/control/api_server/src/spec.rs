@@ -37,9 +37,9 @@ pub(crate) fn schema(kind: Kind) -> Value {
         }),
         Kind::Function => json!({
             "type": "object",
-            "description": "`image`, the image's own `config`, and how the function is run.",
-            "required": ["image"],
-            "properties": {"image": {"type": "string", "minLength": 1}},
+            "description": "`image`, the image's own `config`, and how the function is run; or `guest`, what else it is, and what that takes.",
+            "anyOf": [{"required": ["image"]}, {"required": ["guest"]}],
+            "properties": {"image": {"type": "string", "minLength": 1}, "guest": {"type": "string", "minLength": 1}},
         }),
         Kind::Chain => json!({
             "type": "array",
@@ -102,7 +102,11 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         Kind::Port => (text("type"), "a map with `type`, the driver"),
         Kind::Group => (spec.is_object(), "a map with `rules`, a list"),
         Kind::Device => (text("mode"), "a map with `mode`: direct, bond, bridge or rootless"),
-        Kind::Function => (text("image"), "a map with `image`, a stock image's name or a path"),
+        Kind::Function => (
+            // What each guest needs is within.
+            text("image") || text("guest"),
+            "a map with `image`, a stock image's name or a path, or with `guest`, what else it is",
+        ),
         Kind::Chain => (
             texts(spec) && spec.as_array().is_some_and(|list| list.len() >= 2),
             "a list of two or more names, such as `[lan, fw, wan]`",

@@ -1,4 +1,7 @@
-//! Reading functions that are containers: what the launcher is asked for, and a port for each interface.
+//! Reading functions that are containers, or programs of the host: what the launcher is asked for, and a port
+//! for each interface.
+//!
+//! A kind of interface is a schema, a driver, and what [`settings_of`] says of it.
 
 use crate::format::{container_interface_schema, container_schema};
 use crate::read::Reader;
@@ -8,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use telemetry::clock::Nanos;
 use wiring::{
-    BypassSide, Claimant, Container, ContainerInterface, ContainerProbe, Endpoint, Port, PortIo, ProbeAsks,
-    container_link, container_port,
+    BypassSide, Claimant, Container, ContainerInterface, ContainerKind, ContainerProbe, Endpoint,
+    InterfaceKind, Port, PortIo, ProbeAsks, container_link, container_port, container_socket,
 };
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
@@ -24,12 +27,19 @@ const SLOWEST_EXEC: Nanos = Nanos(1_000_000_000);
 /// Parts of [`schema`]'s fractions in a thousandth.
 const PER_MILLE: i64 = 1_000_000;
 
+/// An interface that was read, and the settings of its port as they would stand in a file.
+struct ReadInterface {
+    interface: ContainerInterface,
+    settings: Node,
+    position: Position,
+}
+
 impl Reader<'_> {
     /// Reads one; its name is known already.
-    pub(crate) fn container(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
+    pub(crate) fn container(&mut self, kind: ContainerKind, place: &Location<'_>, key: &Key, node: &Node) {
         let tenant = self.owner(place, key, node);
         let known = ["attach", "interfaces", "mounts"];
-        let values = container_schema().check_at(place, Some(node), &known, &mut self.faults);
+        let values = container_schema(kind).check_at(place, Some(node), &known, &mut self.faults);
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
         let probe = values.as_ref().map_or(Some(None), |values| self.probe(place, node, values));
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
@@ -40,8 +50,9 @@ impl Reader<'_> {
         }
         let mounts = self.mounts(place, node);
         let Some(interfaces) = self.container_interfaces(place, key, node) else { return };
-        let facts = ContainerFacts { interfaces: interfaces.iter().map(|it| it.name.clone()).collect() };
-        self.names.learn_container(&key.text, facts);
+        self.has_heartbeats(place, node, &interfaces);
+        let names = interfaces.iter().map(|it| it.interface.name.clone()).collect();
+        self.names.learn_container(&key.text, ContainerFacts { kind, interfaces: names });
         let Some(ports) = self.container_ports(place, key, &interfaces) else { return };
         let container = (|| {
             let values = values?;
@@ -50,7 +61,11 @@ impl Reader<'_> {
             let text = |key| values.get(key).and_then(Value::as_text).map(str::to_owned);
             Some(Container {
                 tenant: tenant?,
-                image: text("image")?,
+                kind,
+                image: match kind {
+                    ContainerKind::Container => text("image")?,
+                    ContainerKind::Program => String::new(),
+                },
                 digest: text("digest"),
                 command: values
                     .get("command")
@@ -58,7 +73,7 @@ impl Reader<'_> {
                     .iter()
                     .filter_map(|argument| argument.as_text().map(str::to_owned))
                     .collect(),
-                interfaces,
+                interfaces: interfaces.into_iter().map(|it| it.interface).collect(),
                 mounts: mounts?,
                 memory: values.get("memory").and_then(Value::as_size)?,
                 weight: cpu("weight").and_then(|weight| u32::try_from(weight).ok())?,
@@ -71,11 +86,11 @@ impl Reader<'_> {
         })();
         let Some(container) = container else { return };
         let fails_open = self.fails_open(place, node, ports.len());
-        for (number, (name, settings)) in ports.into_iter().enumerate() {
+        for (number, (name, driver, settings)) in ports.into_iter().enumerate() {
             let side = || BypassSide { container: key.text.clone(), second: number == 1 };
             let port = Port {
                 tenant: container.tenant.clone(),
-                driver: "af_packet".to_owned(),
+                driver: driver.to_owned(),
                 settings,
                 fault: None,
                 io: PortIo::default(),
@@ -160,7 +175,8 @@ impl Reader<'_> {
         place: &Location<'_>,
         key: &Key,
         node: &Node,
-    ) -> Option<Vec<ContainerInterface>> {
+    ) -> Option<Vec<ReadInterface>> {
+        let heartbeat = node.entry("heartbeat");
         let Some((_, node)) = node.entry("interfaces") else { return Some(Vec::new()) };
         let place = place.key("interfaces", node.position);
         let before = self.faults.len();
@@ -177,26 +193,64 @@ impl Reader<'_> {
             if !self.is_name(&place.at(name.position), &name.text) {
                 continue;
             }
+            let Some(kind) = self.interface_kind(&place, node) else { continue };
             let own = (!node.is_null()).then_some(node);
-            let values = container_interface_schema().check_at(&place, own, &[], &mut self.faults);
+            let schema = container_interface_schema(kind);
+            let values = schema.check_at(&place, own, &["as"], &mut self.faults);
             let Some(values) = values else { continue };
             let given = values.get("name").and_then(Value::as_text).map(str::to_owned);
-            let given = given.unwrap_or_else(|| format!("eth{number}"));
+            let default = || if kind.is_socket() { name.text.clone() } else { format!("eth{number}") };
+            let given = given.unwrap_or_else(default);
             let at = node.get("name").map_or(node.position, |node| node.position);
-            if !is_link_name(&given) || !inside.insert(given.clone()) {
+            let good = if kind.is_socket() { is_socket_name(&given) } else { is_link_name(&given) };
+            if !good || !inside.insert(given.clone()) {
                 place.key("name", at).report(&mut self.faults, || {
-                    format!(
-                        "found `{}`; allowed: a lower-case letter, then such, digits and `-`, each name once, not `lo`",
-                        spelling::shown(&given)
-                    )
+                    let found = spelling::shown(&given);
+                    let allowed = match kind.is_socket() {
+                        true => "letters, digits, `_` and `-`, 15 characters at most, each name once",
+                        false => "a lower-case letter, then such, digits and `-`, each name once, not `lo`",
+                    };
+                    format!("found `{found}`; allowed: {allowed}")
                 });
             }
             let addresses = self.addresses(&place, node, &values);
             let number = u8::try_from(number).unwrap_or_default();
-            let outer = container_link(&key.text, number);
-            read.push(ContainerInterface { name: name.text.clone(), inside: given, outer, addresses });
+            let outer = match kind.is_socket() {
+                true => container_socket(&key.text, &given),
+                false => container_link(&key.text, number),
+            };
+            let heartbeat = heartbeat.filter(|_| kind == InterfaceKind::Library);
+            let settings = settings_of(kind, &outer, node, heartbeat);
+            let name = name.text.clone();
+            let interface = ContainerInterface { name, kind, inside: given, outer, addresses };
+            read.push(ReadInterface { interface, settings, position: node.position });
         }
         (self.faults.len() == before).then_some(read)
+    }
+
+    fn interface_kind(&mut self, place: &Location<'_>, node: &Node) -> Option<InterfaceKind> {
+        let Some((_, node)) = node.entry("as") else { return Some(InterfaceKind::default()) };
+        let kind = node.as_text().and_then(InterfaceKind::of);
+        if kind.is_none() {
+            place.key("as", node.position).report(&mut self.faults, || {
+                let names = InterfaceKind::ALL.map(InterfaceKind::as_str);
+                format!("{}{}", node.found(), spelling::choices(node.as_text().unwrap_or_default(), names))
+            });
+        }
+        kind
+    }
+
+    /// A function's heartbeat is that of its interfaces of the library.
+    fn has_heartbeats(&mut self, place: &Location<'_>, node: &Node, interfaces: &[ReadInterface]) {
+        let Some((_, node)) = node.entry("heartbeat") else { return };
+        if !interfaces.iter().any(|it| it.interface.kind == InterfaceKind::Library) {
+            place.key("heartbeat", node.position).report(&mut self.faults, || {
+                format!(
+                    "{}, and no interface is `as: library`; allowed: with such an interface; others are asked by `probe`",
+                    node.found()
+                )
+            });
+        }
     }
 
     fn addresses(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Vec<String> {
@@ -247,11 +301,11 @@ impl Reader<'_> {
         &mut self,
         place: &Location<'_>,
         key: &Key,
-        interfaces: &[ContainerInterface],
-    ) -> Option<Vec<(String, Value)>> {
-        let driver = self.catalog.driver("af_packet")?;
+        interfaces: &[ReadInterface],
+    ) -> Option<Vec<(String, &'static str, Value)>> {
         let mut ports = Vec::new();
-        for interface in interfaces {
+        for ReadInterface { interface, settings, position } in interfaces {
+            let driver = self.catalog.driver(interface.kind.driver())?;
             let named = |port: &Port| {
                 port.settings.get("interface").and_then(Value::as_text) == Some(interface.outer.as_str())
             };
@@ -265,23 +319,42 @@ impl Reader<'_> {
                 });
                 return None;
             }
-            let settings = settings_of(&interface.outer, place.position());
-            let settings = driver.check_at(place, Some(&settings), &[], &mut self.faults)?;
-            ports.push((container_port(&key.text, &interface.name), settings));
+            let section = place.key("interfaces", *position);
+            let place = section.key(&interface.name, *position);
+            let settings = driver.check_at(&place, Some(settings), &[], &mut self.faults)?;
+            ports.push((container_port(&key.text, &interface.name), interface.kind.driver(), settings));
         }
         Some(ports)
     }
 }
 
-/// A port's description: its interface, and a receive ring that the kernel makes in a tenth of the time that
-/// the ring of other ports takes it, which a container's start would wait for.
-fn settings_of(interface: &str, position: Position) -> Node {
+/// A port's description: where it is, what the interface says of it, and what follows from its kind. Of a veth
+/// pair that is a receive ring that the kernel makes in a tenth of the time that the ring of other ports takes
+/// it, which a container's start would wait for.
+fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, heartbeat: Option<(&Key, &Node)>) -> Node {
+    let position = given.position;
     let entry = |key: &str, text: &str, quoted| {
         let value = NodeValue::Scalar { text: text.to_owned(), quoted };
         (Key { text: key.to_owned(), position }, Node { position, value })
     };
-    let settings = vec![entry("interface", interface, true), entry("ring", RING, false)];
+    let mut settings = vec![entry(if kind.is_socket() { "socket" } else { "interface" }, outer, true)];
+    match kind {
+        InterfaceKind::Veth => settings.push(entry("ring", RING, false)),
+        InterfaceKind::Memif => settings.push(entry("role", "master", true)),
+        InterfaceKind::AfXdp | InterfaceKind::Library => {}
+    }
+    let own = ["as", "name", "addresses"];
+    let given = given.as_map().unwrap_or_default();
+    settings.extend(given.iter().filter(|(key, _)| !own.contains(&key.text.as_str())).cloned());
+    let heartbeat = heartbeat.filter(|_| settings.iter().all(|(key, _)| key.text != "heartbeat"));
+    settings.extend(heartbeat.map(|(key, node)| (key.clone(), node.clone())));
     Node { position, value: NodeValue::Map(settings) }
+}
+
+fn is_socket_name(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 fn is_link_name(name: &str) -> bool {

@@ -4,6 +4,7 @@ use crate::FORMAT_VERSION;
 use encapsulation::LayerKind;
 use schema::Schema;
 use std::sync::LazyLock;
+use wiring::{ContainerKind, InterfaceKind};
 use yaml_document::{Fault, Location, Node, spelling};
 
 /// The sections of a file.
@@ -29,12 +30,33 @@ static FUNCTION: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("function.yaml", include_str!("function.yaml")).unwrap_or_default());
 static TENANT: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("tenant.yaml", include_str!("tenant.yaml")).unwrap_or_default());
-static CONTAINER: LazyLock<Schema> =
-    LazyLock::new(|| Schema::from_text("container.yaml", include_str!("container.yaml")).unwrap_or_default());
-static CONTAINER_INTERFACE: LazyLock<Schema> = LazyLock::new(|| {
-    Schema::from_text("container_interface.yaml", include_str!("container_interface.yaml"))
-        .unwrap_or_default()
+static LAUNCHED: LazyLock<Vec<(ContainerKind, Schema)>> = LazyLock::new(|| {
+    let schema = |kind: ContainerKind| {
+        let text = match kind {
+            ContainerKind::Container => {
+                concat!(include_str!("container.yaml"), include_str!("launched.yaml"))
+            }
+            ContainerKind::Program => concat!(include_str!("program.yaml"), include_str!("launched.yaml")),
+        };
+        Schema::from_text(&format!("{}.yaml", kind.as_str()), text).unwrap_or_default()
+    };
+    ContainerKind::ALL.map(|kind| (kind, schema(kind))).into()
 });
+static CONTAINER_INTERFACE: LazyLock<Vec<(InterfaceKind, Schema)>> = LazyLock::new(|| {
+    let schema = |kind: InterfaceKind| {
+        let text = match kind {
+            InterfaceKind::Veth => include_str!("interface_veth.yaml"),
+            InterfaceKind::AfXdp => {
+                concat!(include_str!("interface_veth.yaml"), include_str!("interface_af_xdp.yaml"))
+            }
+            InterfaceKind::Library => include_str!("interface_library.yaml"),
+            InterfaceKind::Memif => include_str!("interface_memif.yaml"),
+        };
+        Schema::from_text(&format!("interface_{}.yaml", kind.as_str()), text).unwrap_or_default()
+    };
+    InterfaceKind::ALL.map(|kind| (kind, schema(kind))).into()
+});
+static NONE: LazyLock<Schema> = LazyLock::new(Schema::default);
 static OBSERVER: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("observer.yaml", include_str!("observer.yaml")).unwrap_or_default());
 static CPU: LazyLock<Schema> =
@@ -136,9 +158,9 @@ pub fn function_schema() -> &'static Schema {
     &FUNCTION
 }
 
-/// What a function takes that is a container, beside `interfaces` and `mounts`.
-pub fn container_schema() -> &'static Schema {
-    &CONTAINER
+/// What a function takes that the launcher starts as this, beside `interfaces` and `mounts`.
+pub fn container_schema(kind: ContainerKind) -> &'static Schema {
+    LAUNCHED.iter().find(|(it, _)| *it == kind).map_or(&NONE, |(_, schema)| schema)
 }
 
 /// What a tenant takes, beside `pool`, `cpu` and `memory`.
@@ -146,9 +168,9 @@ pub fn tenant_schema() -> &'static Schema {
     &TENANT
 }
 
-/// What an interface of a container takes.
-pub fn container_interface_schema() -> &'static Schema {
-    &CONTAINER_INTERFACE
+/// What an interface of a container takes that is this, beside `as`.
+pub fn container_interface_schema(kind: InterfaceKind) -> &'static Schema {
+    CONTAINER_INTERFACE.iter().find(|(it, _)| *it == kind).map_or(&NONE, |(_, schema)| schema)
 }
 
 /// What an observer takes.

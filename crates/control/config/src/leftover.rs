@@ -97,7 +97,8 @@ impl Reader<'_> {
                     };
                     if ports.all(is_bare) && !is_observer(name) {
                         place.report(&mut self.warnings, || {
-                            format!("nothing is wired to the container `{name}`; it gets no packets")
+                            let kind = container.kind.as_str();
+                            format!("nothing is wired to the {kind} `{name}`; it gets no packets")
                         });
                     }
                     continue;

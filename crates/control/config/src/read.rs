@@ -11,8 +11,8 @@ use schema::{Files, Value};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::clock::Nanos;
 use wiring::{
-    Claimant, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause, Port, PortIo,
-    RestartDelays, Tenant, TenantMemory, Wiring,
+    Claimant, ContainerKind, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause,
+    Port, PortIo, RestartDelays, Tenant, TenantMemory, Wiring,
 };
 use yaml_document::{Fault, Key, Location, Node, Position, spelling};
 
@@ -364,11 +364,13 @@ impl<'a> Reader<'a> {
         }
         match node.entry("guest").map(|(_, guest)| (guest.as_text(), guest)) {
             None | Some((Some("wasm"), _)) => {}
-            Some((Some("container"), _)) => return self.container(place, key, node),
-            // Which keys it may have is not known.
+            // Which keys it may have is not known of another kind.
             Some((text, guest)) => {
+                if let Some(kind) = text.and_then(ContainerKind::of) {
+                    return self.container(kind, place, key, node);
+                }
                 place.key("guest", guest.position).report(&mut self.faults, || {
-                    let kinds = ["wasm", "container"];
+                    let kinds = ["wasm"].into_iter().chain(ContainerKind::ALL.map(ContainerKind::as_str));
                     format!("{}{}", guest.found(), spelling::choices(text.unwrap_or_default(), kinds))
                 });
                 return;

@@ -2,7 +2,7 @@
 
 use manifest::Access;
 use std::collections::HashMap;
-use wiring::{Endpoint, Opening, container_port};
+use wiring::{ContainerKind, Endpoint, Opening, container_port};
 use yaml_document::{Fault, Location, Position, spelling};
 
 /// The names of ports, switches, devices and functions, in the order of the file.
@@ -26,7 +26,7 @@ pub(crate) enum What {
     /// A function whose interfaces are not known, because its image has a fault.
     Broken,
     Function(FunctionFacts),
-    /// A function that is a container.
+    /// A function that is a container, or a program of the host.
     Container(ContainerFacts),
 }
 
@@ -39,6 +39,7 @@ pub(crate) struct FunctionFacts {
 
 /// What other parts of the file depend on.
 pub(crate) struct ContainerFacts {
+    pub(crate) kind: ContainerKind,
     pub(crate) interfaces: Vec<String>,
 }
 
@@ -59,7 +60,7 @@ impl What {
             What::Switch => "switch",
             What::Device(_) => "device",
             What::Broken | What::Function(_) => "function",
-            What::Container(_) => "container",
+            What::Container(container) => container.kind.as_str(),
         }
     }
 }

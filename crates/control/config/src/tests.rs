@@ -20,6 +20,10 @@ struct Shelf {
     af_packet: Schema,
     null: Schema,
     tap: Schema,
+    /// As they are.
+    af_xdp: Schema,
+    memif: Schema,
+    native: Schema,
     faults: Schema,
 }
 
@@ -33,6 +37,21 @@ fn shelf() -> Shelf {
         tap: Schema::from_text(
             "tap",
             "interface: {type: string, required: true}\nmtu: {type: integer, min: 68, max: 65535, required: false}",
+        )
+        .unwrap(),
+        af_xdp: Schema::from_text(
+            "af_xdp",
+            include_str!("../../../dataplane/ports/port_af_xdp/src/settings.yaml"),
+        )
+        .unwrap(),
+        memif: Schema::from_text(
+            "memif",
+            include_str!("../../../dataplane/ports/port_memif/src/settings.yaml"),
+        )
+        .unwrap(),
+        native: Schema::from_text(
+            "native",
+            include_str!("../../../dataplane/ports/port_native/src/settings.yaml"),
         )
         .unwrap(),
         faults: Schema::from_text(
@@ -97,6 +116,9 @@ impl Catalog for Shelf {
             "af_packet" => Some(&self.af_packet),
             "null" => Some(&self.null),
             "tap" => Some(&self.tap),
+            "af_xdp" => Some(&self.af_xdp),
+            "memif" => Some(&self.memif),
+            "native" => Some(&self.native),
             _ => None,
         }
     }
@@ -196,8 +218,10 @@ fn with(text: &str) -> String {
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 14);
-    assert_eq!(container_schema().keys().len(), 12);
-    assert_eq!(container_interface_schema().keys().len(), 3);
+    let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
+    assert_eq!(launched, [13, 11]);
+    let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
+    assert_eq!(interfaces, [2, 4, 6, 5]);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);

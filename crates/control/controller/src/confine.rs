@@ -5,7 +5,8 @@
 //!   and no registry is asked that the administrator has not named.
 //! - Files that a function's `config` names.
 //! - All of a container but its wires, where its tenant may not have containers (`guests: [container]`);
-//!   where it may, an image that is a folder of the host, and [`HOSTS_OF_CONTAINERS`].
+//!   where it may, an image that is a folder of the host, interfaces that are
+//!   [privileged](PRIVILEGED_INTERFACES), and [`HOSTS_OF_CONTAINERS`]. All of a program but its wires.
 //! - [`HOSTS`]: what takes the time of a worker from others.
 
 use super::controller::Controller;
@@ -31,6 +32,9 @@ const HOSTS: [(&str, &str); 7] = [
 const HOSTS_OF_CONTAINERS: [(&str, &str); 3] =
     [("/cpu", "cpu"), ("/mounts", "mounts"), ("/restart", "restart")];
 
+/// What an interface is not (`as`) that a tenant asks for: kinds whose ports take rights that others do not.
+const PRIVILEGED_INTERFACES: [&str; 1] = ["af_xdp"];
+
 /// What a tenant that may not have containers may not change of one, which is all but its wires.
 fn all_of_container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
     let bare = |spec: &Value| {
@@ -42,17 +46,41 @@ fn all_of_container(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         return Vec::new();
     }
     let allowed = if now.is_some() { "another `attach`, and all else as it is" } else { "`guest: wasm`" };
+    let is_program = |spec: &Value| api::guest_of(spec) == GuestKind::Program;
+    let kind = if is_program(spec) || now.is_some_and(is_program) { "programs" } else { "containers" };
     vec![Fault::new(
         "guest",
-        format!("this tenant's containers are an administrator's to make and change; allowed: {allowed}"),
+        format!("this tenant's {kind} are an administrator's to make and change; allowed: {allowed}"),
     )]
+}
+
+/// Interfaces that only an administrator makes or changes.
+fn privileged_interfaces(spec: &Value, now: Option<&Value>) -> Vec<Fault> {
+    let interfaces = |spec: &Value| spec.get("interfaces").and_then(Value::as_object).cloned();
+    let there = now.and_then(interfaces).unwrap_or_default();
+    let kind = |interface: &Value| interface.get("as").and_then(Value::as_str).map(str::to_owned);
+    let privileged =
+        |interface: &Value| kind(interface).filter(|it| PRIVILEGED_INTERFACES.contains(&it.as_str()));
+    let mut faults = Vec::new();
+    for (name, interface) in interfaces(spec).unwrap_or_default() {
+        let now = there.get(&name);
+        let Some(kind) = privileged(&interface).or_else(|| now.and_then(privileged)) else { continue };
+        if now != Some(&interface) {
+            let allowed = if now.is_some() { "it as it is" } else { "another kind" };
+            faults.push(Fault::new(
+                format!("interfaces.{name}.as"),
+                format!("interfaces that are `{kind}` are an administrator's to make; allowed: {allowed}"),
+            ));
+        }
+    }
+    faults
 }
 
 impl Controller {
     /// All of a spec that is not a tenant's to ask for, unless it is so now.
     pub(super) fn confined(&self, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let is_container = |spec: &Value| api::guest_of(spec) == GuestKind::Container;
+        let is_container = |spec: &Value| api::guest_of(spec).is_launched();
         let contained = is_container(spec);
         if contained || now.is_some_and(is_container) {
             let owner = |spec: &Value| self.may_have_containers(spec);
@@ -73,6 +101,9 @@ impl Controller {
                 let message = format!("this is an administrator's to set; allowed: {allowed}");
                 faults.push(Fault::new(*place, message));
             }
+        }
+        if contained {
+            faults.extend(privileged_interfaces(spec, now));
         }
         let Some(image) = spec.get("image").and_then(Value::as_str) else { return faults };
         let same_image = now.filter(|now| now.get("image").and_then(Value::as_str) == Some(image));
@@ -107,8 +138,11 @@ impl Controller {
         faults
     }
 
-    /// Whether the tenant of a function may make containers by its token.
+    /// Whether the tenant of a function may make it by its token, if that is a container.
     fn may_have_containers(&self, spec: &Value) -> bool {
+        if api::guest_of(spec) == GuestKind::Program {
+            return false;
+        }
         let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
         let guests = self.desired().spec(api::Kind::Tenant, tenant);
         let guests = guests.as_ref().and_then(|tenant| tenant.get("guests")?.as_array());

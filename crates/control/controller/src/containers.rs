@@ -9,7 +9,7 @@ use deployment::Catalog;
 use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted};
-use launcher::{Interface, Limits, Probe, Start};
+use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Container, ContainerProbe, ProbeAsks, Wiring, container_port};
+use wiring::{Container, ContainerKind, ContainerProbe, ProbeAsks, Wiring, container_port};
 
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
@@ -47,22 +47,38 @@ fn wanted(
         // Without a present folder it stays as it is, and the launcher says what is wrong with it.
         absolute(&path).unwrap_or(path).display().to_string()
     };
-    let interfaces = container.interfaces.iter().map(|it| Interface {
-        name: it.inside.clone(),
-        outer: it.outer.clone(),
-        addresses: it.addresses.clone(),
+    let interfaces = container.interfaces.iter().map(|it| match it.kind.is_socket() {
+        // Which folder it is in follows from the guest's name.
+        true => Interface {
+            name: it.inside.clone(),
+            kind: InterfaceKind::Socket,
+            outer: String::new(),
+            addresses: Vec::new(),
+        },
+        false => Interface {
+            name: it.inside.clone(),
+            kind: InterfaceKind::Veth,
+            outer: it.outer.clone(),
+            addresses: it.addresses.clone(),
+        },
     });
+    let guest = match container.kind {
+        ContainerKind::Container => GuestKind::Container,
+        ContainerKind::Program => GuestKind::Program,
+    };
     let (digest, image) = match layout(&container.tenant, &container.image) {
         Some((digest, path)) => {
             let path = absolute(&path).unwrap_or(path);
             (Some(digest.to_string()), path.display().to_string())
         }
+        None if container.image.is_empty() => (None, String::new()),
         None => (None, whole(&container.image)),
     };
     Wanted {
         start: Start {
             name: name.to_owned(),
             tenant: container.tenant.clone(),
+            guest,
             image,
             digest: container.digest.clone().or(digest),
             command: container.command.clone(),
@@ -249,9 +265,9 @@ impl Controller {
 
     /// Why something is not done to what is no function in the sandbox.
     pub(super) fn no_function(&self, name: &str) -> Refusal {
-        if self.host.container(name).is_some() {
-            let message =
-                format!("`{name}` is a container; allowed: a function in the sandbox (`guest: wasm`)");
+        if let Some(container) = self.host.container(name) {
+            let kind = container.kind.as_str();
+            let message = format!("`{name}` is a {kind}; allowed: a function in the sandbox (`guest: wasm`)");
             return Refusal::Conflict(vec![Fault::of_request("guest", message)]);
         }
         Refusal::NotFound(format!("there is no function `{name}`"))

@@ -80,7 +80,9 @@ impl Controller {
     pub(crate) fn new(store: &Store, settings: &Settings) -> Result<Controller, String> {
         let (state, memory) = (&settings.state, settings.memory.or_else(super::cgroup::limit));
         let shelf = Shelf::open(settings)?;
-        let catalog = Catalog::with_kept(Path::new("."), shelf.kept()).promising(memory);
+        let catalog = Catalog::with_kept(Path::new("."), shelf.kept())
+            .promising(memory)
+            .with_guest_sockets(&settings.guest_sockets);
         let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
         let told = Arc::new(told);
         let teller = told.clone();

@@ -77,8 +77,10 @@ pub struct Settings {
     pub keep_images: u64,
     /// Most bytes that the images of a tenant's containers may have.
     pub keep_container_images: u64,
-    /// The socket of the launcher, which starts containers.
+    /// The socket of the launcher, which starts containers and programs.
     pub launcher: PathBuf,
+    /// Its folder of sockets for these.
+    pub guest_sockets: PathBuf,
     /// Whether perf is told the names of functions inside images.
     pub perf_map: bool,
 }

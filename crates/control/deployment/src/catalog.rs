@@ -41,7 +41,12 @@ pub struct Catalog {
     bypasses: port::bypass::Bypasses,
     /// Processes that are attached to native ports.
     processes: port_native::Processes,
+    /// The launcher's folder of guests' sockets.
+    guest_sockets: PathBuf,
 }
+
+/// The launcher's folder of guests' sockets, if nothing else is said.
+const GUEST_SOCKETS: &str = "/run/superfluid-guests";
 
 impl Catalog {
     /// A catalog for a file in this folder.
@@ -81,6 +86,7 @@ impl Catalog {
             meetings: port::pcap::Meetings::default(),
             bypasses: port::bypass::Bypasses::default(),
             processes: port_native::Processes::default(),
+            guest_sockets: GUEST_SOCKETS.into(),
         }
     }
 
@@ -125,6 +131,18 @@ impl Catalog {
     /// Processes that are attached to native ports.
     pub(crate) fn processes(&self) -> &port_native::Processes {
         &self.processes
+    }
+
+    /// The same for a launcher that has another folder of guests' sockets than usual.
+    pub fn with_guest_sockets(self, folder: &Path) -> Catalog {
+        // Ports need the whole path. Without a present folder it stays as it is, and they say what is wrong.
+        let guest_sockets = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        Catalog { guest_sockets, ..self }
+    }
+
+    /// The launcher's folder of guests' sockets: one folder for each guest in it.
+    pub(crate) fn guest_sockets(&self) -> &Path {
+        &self.guest_sockets
     }
 
     /// A path as it stands in the file.

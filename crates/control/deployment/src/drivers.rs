@@ -103,12 +103,20 @@ impl Opening<'_> {
                 Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
             }
             "memif" => {
-                let opened = port_memif::MemifPort::open(port_memif::Settings::from_value(settings));
+                let mut settings = port_memif::Settings::from_value(settings);
+                if is_container_port(self.name) {
+                    settings = settings.of_guest(self.catalog.guest_sockets());
+                }
+                let opened = port_memif::MemifPort::open(settings);
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "native" => {
                 use port_native::{NativePort, Settings};
-                let opened = NativePort::open(Settings::from_value(settings), pool, self.catalog.processes());
+                let mut settings = Settings::from_value(settings);
+                if is_container_port(self.name) {
+                    settings = settings.of_guest(self.catalog.guest_sockets());
+                }
+                let opened = NativePort::open(settings, pool, self.catalog.processes());
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "tap" => {
@@ -119,7 +127,11 @@ impl Opening<'_> {
             }
             "vhost-user" => {
                 use port_vhost_user::{Settings, VhostUserPort};
-                let opened = VhostUserPort::open(Settings::from_value(settings));
+                let mut settings = Settings::from_value(settings);
+                if is_container_port(self.name) {
+                    settings = settings.of_guest(self.catalog.guest_sockets());
+                }
+                let opened = VhostUserPort::open(settings);
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),

@@ -1,9 +1,12 @@
-//! A guest's bundle: `config.json` of the OCI Runtime Specification 1.0, and copies of what is mounted.
+//! A guest's bundle: `config.json` of the OCI Runtime Specification 1.0, and copies of what is mounted. Of
+//! the host itself there are two things, by paths that are the launcher's: folders of programs, and the
+//! folder of the guest's sockets.
 
 use crate::images::Unpacked;
+use crate::interfaces::veths;
 use crate::permits::{Permitted, USERS, parse_address};
 use crate::request::{Limits, Start};
-use crate::{Refusal, seccomp};
+use crate::{Refusal, SOCKETS_INSIDE, seccomp};
 use container_image::Config;
 use rustix::fs::{Dir, FileType, Gid, Mode, OFlags, Uid};
 use serde_json::{Value, json};
@@ -11,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most bytes and files of all that is mounted into one guest.
 const COPIED_BYTES: u64 = 64 << 20;
@@ -34,6 +37,27 @@ const MASKED: [&str; 9] = [
 ];
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// What a guest sees of the host.
+#[derive(Debug, Default)]
+pub(crate) struct OfHost<'a> {
+    /// Folders, at the same paths.
+    pub(crate) programs: &'a [PathBuf],
+    /// The folder of its sockets.
+    pub(crate) sockets: Option<&'a Path>,
+}
+
+impl OfHost<'_> {
+    /// What else is mounted there is not seen.
+    pub(crate) fn mounts(&self) -> Vec<Value> {
+        let bind = |from: &Path, to: &Path, options: &[&str]| json!({"destination": to, "type": "bind", "source": from, "options": options});
+        let programs = self.programs.iter().map(|path| bind(path, path, &["bind", "ro", "nosuid", "nodev"]));
+        let sockets = self
+            .sockets
+            .map(|path| bind(path, Path::new(SOCKETS_INSIDE), &["bind", "ro", "nosuid", "nodev", "noexec"]));
+        programs.chain(sockets).collect()
+    }
+}
+
 /// Writes a guest's bundle into its folder; its control group will be below `group`.
 pub(crate) fn write(
     folder: &Path,
@@ -41,12 +65,13 @@ pub(crate) fn write(
     start: &Start,
     permitted: &Permitted,
     image: &Unpacked,
+    of_host: &OfHost<'_>,
 ) -> Result<(), Refusal> {
     let files = folder.join("files");
     let failed = |error: io::Error| Refusal::new(format!("the guest's folder: {error}"));
     crate::images::passable(&files).map_err(failed)?;
     let mut left = Left { bytes: COPIED_BYTES, files: COPIED_FILES };
-    let mut mounts = Vec::new();
+    let mut mounts = of_host.mounts();
     for (number, (inside, from)) in permitted.mounts.iter().enumerate() {
         let to = files.join(number.to_string());
         copy(from, &to, permitted.uids, &mut left, 0)
@@ -136,7 +161,7 @@ pub(crate) fn config(
     }
     all.extend_from_slice(mounts);
     // Where an interface has no address, what comes by it is read by a packet socket, or not at all.
-    let raw = start.interfaces.iter().any(|interface| interface.addresses.is_empty());
+    let raw = veths(&start.interfaces).any(|interface| interface.addresses.is_empty());
     let capabilities = if raw { vec!["CAP_NET_RAW"] } else { Vec::new() };
     let own = ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"];
     let namespaces = own.map(|kind| json!({"type": kind}));

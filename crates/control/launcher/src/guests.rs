@@ -1,13 +1,16 @@
 //! All guests: starting them, changing them, ending them, and finding those of the launcher before.
 
 use crate::cgroup::Cgroups;
-use crate::images::{Images, passable};
+use crate::images::{Images, Unpacked, passable};
 use crate::log::Log;
+use crate::permits::Files;
 use crate::probe::{self, Turns};
 use crate::record::{Record, hold, start_time};
 use crate::request::{Ended, Guest, Limit, List, Listed, Start, State, Stop};
 use crate::runtime::Runtime;
-use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, watch};
+use crate::sockets::Sockets;
+use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, program, watch};
+use container_image::Digest;
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ pub(crate) struct Guests {
     images: Images,
     runtime: Runtime,
     folder: PathBuf,
+    sockets: Sockets,
     cgroups: Cgroups,
     table: Mutex<Table>,
     changed: Condvar,
@@ -82,6 +86,7 @@ impl Guests {
             images: Images::open(&settings.state.join("images"))?,
             runtime: Runtime::new(&permits.runtime, &state),
             permits,
+            sockets: Sockets::open(&settings.sockets).map_err(LauncherError::file(&settings.sockets))?,
             folder,
             cgroups: Cgroups { root: settings.cgroups.clone(), parent: settings.group.clone() },
             table: Mutex::default(),
@@ -132,7 +137,7 @@ impl Guests {
         for name in self.cgroups.names().into_iter().filter(|name| !known.contains(name)) {
             self.clear(&name, &[]);
         }
-        Ok(())
+        self.sockets.retain(&known)
     }
 
     /// Watches a guest again that runs.
@@ -157,17 +162,18 @@ impl Guests {
         Some(())
     }
 
-    /// Starts a guest; it runs when this returns.
-    pub(crate) fn start(self: &Arc<Guests>, start: &Start) -> Result<(), Refusal> {
+    /// Starts a guest for the client of this user; it runs when this returns.
+    pub(crate) fn start(self: &Arc<Guests>, start: &Start, client: u32) -> Result<(), Refusal> {
         let permitted = self.permits.check(start)?;
         self.reserve(start, permitted.guests)?;
-        let started = self.carry_out(start, &permitted);
+        let started = self.carry_out(start, client, &permitted);
         if let Err(refused) = started {
             self.clear(&start.name, &start.interfaces);
             let mut table = self.table();
             table.guests.remove(&start.name);
             self.note(&mut table);
             let _ = fs::remove_dir_all(self.folder.join(&start.name));
+            self.sockets.leave(&start.name);
             return Err(refused);
         }
         Ok(())
@@ -195,8 +201,9 @@ impl Guests {
                 start.tenant
             )));
         }
-        for interface in &start.interfaces {
-            let taken = |entry: &Entry| entry.start.interfaces.iter().any(|it| it.outer == interface.outer);
+        for interface in interfaces::veths(&start.interfaces) {
+            let same = |it: &crate::Interface| it.outer == interface.outer;
+            let taken = |entry: &Entry| interfaces::veths(&entry.start.interfaces).any(same);
             if let Some(other) = others().find(|entry| taken(entry)) {
                 return Err(Refusal::new(format!(
                     "interfaces: `{}` is the outer end of `{}`; allowed: one of its own",
@@ -217,29 +224,58 @@ impl Guests {
         Ok(())
     }
 
-    fn carry_out(self: &Arc<Guests>, start: &Start, permitted: &crate::Permitted) -> Result<(), Refusal> {
-        let own = |error: io::Error| Refusal::new(format!("the guest's folder: {error}"));
-        let image = permitted.image.try_clone().map_err(own)?;
-        let pinned = permitted.digest.as_ref();
-        let size = self.permits.image_size;
-        let image = self.images.for_tenant(&start.tenant, |images| {
+    /// The image of a container, unpacked.
+    fn unpack(
+        &self,
+        start: &Start,
+        uids: u32,
+        (layout, pinned): (&OwnedFd, Option<&Digest>),
+    ) -> Result<Unpacked, Refusal> {
+        let layout = layout.try_clone().map_err(own)?;
+        self.images.for_tenant(&start.tenant, |images| {
             let used: Vec<PathBuf> = self.table().guests.values().filter_map(Entry::used).collect();
             images.make_room(&used).map_err(own)?;
-            let image = images.unpack(image, pinned, permitted.uids, size)?;
+            let image = images.unpack(layout, pinned, uids, self.permits.image_size)?;
             if let Some(entry) = self.table().guests.get_mut(&start.name) {
                 entry.root = Some(image.root.clone());
             }
             Ok(image)
-        })?;
+        })
+    }
+
+    fn carry_out(
+        self: &Arc<Guests>,
+        start: &Start,
+        client: u32,
+        permitted: &crate::Permitted,
+    ) -> Result<(), Refusal> {
+        // At first: the client makes its sockets meanwhile.
+        let sockets = self.sockets.make(&start.name, &start.interfaces, client, permitted.uids)?;
+        let unpacked = match &permitted.files {
+            Files::Image(layout, pinned) => {
+                Some(self.unpack(start, permitted.uids, (layout, pinned.as_ref()))?)
+            }
+            Files::Host(_) => None,
+        };
         let folder = self.folder.join(&start.name);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(own)?;
         }
         passable(&folder).map_err(own)?;
-        bundle::write(&folder, &self.cgroups.parent, start, permitted, &image)?;
+        let root = unpacked.as_ref().map(|image| image.root.clone());
+        let programs = permitted.files.folders();
+        let image = match unpacked {
+            Some(image) => image,
+            None => {
+                let root = program::root(&folder, programs, permitted.uids).map_err(own)?;
+                Unpacked { root, config: container_image::Config::default() }
+            }
+        };
+        let of_host = bundle::OfHost { programs, sockets: sockets.as_deref() };
+        bundle::write(&folder, &self.cgroups.parent, start, permitted, &image, &of_host)?;
         let (output, to) = pipe(&folder, permitted.uids).map_err(own)?;
         // Before anything runs: what is found without a process is ended.
-        let mut record = Record { start: start.clone(), root: Some(image.root.clone()), process: None };
+        let mut record = Record { start: start.clone(), root, process: None };
         record.write(&folder).map_err(own)?;
         let pid_file = folder.join("pid");
         self.runtime.create(&start.name, &folder, &pid_file, &to)?;
@@ -257,6 +293,7 @@ impl Guests {
             }
             self.note(&mut table);
         }
+        self.sockets.wait(&start.name, &start.interfaces);
         self.runtime.start(&start.name)?;
         let mut log = Arc::default();
         {
@@ -400,6 +437,7 @@ impl Guests {
         table.guests.remove(name);
         self.note(&mut table);
         drop(table);
+        self.sockets.leave(name);
         fs::remove_dir_all(self.folder.join(name)).map_err(Refusal::of("the guest's folder"))
     }
 
@@ -459,6 +497,10 @@ impl Guests {
         });
         Listed { version: table.version, guests: guests.collect() }
     }
+}
+
+fn own(error: io::Error) -> Refusal {
+    Refusal::new(format!("the guest's folder: {error}"))
 }
 
 fn runs_as(table: &Table, name: &str, pid: u32) -> bool {

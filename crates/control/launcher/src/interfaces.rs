@@ -1,19 +1,25 @@
-//! Veth pairs: one end in the launcher's network namespace, one in the guest's.
+//! Veth pairs: one end in the launcher's network namespace, one in the guest's. Interfaces that are sockets
+//! are none of the kernel's.
 
 use crate::Refusal;
 use crate::netlink::Netlink;
 use crate::permits::parse_address;
-use crate::request::Interface;
+use crate::request::{Interface, InterfaceKind};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
+
+/// Those that are ends of veth pairs.
+pub(crate) fn veths(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
+    interfaces.iter().filter(|interface| interface.kind == InterfaceKind::Veth)
+}
 
 /// Gives the guest whose first process is `pid` its interfaces, switched on, and its loopback.
 pub(crate) fn give(pid: u32, interfaces: &[Interface]) -> Result<(), Refusal> {
     let inside = File::open(format!("/proc/{pid}/ns/net")).map_err(Refusal::of("its network namespace"))?;
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
-    for Interface { name, outer, .. } in interfaces {
+    for Interface { name, outer, .. } in veths(interfaces) {
         let made = kernel.add_veth(outer, (name, mac(&host, outer), inside.as_fd()));
         made.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
     }
@@ -33,7 +39,7 @@ pub(crate) fn give(pid: u32, interfaces: &[Interface]) -> Result<(), Refusal> {
 fn switch_on(interfaces: &[Interface]) -> Result<(), String> {
     let kernel = Netlink::new().map_err(|error| error.to_string())?;
     kernel.switch_on("lo").map_err(|error| format!("`lo`: {error}"))?;
-    for Interface { name, addresses, .. } in interfaces {
+    for Interface { name, addresses, .. } in veths(interfaces) {
         for text in addresses {
             let (address, length) =
                 parse_address(text).ok_or_else(|| format!("`{name}`: no address `{text}`"))?;
@@ -60,7 +66,7 @@ fn mac(host: &str, outer: &str) -> [u8; 6] {
 /// Removes outer ends that are still there; with the guest's namespace they go by themselves.
 pub(crate) fn remove(interfaces: &[Interface]) {
     let Ok(kernel) = Netlink::new() else { return };
-    for Interface { outer, .. } in interfaces {
+    for Interface { outer, .. } in veths(interfaces) {
         // Most often it is gone already.
         let _ = kernel.remove(outer);
     }

@@ -6,12 +6,14 @@
 //! taken over can start and end what this file allows, confined as this part confines it, and gains nothing
 //! else.
 //!
-//! The life of a guest, a container:
+//! The life of a guest, a container or a program of the host:
 //! 1. A [`Request::Start`] comes by the socket; the kernel says which user sent it ([`server`](serve)).
 //! 2. [`Permits::check`] finds tenant, image, mounts and interfaces in the file, or refuses the request with
 //!    what is allowed. Paths are opened without following links; what was checked is what is used.
-//! 3. The image is unpacked, once for a tenant, in the tenant's range of users ([`container_image`]); files
-//!    that are to be mounted are copied into the guest's own folder.
+//! 3. The image is unpacked, once for a tenant, in the tenant's range of users ([`container_image`]); a
+//!    program gets an empty root, into which the folders are bound that the file names. Files that are to be
+//!    mounted are copied into the guest's own folder. Where it has interfaces that are sockets, a folder for
+//!    them is made, in which the client makes sockets and which the guest sees.
 //! 4. `config.json` is written here, nothing of it by the client: user, network, process, mount, IPC, UTS and
 //!    cgroup namespaces of its own, a read-only root, bounded temporary file systems, no new privileges,
 //!    system calls by an allow list, limits of memory, processor, processes and open files.
@@ -43,12 +45,14 @@ mod netlink;
 mod output;
 mod permits;
 mod probe;
+mod program;
 mod record;
 mod request;
 mod runtime;
 mod seccomp;
 mod server;
 mod settings;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -58,10 +62,14 @@ pub use error::{LauncherError, Refusal};
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
-    Answer, Ended, Guest, Interface, Limit, Limits, List, Listed, Probe, Request, Start, State, Stop,
+    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, Limit, Limits, List, Listed, Probe, Request,
+    Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;
+
+/// Where a guest finds the sockets of its interfaces.
+pub const SOCKETS_INSIDE: &str = "/run/superfluid";
 
 /// Longest request, in bytes.
 pub const REQUEST_MAX: usize = 64 << 10;

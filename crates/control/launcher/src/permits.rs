@@ -1,6 +1,6 @@
 //! What may be started: the launcher's own file, and whether a request is within it.
 
-use crate::request::{Interface, Limits, Start};
+use crate::request::{GuestKind, Interface, InterfaceKind, Limits, Start};
 use crate::{LauncherError, Refusal};
 use container_image::Digest;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -22,6 +22,9 @@ pub(crate) const USERS: u32 = 65_536;
 const FILE_MAX: u64 = 1 << 20;
 /// What outer ends of veth pairs begin with.
 pub(crate) const PREFIX: &str = "sfg";
+
+/// Folders that each guest has of its own.
+const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 
 const ARGUMENTS_MAX: usize = 256;
 const INTERFACES_MAX: usize = 16;
@@ -48,6 +51,7 @@ struct Tenant {
     uids: u32,
     images: Vec<PathBuf>,
     mounts: Vec<PathBuf>,
+    programs: Vec<PathBuf>,
     guests: usize,
     memory: u64,
     processes: u32,
@@ -60,11 +64,28 @@ pub struct Permitted {
     pub(crate) uids: u32,
     /// How many the tenant may have at a time.
     pub(crate) guests: usize,
-    /// The layout's folder.
-    pub(crate) image: OwnedFd,
-    pub(crate) digest: Option<Digest>,
+    pub(crate) files: Files,
     /// By the path inside: the opened file or folder.
     pub(crate) mounts: BTreeMap<String, OwnedFd>,
+}
+
+/// Where a guest's files come from.
+#[derive(Debug)]
+pub(crate) enum Files {
+    /// Of an image: the layout's folder, and the digest that its manifest must have.
+    Image(OwnedFd, Option<Digest>),
+    /// Of these folders of the host.
+    Host(Vec<PathBuf>),
+}
+
+impl Files {
+    /// The host's folders.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        match self {
+            Files::Image(..) => &[],
+            Files::Host(folders) => folders,
+        }
+    }
 }
 
 impl Permits {
@@ -157,9 +178,14 @@ impl Permits {
         check_interfaces(&start.interfaces)?;
         start.probe.as_ref().map_or(Ok(()), |probe| probe.check(ARGUMENTS_MAX))?;
         check_mark(start.mark.as_deref())?;
-        let digest = start.digest.clone().map(Digest::try_from).transpose();
-        let digest = digest.map_err(Refusal::of("digest"))?;
-        let image = open_below("image", &start.image, &tenant.images, OFlags::DIRECTORY)?;
+        let files = match start.guest {
+            GuestKind::Container => {
+                let digest = start.digest.clone().map(Digest::try_from).transpose();
+                let digest = digest.map_err(Refusal::of("digest"))?;
+                Files::Image(open_below("image", &start.image, &tenant.images, OFlags::DIRECTORY)?, digest)
+            }
+            GuestKind::Program => Files::Host(tenant.check_program(start)?),
+        };
         if start.mounts.len() > MOUNTS_MAX {
             let found = start.mounts.len();
             return Err(Refusal::new(format!("mounts: found {found}; allowed: at most {MOUNTS_MAX}")));
@@ -169,7 +195,7 @@ impl Permits {
             check_inside(inside)?;
             mounts.insert(inside.clone(), open_below("mounts", from, &tenant.mounts, OFlags::empty())?);
         }
-        Ok(Permitted { uids: tenant.uids, guests: tenant.guests, image, digest, mounts })
+        Ok(Permitted { uids: tenant.uids, guests: tenant.guests, files, mounts })
     }
 
     /// Whether a tenant's guest may have these limits.
@@ -186,6 +212,25 @@ impl Permits {
 }
 
 impl Tenant {
+    /// The folders of the host that a program sees, if it is in one of them.
+    fn check_program(&self, start: &Start) -> Result<Vec<PathBuf>, Refusal> {
+        if !start.image.is_empty() || start.digest.is_some() {
+            let found = "image: found one for a program; allowed: none, its files are the host's";
+            return Err(Refusal::new(found));
+        }
+        let command = start.command.first().map(String::as_str).unwrap_or_default();
+        let plain = is_plain(Path::new(command)) && !has_dots(command);
+        // Where it leads from there is looked up by the kernel, inside, where nothing else of the host is.
+        let below = |folder: &PathBuf| Path::new(command).starts_with(folder) && Path::new(command) != folder;
+        if plain && self.programs.iter().any(below) {
+            return Ok(self.programs.clone());
+        }
+        Err(Refusal::new(format!(
+            "command: found the program `{command}`; allowed by the launcher's file: {}",
+            listed(&self.programs)
+        )))
+    }
+
     fn check_limits(&self, limits: &Limits) -> Result<(), Refusal> {
         let within = |key: &str, found: u64, least: u64, most: u64| {
             if (least..=most).contains(&found) {
@@ -224,12 +269,20 @@ fn tenant(
         }
         paths
     };
-    let (images, mounts) = (paths("images"), paths("mounts"));
+    let (images, mounts, programs) = (paths("images"), paths("mounts"), paths("programs"));
+    // What a guest has there is its own.
+    for path in programs.iter().filter(|path| OWN.iter().any(|own| path.starts_with(own))) {
+        let position = node.get("programs").map_or(node.position, |node| node.position);
+        place.key("programs", position).report(faults, || {
+            format!("found `{}`; allowed: folders that are not below {}", path.display(), OWN.join(", "))
+        });
+    }
     let integer = |key| values.get(key).and_then(Value::as_integer);
     let tenant = Tenant {
         uids: u32::try_from(integer("uids")?).ok()?,
         images,
         mounts,
+        programs,
         guests: usize::try_from(integer("guests")?).ok()?,
         memory: values.get("memory").and_then(Value::as_size)?,
         processes: u32::try_from(integer("processes")?).ok()?,
@@ -255,20 +308,27 @@ pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
     )))
 }
 
+/// Whether a part of a path is `.` or `..`, or it cannot be one.
+fn has_dots(path: &str) -> bool {
+    path.contains('\0') || path.split('/').any(|part| matches!(part, "." | ".."))
+}
+
+/// What lies below these folders, in words.
+fn listed(below: &[PathBuf]) -> String {
+    let listed: Vec<String> = below.iter().map(|folder| folder.display().to_string()).collect();
+    match listed.is_empty() {
+        true => "none".to_owned(),
+        false => format!("what lies below {}", listed.join(", ")),
+    }
+}
+
 /// Opens what is below one of these folders, following no link on the way down.
 fn open_below(key: &str, path: &str, below: &[PathBuf], flags: OFlags) -> Result<OwnedFd, Refusal> {
-    let allowed = || {
-        let listed: Vec<String> = below.iter().map(|folder| folder.display().to_string()).collect();
-        match listed.is_empty() {
-            true => "none".to_owned(),
-            false => format!("what lies below {}", listed.join(", ")),
-        }
-    };
     let refused = |why: &str| {
-        Refusal::new(format!("{key}: `{path}` {why}; allowed by the launcher's file: {}", allowed()))
+        Refusal::new(format!("{key}: `{path}` {why}; allowed by the launcher's file: {}", listed(below)))
     };
     let wanted = Path::new(path);
-    if !is_plain(wanted) || path.contains('\0') || path.split('/').any(|part| matches!(part, "." | "..")) {
+    if !is_plain(wanted) || has_dots(path) {
         return Err(refused("is not an absolute path without `.` and `..`"));
     }
     let found = below.iter().find_map(|folder| Some((folder, wanted.strip_prefix(folder).ok()?)));
@@ -335,7 +395,11 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
         return Err(Refusal::new(format!("interfaces: found {found}; allowed: at most {INTERFACES_MAX}")));
     }
     for (index, interface) in interfaces.iter().enumerate() {
-        let Interface { name, outer, addresses } = interface;
+        let Interface { name, kind, outer, addresses } = interface;
+        if *kind == InterfaceKind::Socket {
+            check_socket(interface, &interfaces[..index])?;
+            continue;
+        }
         let is_name = |name: &str| {
             (1..=15).contains(&name.len())
                 && name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -359,6 +423,26 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
                 "interfaces: the addresses of `{name}`; allowed: at most 16 such as 192.0.2.1/24 and 2001:db8::1/64"
             )));
         }
+    }
+    Ok(())
+}
+
+/// An interface that is a socket: its name is a file's, and it has nothing else.
+fn check_socket(interface: &Interface, before: &[Interface]) -> Result<(), Refusal> {
+    let Interface { name, outer, addresses, .. } = interface;
+    let good = (1..=15).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !good || before.iter().any(|it| it.name == *name) {
+        return Err(Refusal::new(format!(
+            "interfaces: found the name `{name}` of a socket; allowed: letters, digits, `_` and `-`, at most 15, each \
+             once"
+        )));
+    }
+    if !outer.is_empty() || !addresses.is_empty() {
+        return Err(Refusal::new(format!(
+            "interfaces: `{name}` is a socket; allowed: neither an outer end nor addresses"
+        )));
     }
     Ok(())
 }

@@ -29,12 +29,17 @@ pub struct Start {
     pub name: String,
     /// Whose it is; one of those of the launcher's file.
     pub tenant: String,
-    /// The folder of an OCI image layout, an absolute path.
+    /// What it is.
+    #[serde(default, skip_serializing_if = "GuestKind::is_container")]
+    pub guest: GuestKind,
+    /// The folder of an OCI image layout, an absolute path; of containers alone, and required there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// The digest of its manifest, if it has to be this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Program and arguments; the image's own where it is empty.
+    /// Program and arguments; the image's own where it is empty. A [program](GuestKind::Program) has to be
+    /// named: its path, below one of the folders that the launcher's file has for programs.
     #[serde(default)]
     pub command: Vec<String>,
     /// Its network interfaces beside loopback.
@@ -91,17 +96,56 @@ fn starting() -> u32 {
     10_000
 }
 
-/// A veth pair, of which one end is the guest's.
+/// What a guest is. All are confined alike; what differs is where their files come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuestKind {
+    /// The files of an image.
+    #[default]
+    Container,
+    /// Folders of the host, read-only, which the launcher's file names.
+    Program,
+}
+
+impl GuestKind {
+    fn is_container(&self) -> bool {
+        *self == GuestKind::Container
+    }
+}
+
+/// What a guest gets packets by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     /// Its name inside.
     pub name: String,
-    /// The name of the other end, in the launcher's network namespace. It begins with `sfg`.
+    /// What it is.
+    #[serde(rename = "as", default, skip_serializing_if = "InterfaceKind::is_veth")]
+    pub kind: InterfaceKind,
+    /// Of a veth pair the name of the other end, in the launcher's network namespace. It begins with `sfg`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub outer: String,
     /// Addresses with their prefix lengths, `192.0.2.1/24`. Without any, the guest may use packet sockets.
     #[serde(default)]
     pub addresses: Vec<String>,
+}
+
+/// What an interface is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterfaceKind {
+    /// An end of a veth pair.
+    #[default]
+    Veth,
+    /// The UNIX socket `NAME.sock` in the folder of the guest's sockets, which the client makes there and the
+    /// guest finds in [`SOCKETS_INSIDE`](crate::SOCKETS_INSIDE). What is spoken there is theirs to know.
+    Socket,
+}
+
+impl InterfaceKind {
+    fn is_veth(&self) -> bool {
+        *self == InterfaceKind::Veth
+    }
 }
 
 /// What a guest may use of the host.

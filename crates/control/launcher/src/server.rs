@@ -72,7 +72,11 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        let refused = admit(&stream, guests.permits()).err().or_else(|| {
+        let (client, refused) = match admit(&stream, guests.permits()) {
+            Ok(client) => (client, None),
+            Err(refused) => (0, Some(refused)),
+        };
+        let refused = refused.or_else(|| {
             let full = clients.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
             full.then(|| Refusal::new(format!("{CONNECTIONS_MAX} clients are connected; allowed: as many")))
         });
@@ -85,7 +89,7 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
         let (guests, counted) = (Arc::clone(guests), Arc::clone(&clients));
         let serving = move || {
             // A client that is gone is told nothing.
-            let _ = converse(&stream, &guests);
+            let _ = converse(&stream, client, &guests);
             counted.fetch_sub(1, Ordering::Relaxed);
         };
         if Builder::new().name("client".into()).spawn(serving).is_err() {
@@ -94,16 +98,16 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
     }
 }
 
-/// Whether the file lets the user at the other end ask (unix(7), `SO_PEERCRED`).
-fn admit(stream: &UnixStream, permits: &Permits) -> Result<(), Refusal> {
+/// The user at the other end, if the file lets it ask (unix(7), `SO_PEERCRED`).
+fn admit(stream: &UnixStream, permits: &Permits) -> Result<u32, Refusal> {
     let found = socket_peercred(stream).map_err(Refusal::of("the client's user is not known"))?.uid.as_raw();
     if permits.serves(found) {
-        return Ok(());
+        return Ok(found);
     }
     Err(Refusal::new(format!("user {found} asks; allowed: root and the `clients` of the launcher's file")))
 }
 
-fn converse(stream: &UnixStream, guests: &Arc<Guests>) -> std::io::Result<()> {
+fn converse(stream: &UnixStream, client: u32, guests: &Arc<Guests>) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream);
     loop {
@@ -116,17 +120,17 @@ fn converse(stream: &UnixStream, guests: &Arc<Guests>) -> std::io::Result<()> {
             let why = format!("a request without an end; allowed: a line of at most {REQUEST_MAX} bytes");
             return answer(stream, &Answer::Refused(why));
         }
-        answer(stream, &reply(&line, guests))?;
+        answer(stream, &reply(&line, client, guests))?;
     }
 }
 
-fn reply(line: &[u8], guests: &Arc<Guests>) -> Answer {
+fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> Answer {
     let done = |done: Result<(), Refusal>| match done {
         Ok(()) => Answer::Done,
         Err(refused) => Answer::Refused(refused.to_string()),
     };
     match serde_json::from_slice(line) {
-        Ok(Request::Start(start)) => done(guests.start(&start)),
+        Ok(Request::Start(start)) => done(guests.start(&start, client)),
         Ok(Request::Limit(limit)) => done(guests.limit(&limit)),
         Ok(Request::Stop(stop)) => done(guests.stop(&stop)),
         Ok(Request::List(list)) => Answer::Guests(guests.list(&list)),

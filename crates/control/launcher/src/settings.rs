@@ -13,6 +13,9 @@ pub struct Settings {
     pub state: PathBuf,
     /// What runs now: records, bundles, the runtime's state. It must not outlive a start of the host.
     pub run: PathBuf,
+    /// A folder for each guest whose interfaces are sockets. Clients know it, and make sockets in the folders
+    /// of their guests.
+    pub sockets: PathBuf,
     /// The control groups' file systems.
     pub cgroups: PathBuf,
     /// The control group that guests' are below, in the root of each hierarchy. It is the launcher's alone:
@@ -26,12 +29,13 @@ impl Settings {
     /// # Errors
     /// There is no present folder.
     pub(crate) fn whole(&self) -> std::io::Result<Settings> {
-        let Settings { permits, socket, state, run, cgroups, group } = self;
+        let Settings { permits, socket, state, run, sockets, cgroups, group } = self;
         Ok(Settings {
             permits: absolute(permits)?,
             socket: absolute(socket)?,
             state: absolute(state)?,
             run: absolute(run)?,
+            sockets: absolute(sockets)?,
             cgroups: absolute(cgroups)?,
             group: group.clone(),
         })
@@ -45,6 +49,7 @@ impl Default for Settings {
             socket: "/run/superfluid-launcher/launcher.sock".into(),
             state: "/var/lib/superfluid-launcher".into(),
             run: "/run/superfluid-launcher".into(),
+            sockets: "/run/superfluid-guests".into(),
             cgroups: "/sys/fs/cgroup".into(),
             group: "superfluid".into(),
         }

@@ -1,7 +1,7 @@
 //! What a daemon that was taken over can ask for, and what it gets.
 
 use crate::permits::PREFIX;
-use crate::request::{Interface, Limits, Start};
+use crate::request::{GuestKind, Interface, InterfaceKind, Limits, Start};
 use crate::{Permits, Request};
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn host() -> Host {
     symlink("../other", root.join("images/link")).expect("linked");
     let text = format!(
         "superfluid_launcher: 1\nclients: [998]\ntenants:\n  blue:\n    uids: 1000000\n    images: [{0}/images]\n    \
-         mounts: [{0}/etc, /dev]\n    memory: 64MiB\n  red: {{uids: 1065536, images: [{0}/other]}}\n",
+         mounts: [{0}/etc, /dev]\n    programs: [/usr, /opt/nf]\n    memory: 64MiB\n  red: {{uids: 1065536, images: [{0}/other]}}\n",
         root.display()
     );
     let permits = Permits::from_text("launcher.yaml", &text).expect("a file");
@@ -42,11 +42,13 @@ impl Host {
         Start {
             name: "ids".into(),
             tenant: "blue".into(),
+            guest: GuestKind::Container,
             image: self.path("images/a"),
             digest: None,
             command: Vec::new(),
             interfaces: vec![Interface {
                 name: "eth0".into(),
+                kind: InterfaceKind::Veth,
                 outer: format!("{PREFIX}-1"),
                 addresses: vec!["192.0.2.1/24".into()],
             }],
@@ -123,6 +125,88 @@ fn mounts_are_files_of_the_tenants_folders() {
 }
 
 #[test]
+fn programs_are_the_files_of_the_host_that_the_file_names() {
+    let host = host();
+    let program = |start: &mut Start, command: &str| {
+        start.guest = GuestKind::Program;
+        start.image.clear();
+        start.command = vec![command.to_owned(), "-x".to_owned()];
+    };
+    let mut start = host.start();
+    for good in ["/usr/bin/suricata", "/opt/nf/ids"] {
+        program(&mut start, good);
+        let permitted = host.permits.check(&start).expect("permitted");
+        assert_eq!(permitted.files.folders().len(), 2);
+    }
+    for command in [
+        "",
+        "suricata",
+        "usr/bin/suricata",
+        "/bin/sh",
+        "/usr",
+        "/usr/",
+        "/usr/../bin/sh",
+        "/usr/./../etc/x",
+        "/usrx/a",
+        "/opt/a",
+        "/opt/nf",
+        "/usr/bin/a\0b",
+        "/proc/self/exe",
+    ] {
+        let refused = host.refused(|start| program(start, command));
+        assert!(refused.starts_with("command: "), "{command}: {refused}");
+    }
+    let refused = host.refused(|start| (start.guest, start.image) = (GuestKind::Program, String::new()));
+    assert!(refused.starts_with("command: found the program ``"), "{refused}");
+    // A program has no image, and a container has one.
+    let image = host.path("images/a");
+    let refused = host.refused(|start| {
+        program(start, "/usr/bin/a");
+        start.image = image;
+    });
+    assert!(refused.starts_with("image: "), "{refused}");
+    let refused = host.refused(|start| start.image.clear());
+    assert!(refused.starts_with("image: "), "{refused}");
+    // The other tenant has no programs.
+    let refused = host.refused(|start| {
+        program(start, "/usr/bin/a");
+        start.tenant = "red".into();
+        start.mounts.clear();
+    });
+    assert!(refused.ends_with("allowed by the launcher's file: none"), "{refused}");
+    // Mounted files and limits are what they are for containers.
+    let refused = host.refused(|start| {
+        program(start, "/usr/bin/a");
+        start.mounts.insert("/x".into(), "/etc/shadow".into());
+    });
+    assert!(refused.starts_with("mounts: "), "{refused}");
+}
+
+#[test]
+fn sockets_are_names_in_a_folder_of_the_launchers() {
+    let host = host();
+    let socket = |name: &str| Interface {
+        name: name.into(),
+        kind: InterfaceKind::Socket,
+        outer: String::new(),
+        addresses: Vec::new(),
+    };
+    let mut start = host.start();
+    start.interfaces = vec![socket("in"), socket("out-2"), socket("A_b")];
+    assert!(host.permits.check(&start).is_ok());
+    for name in ["", "..", ".", "a/b", "../x", "a.sock", "a b", "a\0", "-a", "aaaaaaaaaaaaaaaa", "in\nx"] {
+        let refused = host.refused(|start| start.interfaces = vec![socket(name)]);
+        assert!(refused.starts_with("interfaces: "), "{name}: {refused}");
+    }
+    host.refused(|start| start.interfaces = vec![socket("in"), socket("in")]);
+    // There is no word for a path.
+    host.refused(|start| start.interfaces = vec![Interface { outer: "/etc".into(), ..socket("in") }]);
+    host.refused(|start| {
+        start.interfaces = vec![Interface { addresses: vec!["192.0.2.1/24".into()], ..socket("in") }];
+    });
+}
+
+#[test]
 fn interfaces_are_the_launchers_own() {
     let host = host();
     for outer in
@@ -163,9 +247,19 @@ fn tenants_names_and_limits_are_checked() {
 fn requests_name_no_users_namespaces_devices_or_hooks() {
     let good = serde_json::to_value(Request::Start(Box::new(host().start()))).expect("JSON");
     assert!(serde_json::from_value::<Request>(good.clone()).is_ok());
-    for key in
-        ["uids", "user", "namespaces", "devices", "capabilities", "privileged", "hooks", "seccomp", "rootfs"]
-    {
+    for key in [
+        "programs",
+        "sockets",
+        "uids",
+        "user",
+        "namespaces",
+        "devices",
+        "capabilities",
+        "privileged",
+        "hooks",
+        "seccomp",
+        "rootfs",
+    ] {
         let mut bad = good.clone();
         bad["start"][key] = serde_json::json!([]);
         let error = serde_json::from_value::<Request>(bad).expect_err("refused").to_string();
@@ -199,6 +293,9 @@ fn the_file_is_checked() {
         "superfluid_launcher: 1\nclients: [1]\ntenant: {}",
         "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, images: [/]}}",
         "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, images: [/a/../b]}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, programs: [/]}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, programs: [/run/x]}}",
+        "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, programs: [/proc]}}",
         "superfluid_launcher: 1\nclients: [1]\ntenants: {a: {uids: 100000, root: true}}",
         "superfluid_launcher: 1\nclients: [1]\ntenants: {'../x': {uids: 100000}}",
     ] {
@@ -264,6 +361,27 @@ fn a_container_is_confined_whatever_is_asked() {
     start.interfaces[0].addresses.clear();
     let raw = config(&start, "").expect("a configuration");
     assert_eq!(raw["process"]["capabilities"]["effective"], serde_json::json!(["CAP_NET_RAW"]));
+}
+
+#[test]
+fn what_a_guest_sees_of_the_host_is_bound_read_only() {
+    let folders = ["/usr".into(), "/opt/nf".into()];
+    let sockets = Some(std::path::Path::new("/run/superfluid-guests/ids"));
+    let mounts = crate::bundle::OfHost { programs: &folders, sockets }.mounts();
+    let seen: Vec<_> = mounts.iter().map(|it| (it["source"].clone(), it["destination"].clone())).collect();
+    let expected =
+        [("/usr", "/usr"), ("/opt/nf", "/opt/nf"), ("/run/superfluid-guests/ids", crate::SOCKETS_INSIDE)];
+    assert_eq!(seen, expected.map(|(from, to)| (from.into(), to.into())));
+    for mount in &mounts {
+        let options = mount["options"].as_array().expect("options");
+        for option in ["ro", "nosuid", "nodev"] {
+            assert!(options.iter().any(|it| it == option), "{option}: {mount}");
+        }
+        // What else is mounted below is not seen.
+        assert!(!options.iter().any(|it| it == "rbind"), "{mount}");
+    }
+    let none = crate::bundle::OfHost::default().mounts();
+    assert!(none.is_empty(), "{none:?}");
 }
 
 #[test]

@@ -86,9 +86,12 @@ pub(crate) struct RunOptions {
     /// Time between two views.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) every: Duration,
-    /// The socket of the launcher, which starts functions that are containers.
+    /// The socket of the launcher, which starts functions that are containers or programs.
     #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
     pub(crate) launcher: PathBuf,
+    /// The launcher's folder of sockets for these functions.
+    #[arg(long, value_name = "DIR", default_value = "/run/superfluid-guests")]
+    pub(crate) guest_sockets: PathBuf,
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,
@@ -182,9 +185,12 @@ pub(crate) struct DaemonOptions {
     /// OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
-    /// The socket of the launcher, which starts functions that are containers.
+    /// The socket of the launcher, which starts functions that are containers or programs.
     #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
     pub(crate) launcher: PathBuf,
+    /// The launcher's folder of sockets for these functions.
+    #[arg(long, value_name = "DIR", default_value = "/run/superfluid-guests")]
+    pub(crate) guest_sockets: PathBuf,
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,
@@ -200,7 +206,7 @@ pub(crate) struct LauncherOptions {
     #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
     pub(crate) socket: PathBuf,
     /// Send this request to the launcher, print its answer, and end; `-` reads it from standard input.
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["permits", "state", "run"])]
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["permits", "state", "run", "guest_sockets"])]
     pub(crate) ask: Option<String>,
     /// What may be started, and for which tenant: a file that only root may write.
     #[arg(long, value_name = "FILE", default_value = "/etc/superfluid/launcher.yaml")]
@@ -211,6 +217,9 @@ pub(crate) struct LauncherOptions {
     /// The folder of what runs now, which must not outlive a start of the host.
     #[arg(long, value_name = "DIR", default_value = "/run/superfluid-launcher")]
     pub(crate) run: PathBuf,
+    /// The folder of sockets for guests, in which each gets one that the client makes sockets in.
+    #[arg(long, value_name = "DIR", default_value = "/run/superfluid-guests")]
+    pub(crate) guest_sockets: PathBuf,
     /// The control group that containers' are below. It is the launcher's alone: what it finds in it and has
     /// not started it ends.
     #[arg(long, value_name = "NAME", default_value = "superfluid")]

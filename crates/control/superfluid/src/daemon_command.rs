@@ -42,6 +42,7 @@ fn settings(options: &DaemonOptions) -> Result<controller::Settings, String> {
         keep_images: options.keep_images,
         keep_container_images: options.keep_container_images,
         launcher: options.launcher.clone(),
+        guest_sockets: options.guest_sockets.clone(),
         perf_map: options.perf_map,
     })
 }

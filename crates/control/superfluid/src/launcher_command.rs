@@ -15,6 +15,7 @@ pub(crate) fn launcher(options: &LauncherOptions) -> Outcome {
         socket: options.socket.clone(),
         state: options.state.clone(),
         run: options.run.clone(),
+        sockets: options.guest_sockets.clone(),
         group: options.cgroup.clone(),
         ..Settings::default()
     };

@@ -46,6 +46,7 @@ enum Message {
 
 pub(crate) fn run(options: &RunOptions) -> Outcome {
     let Some((wiring, catalog)) = check::load(&options.file) else { return Outcome::BadInput };
+    let catalog = catalog.with_guest_sockets(&options.guest_sockets);
     let wanted = Wanted {
         hops: options.capture.clone(),
         filter: options.capture_filter.clone(),

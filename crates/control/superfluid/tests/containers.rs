@@ -15,26 +15,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::daemon::Options;
+use support::launcher::{BUSYBOX, Launcher, another_pid, has_ended, kill, missing};
 use support::layouts;
 use testbed::{Background, Iperf, Line, Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_superfluid");
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/containers.md");
-const BUSYBOX: &str = "/bin/busybox";
 const SERVER: &str = "198.51.100.2";
-
-fn missing() -> Option<&'static str> {
-    let there =
-        |program: &str| ["/usr/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists());
-    if !rustix::process::geteuid().is_root() {
-        return Some("root, whose right it is to make namespaces with ranges of users");
-    }
-    if !there("runc") {
-        return Some("runc (Debian: runc)");
-    }
-    (!Path::new(BUSYBOX).exists()).then_some("busybox (Debian: busybox-static)")
-}
 
 /// The document's blocks of a language, with its folders as this test has them.
 fn blocks(language: &str, folder: &Path) -> Vec<String> {
@@ -57,49 +45,6 @@ fn image(layout: &Path) {
         .arg(".")
         .output();
     layouts::write(layout, &tar.expect("tar").stdout);
-}
-
-/// The launcher of a folder.
-struct Launcher<'a> {
-    folder: &'a Path,
-    line: &'a Line,
-}
-
-impl Launcher<'_> {
-    fn start(&self) -> Background {
-        let mut command = self.line.middle.command(PROGRAM);
-        command.arg("launcher").arg("--socket").arg(self.folder.join("launcher.sock"));
-        command.arg("--permits").arg(self.folder.join("launcher.yaml"));
-        command.arg("--state").arg(self.folder.join("state")).arg("--run").arg(self.folder.join("run"));
-        let group = self.folder.file_name().expect("a name");
-        let launcher = Background::start(command.arg("--cgroup").arg(group)).expect("it starts");
-        let begin = Instant::now();
-        while self.ask(r#"{"list": {}}"#).is_err() {
-            assert!(begin.elapsed() < LIMIT, "the launcher does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        launcher
-    }
-
-    /// What it answers, or why it refuses.
-    fn ask(&self, request: &str) -> Result<String, String> {
-        let mut command = Command::new(PROGRAM);
-        command
-            .arg("launcher")
-            .arg("--socket")
-            .arg(self.folder.join("launcher.sock"))
-            .args(["--ask", request]);
-        let output = command.output().expect("it runs");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
-    }
-
-    /// The first process of the container.
-    fn pid(&self) -> Option<u64> {
-        let listed: Value =
-            serde_json::from_str(&self.ask(r#"{"list": {}}"#).expect("a list")).expect("JSON");
-        listed["guests"][0]["state"]["running"]["pid"].as_u64()
-    }
 }
 
 /// Asks the other end until it answers.
@@ -129,31 +74,9 @@ fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background)) {
     fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
     fs::write(folder.path().join("chain.yaml"), chain).expect("written");
     fs::write(folder.path().join("observed.yaml"), observed).expect("written");
-    let launcher = Launcher { folder: folder.path(), line: &line };
+    let launcher = Launcher { folder: folder.path(), programs: Path::new("/usr"), line: &line };
     let running = launcher.start();
     test(&line, folder.path(), &launcher, running);
-}
-
-/// Waits for another first process of the container than that.
-fn another_pid(launcher: &Launcher<'_>, before: Option<u64>) -> u64 {
-    let begin = Instant::now();
-    loop {
-        match launcher.pid().filter(|pid| Some(*pid) != before) {
-            Some(pid) => return pid,
-            None => assert!(begin.elapsed() < LIMIT, "it is not started"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn kill(pid: u64) {
-    let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill");
-    assert!(killed.success());
-}
-
-fn has_ended(pid: u64) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
 }
 
 #[test]

@@ -403,10 +403,23 @@ fn a_tenant_has_containers_of_its_registries_where_it_may() {
             format!("{image}, restart: {{first_delay: 1ms}}"),
             "functions.ids.restart: this is an administrator's",
         ),
+        (
+            format!("{image}, interfaces: {{in: {{as: af_xdp}}}}"),
+            "functions.ids.interfaces.in.as: interfaces that are `af_xdp` are an administrator's",
+        ),
     ] {
         let refused = asking("red").refused(&apply("red", "ids", &keys)).1;
         assert!(refused.contains(told), "{keys}: {refused}");
     }
+    // A program is none, whatever guests it may have.
+    let program =
+        "superfluid: 1\nfunctions: {p: {guest: program, tenant: red, memory: 1MiB, command: [/usr/bin/a]}}\n";
+    daemon.write("program.yaml", program);
+    let refused = asking("red").refused("apply -f program.yaml").1;
+    assert!(
+        refused.contains("functions.p.guest: this tenant's programs are an administrator's"),
+        "{refused}"
+    );
     let refused = asking("green").refused(&apply("green", "ids", &image)).1;
     assert!(refused.contains("this tenant's containers are an administrator's"), "{refused}");
     assert_eq!(server.asked().len(), 0, "nothing is asked for what is refused");

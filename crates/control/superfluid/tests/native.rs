@@ -98,11 +98,8 @@ fn a_program_in_c_stands_in_a_chain_may_be_killed_and_loses_nothing_of_others() 
 fn a_program_that_stands_by_takes_over_as_the_guide_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
-    let file = guide
-        .split("```yaml\n")
-        .nth(2)
-        .and_then(|rest| rest.split("```").next())
-        .expect("its second example");
+    let file =
+        guide.split("```yaml\n").nth(3).and_then(|rest| rest.split("```").next()).expect("its third example");
     let file = file.replace("/run/superfluid/", &format!("{}/", folder.path().to_str().expect("text")));
     let program = forwarder(folder.path());
     let daemon = Options::new(folder.path()).shared_cache().start();

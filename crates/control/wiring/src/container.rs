@@ -1,19 +1,50 @@
-//! Functions that are containers: ordinary programs, which the launcher starts.
+//! Functions that are containers, or programs of the host: ordinary programs, which the launcher starts.
 //!
-//! Each interface of one is an end of a veth pair, whose other end is a port of the wiring: packets get to it
-//! and from it like to and from any other port. The port is called after both, `ids:in`, which no port that
-//! an operator names can be.
+//! Each interface of one leads to a port of the wiring, whatever it is inside: packets get to it and from it
+//! like to and from any other port. The port is called after both, `ids:in`, which no port that an operator
+//! names can be.
 
 use crate::RestartDelays;
 use std::collections::BTreeMap;
 use telemetry::clock::Nanos;
 
-/// A function that runs as a container.
+/// Where the files of a function come from that the launcher starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContainerKind {
+    /// Of an image.
+    #[default]
+    Container,
+    /// Of the host: what the launcher's file names.
+    Program,
+}
+
+impl ContainerKind {
+    /// All of them.
+    pub const ALL: [ContainerKind; 2] = [ContainerKind::Container, ContainerKind::Program];
+
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<ContainerKind> {
+        ContainerKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// What it is, in a word, as the key `guest` says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ContainerKind::Container => "container",
+            ContainerKind::Program => "program",
+        }
+    }
+}
+
+/// A function that runs as a container, or as a program of the host, confined as a container is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Whose it is.
     pub tenant: String,
-    /// The folder of an OCI image layout, or an image in a registry, as the operator named it.
+    /// Which of these.
+    pub kind: ContainerKind,
+    /// The folder of an OCI image layout, or an image in a registry, as the operator named it; empty of a
+    /// program.
     pub image: String,
     /// The digest that the image's manifest must have.
     pub digest: Option<String>,
@@ -63,14 +94,67 @@ pub enum ProbeAsks {
     Tcp(u16),
 }
 
+/// What an interface is: what the program sees, and the port that leads to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// An end of a veth pair; `af_packet` at the other end.
+    #[default]
+    Veth,
+    /// The same, with `af_xdp` at the other end.
+    AfXdp,
+    /// A socket at which the program attaches by the library; `native`.
+    Library,
+    /// A socket at which the program connects as a slave; `memif`.
+    Memif,
+}
+
+impl InterfaceKind {
+    /// All of them.
+    pub const ALL: [InterfaceKind; 4] =
+        [InterfaceKind::Veth, InterfaceKind::AfXdp, InterfaceKind::Library, InterfaceKind::Memif];
+
+    /// Its name, as the key `as` says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            InterfaceKind::Veth => "veth",
+            InterfaceKind::AfXdp => "af_xdp",
+            InterfaceKind::Library => "library",
+            InterfaceKind::Memif => "memif",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<InterfaceKind> {
+        InterfaceKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// The driver of its port.
+    pub fn driver(self) -> &'static str {
+        match self {
+            InterfaceKind::Veth => "af_packet",
+            InterfaceKind::AfXdp => "af_xdp",
+            InterfaceKind::Library => "native",
+            InterfaceKind::Memif => "memif",
+        }
+    }
+
+    /// Whether it is a socket in the folder of the guest's sockets, and no interface of the kernel's.
+    pub fn is_socket(self) -> bool {
+        matches!(self, InterfaceKind::Library | InterfaceKind::Memif)
+    }
+}
+
 /// An interface of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerInterface {
     /// Its name among the function's interfaces, `in`.
     pub name: String,
-    /// The name that the program sees, `eth0`.
+    /// What it is.
+    pub kind: InterfaceKind,
+    /// The name that the program sees: `eth0`, or that of the socket without its ending.
     pub inside: String,
-    /// The name of the other end of the pair, which a port is open on.
+    /// Where its port is: the name of the other end of the pair, or the socket's path in the folder of all
+    /// guests' sockets.
     pub outer: String,
     /// Addresses with their prefix lengths, `192.0.2.1/24`.
     pub addresses: Vec<String>,
@@ -88,6 +172,11 @@ pub struct BypassSide {
 /// The port of a container's interface.
 pub fn container_port(function: &str, interface: &str) -> String {
     format!("{function}:{interface}")
+}
+
+/// The socket of a container's interface, in the folder of all guests' sockets.
+pub fn container_socket(function: &str, inside: &str) -> String {
+    format!("{function}/{inside}.sock")
 }
 
 /// Whether a port is one of a container's.

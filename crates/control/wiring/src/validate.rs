@@ -223,7 +223,7 @@ impl Wiring {
                 shared(name, "switch", "function");
             }
         }
-        for name in self.containers.keys() {
+        for (name, container) in &self.containers {
             let others = [
                 ("port", self.ports.contains_key(name)),
                 ("switch", self.switches.contains_key(name)),
@@ -231,7 +231,7 @@ impl Wiring {
                 ("function", self.instances.contains_key(name)),
             ];
             for (kind, _) in others.iter().filter(|(_, taken)| *taken) {
-                shared(name, kind, "container");
+                shared(name, kind, container.kind.as_str());
             }
         }
         for name in self.devices.keys() {

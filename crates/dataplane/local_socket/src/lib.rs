@@ -2,7 +2,7 @@
 //! descriptors with messages.
 //!
 //! 1. [`Listener::bind`] makes a socket at a path, in the place of a stale one; [`connect`] reaches one.
-//! 2. [`peer`] says which process is at the other end, and its user.
+//! 2. [`peer`] says which process is at the other end, and its user; [`Users`] whether that may be there.
 //! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of
 //!    a descriptor may be shared with another process, which could change them.
 //! 4. A listener that is dropped removes its file, if it is still its own.
@@ -10,10 +10,12 @@
 mod listener;
 mod messages;
 mod peer;
+mod users;
 
 pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
 pub use peer::{Peer, own_uid, peer};
+pub use users::{GUEST_USERS, Users};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
-//! A socket at a path, at which processes of one user connect.
+//! A socket at a path, at which processes of some users connect.
 
-use crate::own_uid;
+use crate::Users;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -41,19 +41,19 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at a path for messages, from processes of a user.
+    /// Listens at a path for messages, from processes of these users.
     ///
     /// # Errors
     /// Why not, in words for the operator.
-    pub fn bind(path: &str, uid: u32) -> Result<Listener, String> {
-        Listener::bind_as(Kind::Messages, path, uid)
+    pub fn bind(path: &str, users: Users) -> Result<Listener, String> {
+        Listener::bind_as(Kind::Messages, path, users)
     }
 
-    /// Listens at a path, for processes of a user.
+    /// Listens at a path, for processes of these users.
     ///
     /// # Errors
     /// Why not, in words for the operator.
-    pub fn bind_as(kind: Kind, path: &str, uid: u32) -> Result<Listener, String> {
+    pub fn bind_as(kind: Kind, path: &str, users: Users) -> Result<Listener, String> {
         let told = |what: &str, error: io::Error| format!("socket `{path}`: {what}: {error}");
         let address = SocketAddrUnix::new(path).map_err(|error| told("its path", error.into()))?;
         remove_stale(kind, Path::new(path), &address)?;
@@ -63,12 +63,17 @@ impl Listener {
         bind(&socket, &address).map_err(|error| told("making it", error.into()))?;
         // Its user is looked at when a process connects. Processes of other users cannot even do that where
         // the mode can say so.
-        let mode = if uid == own_uid() { 0o600 } else { 0o666 };
+        let mode = if users == Users::own() { 0o600 } else { 0o666 };
         let kept = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .and_then(|()| std::fs::symlink_metadata(path));
         let kept = kept.map_err(|error| told("its mode", error))?;
         listen(&socket, BACKLOG).map_err(|error| told("listening", error.into()))?;
         Ok(Listener { socket, path: path.into(), file: (kept.dev(), kept.ino()) })
+    }
+
+    /// Whether its file is still where it was made: another program may have removed the folder.
+    pub fn is_in_place(&self) -> bool {
+        std::fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.file)
     }
 
     /// Readable when a connection waits.
@@ -84,7 +89,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.file) {
+        if self.is_in_place() {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,6 +1,6 @@
 //! Two ends of a connection, in one process.
 
-use crate::{Listener, connect, own_uid, peer, receive, send};
+use crate::{Listener, Users, connect, own_uid, peer, receive, send};
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ fn path(folder: &tempfile::TempDir) -> String {
 #[test]
 fn messages_keep_their_boundaries_and_carry_descriptors() {
     let folder = tempfile::tempdir().expect("a folder");
-    let listener = Listener::bind(&path(&folder), own_uid()).expect("bound");
+    let listener = Listener::bind(&path(&folder), Users::own()).expect("bound");
     let here = connect(&path(&folder)).expect("connected");
     let there = listener.accept().expect("it waits");
     let found = peer(&there).expect("known");
@@ -37,12 +37,14 @@ fn messages_keep_their_boundaries_and_carry_descriptors() {
 #[test]
 fn a_listener_removes_its_own_file_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let listener = Listener::bind(&path(&folder), own_uid()).expect("bound");
+    let listener = Listener::bind(&path(&folder), Users::own()).expect("bound");
+    assert!(listener.is_in_place());
     std::fs::remove_file(path(&folder)).expect("removed");
+    assert!(!listener.is_in_place());
     std::fs::write(path(&folder), "another's").expect("written");
     drop(listener);
     assert!(std::path::Path::new(&path(&folder)).exists());
-    let refused = Listener::bind(&path(&folder), own_uid()).expect_err("no socket");
+    let refused = Listener::bind(&path(&folder), Users::own()).expect_err("no socket");
     assert!(refused.contains("found a file that is no socket"), "{refused}");
     std::fs::remove_file(path(&folder)).expect("removed");
     assert!(connect(&path(&folder)).is_err(), "nothing listens");

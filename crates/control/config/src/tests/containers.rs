@@ -1,7 +1,7 @@
 //! Functions that are containers: what the launcher will be asked for, and their ports.
 
 use super::*;
-use wiring::{Container, ContainerInterface, ProbeAsks, container_link};
+use wiring::{Container, ContainerInterface, ContainerKind, InterfaceKind, ProbeAsks, container_link};
 
 const ROUTER: &str = "\
 superfluid: 1
@@ -45,6 +45,7 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
     assert_eq!(lines(&warnings), "");
     let interface = |name: &str, inside: &str, number, addresses: &[&str]| ContainerInterface {
         name: name.to_owned(),
+        kind: InterfaceKind::Veth,
         inside: inside.to_owned(),
         outer: container_link("router", number),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
@@ -85,8 +86,22 @@ fn every_fault_of_a_container_has_its_place() {
     for (change, wanted) in [
         (("memory: 64MiB", "memory: 64KiB"), "functions.router.memory: found `64KiB`; allowed:"),
         (("    memory: 64MiB\n", ""), "functions.router.memory: the required key `memory` is missing"),
-        (("guest: container", "guest: vm"), "functions.router.guest: found `vm`; allowed: wasm, container"),
-        (("as: veth", "as: tap"), "functions.router.interfaces.in.as: found `tap`; allowed: one of veth"),
+        (
+            ("guest: container", "guest: vm"),
+            "functions.router.guest: found `vm`; allowed: wasm, container, program",
+        ),
+        (
+            ("as: veth", "as: vet"),
+            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif; did you mean `veth`?",
+        ),
+        (
+            ("as: veth", "as: veth, write: true"),
+            "functions.router.interfaces.in.write: unknown key `write`; allowed: as, name, addresses",
+        ),
+        (
+            ("memory: 64MiB", "memory: 64MiB\n    heartbeat: 100ms"),
+            "functions.router.heartbeat: found `100ms`, and no interface is `as: library`; allowed: with such an interface",
+        ),
         (
             ("name: lan0", "name: eth0"),
             "functions.router.interfaces.in.name: found `eth0`; allowed: a lower-case",
@@ -232,4 +247,111 @@ fn a_container_that_nothing_is_wired_to_is_warned_of() {
     let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}}}\n";
     let warnings = lines(&good(alone).warnings);
     assert!(warnings.contains("nothing is wired to the container `a`"), "{warnings}");
+}
+
+const PROGRAM: &str = "\
+superfluid: 1
+ports: {a: {type: 'null'}, b: {type: 'null'}, c: {type: 'null'}, d: {type: 'null'}}
+functions:
+  fwd:
+    guest: program
+    command: [/usr/local/bin/forwarder, /run/superfluid/in.sock]
+    interfaces:
+      in: {as: library, write: true}
+      out_to_the_other_side: {as: library, name: out, heartbeat: 1s, ring: 64}
+      side: {as: memif, queues: 2, secret: x}
+      wire: {}
+      fast: {as: af_xdp, mode: generic}
+    memory: 64MiB
+    heartbeat: 100ms
+    fail: open
+chains: {c: [a, fwd, b]}
+wires: [[c, 'fwd:side'], [d, 'fwd:wire']]
+";
+
+#[test]
+fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
+    let Configuration { wiring, warnings } = good(PROGRAM);
+    assert_eq!(lines(&warnings), "");
+    let Container { kind, image, interfaces, command, .. } = &wiring.containers["fwd"];
+    assert_eq!((*kind, image.as_str(), command.len()), (ContainerKind::Program, "", 2));
+    let seen: Vec<_> = interfaces.iter().map(|it| (it.kind, &*it.inside, it.outer.clone())).collect();
+    let expected = [
+        (InterfaceKind::Library, "in", "fwd/in.sock".to_owned()),
+        (InterfaceKind::Library, "out", "fwd/out.sock".to_owned()),
+        (InterfaceKind::Memif, "side", "fwd/side.sock".to_owned()),
+        (InterfaceKind::Veth, "eth3", container_link("fwd", 3)),
+        (InterfaceKind::AfXdp, "eth4", container_link("fwd", 4)),
+    ];
+    assert_eq!(seen, expected);
+    let drivers: Vec<&str> =
+        interfaces.iter().map(|it| wiring.ports[&format!("fwd:{}", it.name)].driver.as_str()).collect();
+    assert_eq!(drivers, ["native", "native", "memif", "af_packet", "af_xdp"]);
+    let setting = |port: &str, key: &str| wiring.ports[port].settings.get(key).cloned();
+    let duration = |ms: u64| Some(schema::Value::Duration(ms * 1_000_000));
+    assert_eq!(setting("fwd:in", "heartbeat"), duration(100), "the function's");
+    assert_eq!(setting("fwd:out_to_the_other_side", "heartbeat"), duration(1000), "its own");
+    let text = |port: &str, key: &str| setting(port, key).and_then(|it| it.as_text().map(str::to_owned));
+    assert_eq!(text("fwd:in", "socket").as_deref(), Some("fwd/in.sock"));
+    assert_eq!(text("fwd:side", "role").as_deref(), Some("master"));
+    assert_eq!(text("fwd:side", "secret").as_deref(), Some("x"));
+    assert_eq!(text("fwd:fast", "mode").as_deref(), Some("generic"));
+    let port = |name: &str| Endpoint::Port(name.to_owned());
+    assert_eq!(wiring.peer(&port("b")), Some(&port("fwd:out_to_the_other_side")));
+    let sides = ["in", "out_to_the_other_side"].map(|it| wiring.ports[&format!("fwd:{it}")].bypass.is_some());
+    assert_eq!(sides, [true, true], "what goes on without it does so between sockets, too");
+}
+
+#[test]
+fn every_fault_of_a_program_has_its_place() {
+    for (change, wanted) in [
+        (
+            ("    command:", "    image: ./a\n    command:"),
+            "functions.fwd.image: unknown key `image`; allowed: attach, interfaces, mounts, guest, command",
+        ),
+        (
+            ("    command: [/usr/local/bin/forwarder, /run/superfluid/in.sock]\n", ""),
+            "functions.fwd.command: the required key `command` is missing",
+        ),
+        (
+            ("command: [/usr/local/bin/forwarder, /run/superfluid/in.sock]", "command: []"),
+            "functions.fwd.command: ",
+        ),
+        (
+            ("name: out, ", ""),
+            "functions.fwd.interfaces.out_to_the_other_side.name: found `out_to_the_other_side`; allowed: letters, digits",
+        ),
+        (("name: out,", "name: ../x,"), "out_to_the_other_side.name: found `../x`; allowed: letters, digits"),
+        (("name: out,", "name: in,"), "out_to_the_other_side.name: found `in`; allowed: letters, digits"),
+        (
+            ("write: true", "socket: /etc/x"),
+            "functions.fwd.interfaces.in.socket: unknown key `socket`; allowed: ",
+        ),
+        (("write: true", "uid: 0"), "functions.fwd.interfaces.in.uid: unknown key `uid`; allowed: "),
+        (
+            ("write: true", "standby: 1"),
+            "functions.fwd.interfaces.in.standby: unknown key `standby`; allowed: ",
+        ),
+        (
+            ("write: true", "addresses: [192.0.2.1/24]"),
+            "functions.fwd.interfaces.in.addresses: unknown key `addresses`; allowed: as, name, write",
+        ),
+        (("queues: 2", "role: slave"), "functions.fwd.interfaces.side.role: unknown key `role`; allowed: "),
+        (("queues: 2", "queues: 17"), "functions.fwd.interfaces.side.queues: found `17`; allowed: "),
+        (
+            ("ring: 64", "ring: 63"),
+            "functions.fwd.interfaces.out_to_the_other_side.ring: found `63`; allowed: ",
+        ),
+        (("mode: generic", "mode: quick"), "functions.fwd.interfaces.fast.mode: found `quick`; allowed: "),
+        (("heartbeat: 100ms", "heartbeat: 1ms"), "functions.fwd.heartbeat: found `1ms`; allowed: "),
+    ] {
+        assert!(PROGRAM.contains(change.0), "{}", change.0);
+        let text = PROGRAM.replacen(change.0, change.1, 1);
+        let faults = check("f.yaml", &text, &shelf()).expect_err(change.1);
+        let found = lines(&faults);
+        assert!(found.contains(wanted), "{change:?}: {found}");
+    }
+    let alone = "superfluid: 1\nfunctions:\n  a: {guest: program, command: [/usr/bin/a], memory: 1MiB, interfaces: {in: {}}}\n";
+    let warnings = lines(&good(alone).warnings);
+    assert!(warnings.contains("nothing is wired to the program `a`"), "{warnings}");
 }

@@ -17,7 +17,7 @@ use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
 use crate::deployed::Deployed;
 use crate::material::Material;
-use api::{GuestKind, Kind};
+use api::Kind;
 use config::Catalog as _;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,8 +107,8 @@ impl Desired {
             }
             changed.insert(key, spec.as_ref());
         }
-        // The ports of a container are not objects.
-        let is_container = |spec: &Value| api::guest_of(spec) == GuestKind::Container;
+        // The ports of a container are not objects, nor are those of a program.
+        let is_container = |spec: &Value| api::guest_of(spec).is_launched();
         let containers = changed.values().flatten().any(|spec| is_container(spec));
         if containers || touched.iter().any(|name| self.function_is(name, is_container)) {
             return None;

@@ -13,6 +13,7 @@ fn start(name: &str, tenant: &str) -> Start {
     Start {
         name: name.into(),
         tenant: tenant.into(),
+        guest: crate::GuestKind::Container,
         image: "/srv/images/a".into(),
         digest: None,
         command: Vec::new(),
@@ -138,8 +139,12 @@ fn what_is_wanted_is_started_when_it_is_known_what_there_is() {
 #[test]
 fn interfaces_that_come_are_told_once_for_each_start() {
     let mut wired = start("a", "red");
-    wired.interfaces =
-        vec![crate::Interface { name: "eth0".into(), outer: "sfg-a".into(), addresses: Vec::new() }];
+    wired.interfaces = vec![crate::Interface {
+        name: "eth0".into(),
+        kind: crate::InterfaceKind::Veth,
+        outer: "sfg-a".into(),
+        addresses: Vec::new(),
+    }];
     let mut play = Play::new(&[wired, start("b", "red")]);
     play.list();
     play.turn();

@@ -3,7 +3,7 @@
 
 mod support;
 
-use launcher::{Answer, Ended, Interface, Limit, Limits, Probe, Request, State};
+use launcher::{Answer, Ended, Interface, InterfaceKind, Limit, Limits, Probe, Request, State};
 use std::time::{Duration, Instant};
 use support::{Host, UIDS};
 use testbed::Namespace;
@@ -26,6 +26,7 @@ fn serves() {
 fn interface(name: &str, outer: &str, addresses: &[&str]) -> Interface {
     Interface {
         name: name.into(),
+        kind: InterfaceKind::Veth,
         outer: outer.into(),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
     }
@@ -209,5 +210,96 @@ fn what_cannot_start_leaves_nothing_behind() {
         let runtime = std::fs::read_dir(host.path("run/runtime")).expect("a folder").count();
         assert_eq!(runtime, 0, "the runtime knows of none");
         host.start(host.guest("one", "sleep 1000"));
+    });
+}
+
+#[test]
+fn a_program_sees_its_folders_of_the_host_and_nothing_else_of_it() {
+    tried("a_program_sees_its_folders_of_the_host_and_nothing_else_of_it", |host| {
+        std::fs::write(host.path("files/given"), "given\n").expect("written");
+        let line = "B=$0; id() { $B id \"$@\"; }; id -u; $B grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status; \
+                    echo root: $($B ls /); $B ls /sys/class/net; $B cat /etc/given; $B touch /x 2>&1; $B touch /usr/x 2>&1; $B \
+                    touch $B 2>&1; $B mount -t tmpfs x /tmp 2>&1; $B touch /tmp/x && echo wrote; $B test -e /usr/bin/env && echo \
+                    usr; $B test -e /root && echo root is there; /bin/true && echo linked; echo end; $B sleep 1000";
+        let mut start = host.program("one", line);
+        let shell = start.command[0].clone();
+        start.command.push(shell);
+        start.mounts.insert("/etc/given".into(), host.path("files/given").display().to_string());
+        start.interfaces = vec![interface("eth0", "sfg-0", &["192.0.2.1/24"])];
+        host.start(start);
+        let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+        let log = guest.log.join("\n");
+        let flat = log.replace("\\t", " ");
+        assert!(log.starts_with("0\n"), "root inside: {log}");
+        for line in ["CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"] {
+            assert!(flat.contains(line), "{line}: {log}");
+        }
+        for line in ["eth0\nlo\ngiven", "/x: Read-only file system", "/usr/x: Read-only file system"] {
+            assert!(log.contains(line), "{line}: {log}");
+        }
+        assert!(log.contains("/busybox: Read-only file system"), "{log}");
+        assert!(log.contains("\nwrote\nusr\nlinked\nend"), "{log}");
+        let root = log.lines().find_map(|line| line.strip_prefix("root: ")).expect("its root");
+        let known = [
+            "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "var", "sbin", "sys",
+            "tmp", "usr",
+        ];
+        assert!(root.split(' ').all(|name| known.contains(&name)), "{root}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid("one"))).expect("a status");
+        assert!(status.contains(&format!("Uid:\t{UIDS}\t")), "no user of the host: {status}");
+        // A program that is not there is told.
+        let mut absent = host.program("two", "true");
+        absent.command[0] = "/usr/bin/there-is-none".to_owned();
+        match host.ask(Request::Start(Box::new(absent))) {
+            Answer::Refused(why) => assert!(why.contains("there-is-none"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(host.stop("one"), Answer::Done);
+    });
+}
+
+#[test]
+fn a_guest_finds_its_sockets_and_may_not_make_any() {
+    tried("a_guest_finds_its_sockets_and_may_not_make_any", |host| {
+        let socket = Interface {
+            name: "in".into(),
+            kind: InterfaceKind::Socket,
+            outer: String::new(),
+            addresses: Vec::new(),
+        };
+        let line = "ls /run/superfluid; touch /run/superfluid/x 2>&1; sleep 1000";
+        for name in ["one", "two"] {
+            let mut start = host.guest(name, line);
+            start.interfaces = vec![socket.clone()];
+            std::thread::scope(|scope| {
+                // A client makes it when the folder is there; the start waits for that.
+                let making = scope.spawn(|| {
+                    let begin = Instant::now();
+                    loop {
+                        let made = std::os::unix::net::UnixListener::bind(
+                            host.path("guests").join(name).join("in.sock"),
+                        );
+                        match made {
+                            Ok(listener) => return listener,
+                            Err(error) => assert!(begin.elapsed() < Duration::from_secs(20), "{error}"),
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                });
+                host.start(start);
+                drop(making.join().expect("made"));
+            });
+        }
+        let guest = host.await_guest("one", |guest| guest.log.len() > 1);
+        assert_eq!(guest.log[0], "in.sock", "its own alone: {:?}", guest.log);
+        assert!(guest.log[1].contains("Read-only file system"), "{:?}", guest.log);
+        // The folder stays for the client's socket, and goes with it.
+        assert_eq!(host.stop("one"), Answer::Done);
+        assert!(host.path("guests/one/in.sock").exists());
+        std::fs::remove_file(host.path("guests/two/in.sock")).expect("removed");
+        assert_eq!(host.stop("two"), Answer::Done);
+        assert!(!host.path("guests/two").exists());
+        host.replace();
+        assert!(!host.path("guests/one").exists(), "the next launcher does not know it");
     });
 }

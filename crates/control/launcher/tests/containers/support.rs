@@ -1,6 +1,8 @@
 //! A launcher in a process of its own, and an image made of this machine's busybox.
 
-use launcher::{Answer, Guest, Launcher, Limits, List, Listed, Request, Settings, Start, State, Stop};
+use launcher::{
+    Answer, Guest, GuestKind, Launcher, Limits, List, Listed, Request, Settings, Start, State, Stop,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -47,6 +49,7 @@ fn settings(folder: &Path) -> Settings {
         socket: folder.join("run/launcher.sock"),
         state: folder.join("state"),
         run: folder.join("run"),
+        sockets: folder.join("guests"),
         group: folder.file_name().expect("a name").to_string_lossy().into_owned(),
         ..Settings::default()
     }
@@ -55,6 +58,8 @@ fn settings(folder: &Path) -> Settings {
 /// A launcher and its files.
 pub struct Host {
     folder: TempDir,
+    /// A folder of programs; in `/tmp` guests have files of their own.
+    programs: TempDir,
     process: Child,
 }
 
@@ -64,16 +69,21 @@ impl Host {
         let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
         // Tenants' users pass through it.
         Command::new("chmod").arg("711").arg(folder.path()).status().expect("chmod");
+        let programs = tempfile::Builder::new().prefix("superfluid-test-").tempdir_in("/var/tmp");
+        let programs = programs.expect("a folder");
+        Command::new("chmod").arg("755").arg(programs.path()).status().expect("chmod");
+        std::fs::copy(BUSYBOX, programs.path().join("busybox")).expect("copied");
         let root = folder.path().display();
         let text = format!(
             "superfluid_launcher: 1\nclients: [998]\nruntime: runc\ntenants:\n  blue: {{uids: {UIDS}, images: \
-             [{root}/images], mounts: [{root}/files], guests: 2}}\n"
+             [{root}/images], mounts: [{root}/files], programs: [/usr, {}], guests: 2}}\n",
+            programs.path().display()
         );
         std::fs::write(folder.path().join("launcher.yaml"), text).expect("written");
         std::fs::create_dir(folder.path().join("files")).expect("made");
         image(&folder.path().join("images/busybox"));
         let process = run(folder.path());
-        Host { folder, process }
+        Host { folder, programs, process }
     }
 
     /// A path below the host's folder.
@@ -91,6 +101,7 @@ impl Host {
         Start {
             name: name.into(),
             tenant: "blue".into(),
+            guest: GuestKind::Container,
             image: self.path("images/busybox").display().to_string(),
             digest: None,
             command: ["/bin/sh", "-c", line].map(str::to_owned).into(),
@@ -99,6 +110,17 @@ impl Host {
             limits: Limits { memory: 32 << 20, weight: 100, cap: Some(500), processes: 16, files: 64 },
             probe: None,
             mark: None,
+        }
+    }
+
+    /// A guest that is a program of the host, and runs this line of the shell.
+    pub fn program(&self, name: &str, line: &str) -> Start {
+        let shell = self.programs.path().join("busybox").display().to_string();
+        Start {
+            guest: GuestKind::Program,
+            image: String::new(),
+            command: [&shell, "sh", "-c", line].map(|it| it.to_owned()).into(),
+            ..self.guest(name, line)
         }
     }
 

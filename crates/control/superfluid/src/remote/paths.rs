@@ -2,7 +2,6 @@
 //! another.
 
 use super::connection::Connection;
-use api::GuestKind;
 use deployment::{Catalog, Named};
 use schema::{Kind, Schema};
 use serde_json::Value;
@@ -40,9 +39,10 @@ impl<'a> Paths<'a> {
         {
             self.in_map(&loaded.manifest().schema, config);
         }
-        if api::guest_of(spec) == GuestKind::Container {
+        if api::guest_of(spec).is_launched() {
             let image = spec.get("image").and_then(Value::as_str);
-            if !matches!(image.map(Named::of_container), Some(Ok(Named::Artifact(_)) | Err(_))) {
+            // A program has none.
+            if !matches!(image.map(Named::of_container), None | Some(Ok(Named::Artifact(_)) | Err(_))) {
                 self.whole(spec.get_mut("image"));
             }
             if let Some(Value::Object(mounts)) = spec.get_mut("mounts") {

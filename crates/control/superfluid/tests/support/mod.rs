@@ -11,4 +11,5 @@ pub mod cache;
 pub mod commands;
 pub mod daemon;
 pub mod http;
+pub mod launcher;
 pub mod layouts;

@@ -142,6 +142,7 @@ proptest! {
 fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
     let container = |memory| Container {
         tenant: "t".to_owned(),
+        kind: ContainerKind::Container,
         image: "./a".to_owned(),
         digest: None,
         command: Vec::new(),

@@ -9,7 +9,7 @@ use crate::config::Role;
 use crate::desk::{Desk, Line, Session, ring};
 use crate::handshake::{Handshake, Joined};
 use crate::message::{LENGTH, Message, shown};
-use local_socket::Listener;
+use local_socket::{Listener, Users};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::time::Timespec;
@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// How often listening or connecting is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
+const SOON: Duration = Duration::from_millis(100);
 /// How long the end of the thread is waited for. See [`Attendant::drop`].
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -38,7 +40,6 @@ pub(crate) struct Attendant {
 /// What the thread works with.
 struct Work {
     settings: Settings,
-    uid: u32,
     desk: Arc<Desk>,
     listener: Option<Listener>,
     connection: Connection,
@@ -62,7 +63,6 @@ impl Attendant {
         let desk = Arc::new(Desk::new()?);
         let mut work = Work {
             settings: settings.clone(),
-            uid: settings.uid.unwrap_or_else(local_socket::own_uid),
             desk: desk.clone(),
             listener: None,
             connection: Connection::None,
@@ -132,8 +132,23 @@ impl Work {
         matches!(self.connection, Connection::None) && self.listener.is_none()
     }
 
-    fn is_due(&self) -> bool {
-        self.seeks() && Instant::now() >= self.next
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next || self.seeks() {
+            return now >= self.next;
+        }
+        self.next = now + AGAIN;
+        self.is_out_of_place()
+    }
+
+    /// The socket's folder is a guest's, which comes and goes with the launcher's.
+    fn in_guests_folder(&self) -> bool {
+        self.settings.users == Users::OfFolder
+    }
+
+    /// The folder was removed, and the socket with it: no peer finds it any more.
+    fn is_out_of_place(&self) -> bool {
+        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
     }
 
     fn wait(&self) -> Seen {
@@ -155,7 +170,12 @@ impl Work {
             }
             Connection::Joined { line, .. } => (None, Some(add(line.socket.as_fd())), None),
         };
+        // The folder may go without a word.
+        let look = self.in_guests_folder().then_some(AGAIN);
         let timeout = span
+            .into_iter()
+            .chain(look)
+            .min()
             .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
@@ -175,13 +195,17 @@ impl Work {
 
     /// A master listens, a slave connects.
     fn look_for_peer(&mut self) {
-        self.next = Instant::now() + AGAIN;
+        let again = if self.in_guests_folder() { SOON } else { AGAIN };
+        self.next = Instant::now() + again;
+        self.listener = None;
         match self.settings.role {
-            Role::Master => match Listener::bind(&self.settings.socket, self.uid) {
+            Role::Master => match Listener::bind(&self.settings.socket, self.settings.users) {
                 Ok(listener) => {
                     self.listener = Some(listener);
                     self.desk.tell(self.waiting());
                 }
+                // It is told once.
+                Err(reason) if reason == self.desk.reason() => {}
                 Err(reason) => self.desk.tell(reason),
             },
             Role::Slave => match local_socket::connect(&self.settings.socket) {
@@ -201,10 +225,10 @@ impl Work {
         let (handshake, hello) = Handshake::new(&self.settings);
         let user = local_socket::peer(&socket).map(|peer| peer.uid);
         self.connection = Connection::Shaking { socket, handshake, since: Instant::now() };
-        match user {
-            Ok(uid) if uid == self.uid => {}
-            Ok(uid) => return self.refuse(&format!("found: user {uid}; allowed: user {}", self.uid)),
-            Err(error) => return self.refuse(&format!("its process is not known: {error}")),
+        let user = user.map_err(|error| format!("its process is not known: {error}"));
+        let admitted = user.and_then(|uid| self.settings.users.admit(&self.settings.socket, uid));
+        if let Err(reason) = admitted {
+            return self.refuse(&reason);
         }
         if let (Some(hello), Connection::Shaking { socket, .. }) = (hello, &self.connection)
             && local_socket::send(socket, &hello.to_bytes(), &[]).is_err()

@@ -1,6 +1,8 @@
 //! Settings of a port, and their schema.
 
+use local_socket::Users;
 use schema::Value;
+use std::path::Path;
 
 /// The schema of the settings, in the language of configuration schemas.
 pub const SCHEMA: &str = include_str!("settings.yaml");
@@ -24,8 +26,8 @@ pub struct Settings {
     pub role: Role,
     /// Path of the socket.
     pub socket: String,
-    /// The user that the peer runs as; `None`: the one that this process runs as.
-    pub uid: Option<u32>,
+    /// Whose process the peer may be.
+    pub users: Users,
     /// Number of the interface.
     pub id: u32,
     /// Given by a slave, compared by a master; `None`: a master takes any.
@@ -44,7 +46,7 @@ impl Settings {
         Settings {
             role,
             socket: socket.to_owned(),
-            uid: None,
+            users: Users::own(),
             id: 0,
             secret: None,
             queues: 1,
@@ -62,7 +64,7 @@ impl Settings {
         let role = if text("role") == Some("master") { Role::Master } else { Role::Slave };
         let default = Settings::new(role, text("socket").unwrap_or_default());
         Settings {
-            uid: number("uid"),
+            users: number("uid").map_or(default.users, Users::One),
             id: number("id").unwrap_or(default.id),
             secret: text("secret").map(str::to_owned),
             queues: number("queues").unwrap_or(default.queues),
@@ -70,5 +72,13 @@ impl Settings {
             buffer: number("buffer").unwrap_or(default.buffer),
             ..default
         }
+    }
+
+    /// Those of a guest of the launcher's: the socket lies in this folder of guests' sockets, and processes
+    /// of the guest's tenant may connect.
+    #[must_use]
+    pub fn of_guest(self, folder: &Path) -> Settings {
+        let socket = folder.join(&self.socket).display().to_string();
+        Settings { socket, users: Users::OfFolder, ..self }
     }
 }

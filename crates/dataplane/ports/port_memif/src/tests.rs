@@ -2,7 +2,7 @@
 
 use crate::message::{AddRing, Hello, LENGTH, Message, VERSION, padded};
 use crate::{Handshake, Joined, MemifPort, Role, SCHEMA, Settings};
-use local_socket::{Listener, connect, own_uid, receive, send};
+use local_socket::{Listener, Users, connect, receive, send};
 use native_ring::SharedMemory;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -130,7 +130,7 @@ fn settings_have_the_defaults_of_their_schema() {
     let expected = Settings {
         role: Role::Master,
         socket: "/a".into(),
-        uid: Some(7),
+        users: Users::One(7),
         id: 3,
         secret: Some("x".into()),
         queues: 4,
@@ -315,7 +315,7 @@ fn another_number_secret_or_user_is_refused_with_the_reason() {
     };
     told(|settings| settings.id = 2, "id: found: 2; allowed: 1");
     told(|settings| settings.secret = Some("wrong".into()), "secret: found: another");
-    told(|settings| settings.uid = Some(4_000_000_000), "allowed: user 4000000000");
+    told(|settings| settings.users = Users::One(4_000_000_000), "allowed: user 4000000000");
 }
 
 /// A peer that this test is itself, and the memory that both share.
@@ -386,7 +386,7 @@ fn with_peer(folder: &tempfile::TempDir, role: Role, queues: u32) -> (Bench, Pee
             (bench, Peer::join(None, &settings(Role::Slave)))
         }
         Role::Slave => {
-            let listener = Listener::bind(&socket(folder), own_uid()).expect("bound");
+            let listener = Listener::bind(&socket(folder), Users::own()).expect("bound");
             let bench = Bench::new(settings(role));
             (bench, Peer::join(Some(&listener), &settings(Role::Master)))
         }

@@ -12,7 +12,7 @@ use crate::Settings;
 use crate::hint;
 use crate::processes::{Process, Processes};
 use crate::session::{Line, Session};
-use local_socket::{Listener, Peer};
+use local_socket::{Listener, Peer, Users};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
 use packet_memory::Pool;
@@ -34,6 +34,8 @@ const GREETING: Duration = Duration::from_secs(1);
 const REFUSAL: Duration = Duration::from_millis(50);
 /// How often making the socket is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
+const SOON: Duration = Duration::from_millis(100);
 /// How often processes are looked at whose sockets are closed and that live; the last few are waited for.
 const LINGERING: Duration = Duration::from_secs(1);
 /// So many.
@@ -76,7 +78,6 @@ pub(crate) struct Attendant {
 /// What the thread works with.
 struct Work {
     settings: Settings,
-    uid: u32,
     layout: Layout,
     pool: Arc<Pool>,
     processes: Processes,
@@ -91,6 +92,8 @@ struct Work {
     parted: Vec<Arc<Process>>,
     /// Whether there are such processes, of this port or another.
     lingering: bool,
+    /// When it was looked at last whether the socket is in its place.
+    looked: Instant,
 }
 
 /// A connection that has not said anything yet: whose it is, or why it will be refused. It is refused when it
@@ -204,7 +207,6 @@ impl Attendant {
         let desk = Arc::new(Desk::new()?);
         let mut work = Work {
             settings: settings.clone(),
-            uid: settings.uid.unwrap_or_else(local_socket::own_uid),
             layout,
             pool: pool.clone(),
             processes: processes.clone(),
@@ -215,6 +217,7 @@ impl Attendant {
             standby: Vec::new(),
             parted: Vec::new(),
             lingering: false,
+            looked: Instant::now(),
         };
         work.listen();
         let thread = std::thread::Builder::new().name("native".into()).spawn(move || work.run())?;
@@ -262,7 +265,8 @@ impl Work {
             if seen.connection {
                 self.accept();
             }
-            if self.listener.is_none() {
+            if self.listener.is_none() || self.is_out_of_place() {
+                self.listener = None;
                 self.listen();
             }
             if self.lingering || !self.parted.is_empty() {
@@ -313,7 +317,8 @@ impl Work {
     fn patience(&self) -> Option<Duration> {
         let heartbeat = Duration::from_nanos(self.settings.heartbeat.0);
         let spans = [
-            self.listener.is_none().then_some(AGAIN),
+            self.listener.is_none().then_some(if self.in_guests_folder() { SOON } else { AGAIN }),
+            self.in_guests_folder().then_some(AGAIN),
             self.greeting.as_ref().map(Greeting::patience),
             self.attached.is_some().then_some(heartbeat / 4),
             (!self.standby.is_empty()).then_some(BEAT),
@@ -322,12 +327,28 @@ impl Work {
         spans.into_iter().flatten().min()
     }
 
+    /// The socket's folder is a guest's, which comes and goes with the launcher's.
+    fn in_guests_folder(&self) -> bool {
+        self.settings.users == Users::OfFolder
+    }
+
+    /// The folder was removed, and the socket with it: no process finds it any more.
+    fn is_out_of_place(&mut self) -> bool {
+        if !self.in_guests_folder() || self.looked.elapsed() < AGAIN {
+            return false;
+        }
+        self.looked = Instant::now();
+        self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
+    }
+
     fn listen(&mut self) {
-        match Listener::bind(&self.settings.socket, self.uid) {
+        match Listener::bind(&self.settings.socket, self.settings.users) {
             Ok(listener) => {
                 self.listener = Some(listener);
                 self.desk.tell(Some(self.waiting()));
             }
+            // It is told once.
+            Err(reason) if reason == self.desk.reason() => {}
             Err(reason) => self.desk.tell(Some(reason)),
         }
     }
@@ -344,8 +365,7 @@ impl Work {
     fn accept(&mut self) {
         let Some(connection) = self.listener.as_ref().and_then(Listener::accept) else { return };
         let peer = match local_socket::peer(&connection) {
-            Ok(peer) if peer.uid == self.uid => Ok(peer),
-            Ok(peer) => Err(format!("found: user {}; allowed: user {}", peer.uid, self.uid)),
+            Ok(peer) => self.settings.users.admit(&self.settings.socket, peer.uid).map(|()| peer),
             Err(error) => Err(format!("its process is not known: {error}")),
         };
         self.greeting = Some(Greeting { connection, peer, since: Instant::now() });

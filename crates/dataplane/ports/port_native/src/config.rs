@@ -1,6 +1,8 @@
 //! Settings of a port, and their schema.
 
+use local_socket::Users;
 use schema::Value;
+use std::path::Path;
 use telemetry::clock::Nanos;
 
 /// The schema of the settings, in the language of configuration schemas.
@@ -11,8 +13,8 @@ pub const SCHEMA: &str = include_str!("settings.yaml");
 pub struct Settings {
     /// Path of the socket.
     pub socket: String,
-    /// The user whose process may attach; `None`: the one that this process runs as.
-    pub uid: Option<u32>,
+    /// Whose processes may attach.
+    pub users: Users,
     /// Whether the process may write to packets.
     pub write: bool,
     /// Entries of the rings each way, a power of two.
@@ -32,7 +34,7 @@ impl Settings {
     pub fn new(socket: &str) -> Settings {
         Settings {
             socket: socket.to_owned(),
-            uid: None,
+            users: Users::own(),
             write: false,
             ring: 512,
             held: 1024,
@@ -50,7 +52,7 @@ impl Settings {
             |key: &str| value.get(key).and_then(Value::as_integer).and_then(|n| u32::try_from(n).ok());
         let default = Settings::new(text("socket").unwrap_or_default());
         Settings {
-            uid: number("uid"),
+            users: number("uid").map_or(default.users, Users::One),
             write: value.get("write").and_then(Value::as_bool).unwrap_or(default.write),
             ring: number("ring").unwrap_or(default.ring),
             held: number("held").unwrap_or(default.held),
@@ -59,5 +61,13 @@ impl Settings {
             config: text("config").unwrap_or_default().to_owned(),
             socket: default.socket,
         }
+    }
+
+    /// Those of a guest of the launcher's: the socket lies in this folder of guests' sockets, and processes
+    /// of the guest's tenant may attach.
+    #[must_use]
+    pub fn of_guest(self, folder: &Path) -> Settings {
+        let socket = folder.join(&self.socket).display().to_string();
+        Settings { socket, users: Users::OfFolder, ..self }
     }
 }

@@ -1,6 +1,7 @@
 //! Custody against a model, and the port with a process that is this one.
 
 use crate::{Custody, NativePort, Processes, SCHEMA, Settings};
+use local_socket::Users;
 use native_abi::{Descriptor, words};
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -109,7 +110,7 @@ fn settings_have_the_defaults_of_their_schema() {
         "{socket: /a, uid: 7, write: true, ring: 64, held: 128, heartbeat: 100ms, config: x, standby: 2}";
     let expected = Settings {
         socket: "/a".into(),
-        uid: Some(7),
+        users: Users::One(7),
         write: true,
         ring: 64,
         held: 128,
@@ -316,7 +317,7 @@ fn a_second_process_another_version_and_another_user_are_refused() {
     let _process = bench.attach();
     let refused = Attachment::attach(&bench.socket).expect_err("one is attached").to_string();
     assert!(refused.contains("is attached; allowed: one process"), "{refused}");
-    let other = Bench::new(|settings| settings.uid = Some(4_000_000_000));
+    let other = Bench::new(|settings| settings.users = Users::One(4_000_000_000));
     let refused = Attachment::attach(&other.socket).expect_err("another user").to_string();
     assert!(refused.contains("allowed: user 4000000000"), "{refused}");
     assert_eq!(other.detail("processes_refused"), 1);

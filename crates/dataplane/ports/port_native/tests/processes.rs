@@ -1,6 +1,7 @@
 //! Native ports and real processes: a program in C that forwards, is killed, sleeps, or writes wherever it
 //! can.
 
+use local_socket::Users;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
 use port_native::{NativePort, Processes, Settings};
@@ -346,7 +347,10 @@ fn a_pool_that_is_read_only_cannot_be_written_to_in_any_way() {
     let other = 65_534;
     let users = if rustix::process::geteuid().is_root() { vec![None, Some(other)] } else { vec![None] };
     for uid in users {
-        let pair = Pair::new(|settings| (settings.write, settings.uid) = (false, uid));
+        let pair = Pair::new(|settings| {
+            settings.write = false;
+            settings.users = uid.map_or(Users::own(), Users::One);
+        });
         let mut command = Command::new(&program);
         command.args(["write", &pair.sockets[0]]);
         if let Some(uid) = uid {

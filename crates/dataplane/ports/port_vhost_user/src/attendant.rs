@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::config::Role;
 use crate::desk::{Desk, Line, ring};
 use crate::stream::{self, Read, Reader};
-use local_socket::{Kind, Listener};
+use local_socket::{Kind, Listener, Users};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::io;
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How often listening or connecting is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
+const SOON: Duration = Duration::from_millis(100);
 /// How long the end of the thread is waited for. See [`Attendant::drop`].
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Messages that are read within one [`SPAN`]: a device of 16 pairs of rings starts with some 300.
@@ -38,7 +40,6 @@ pub(crate) struct Attendant {
 /// What the thread works with.
 struct Work {
     settings: Settings,
-    uid: u32,
     desk: Arc<Desk>,
     listener: Option<Listener>,
     connection: Option<Connection>,
@@ -72,7 +73,6 @@ impl Attendant {
         let desk = Arc::new(Desk::new()?);
         let mut work = Work {
             settings: settings.clone(),
-            uid: settings.uid.unwrap_or_else(local_socket::own_uid),
             desk: desk.clone(),
             listener: None,
             connection: None,
@@ -132,10 +132,29 @@ impl Work {
             {
                 self.begin(socket);
             }
-            if self.connection.is_none() && self.listener.is_none() && Instant::now() >= self.next {
+            if self.is_due() {
                 self.look_for_peer();
             }
         }
+    }
+
+    /// Whether it is time to listen or connect: there is neither a connection nor a socket at which one may
+    /// come, or the socket was removed with its folder.
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        if self.connection.is_none() && self.listener.is_none() {
+            return true;
+        }
+        self.next = now + AGAIN;
+        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
+    }
+
+    /// The socket's folder is a guest's, which comes and goes with the launcher's.
+    fn in_guests_folder(&self) -> bool {
+        self.settings.users == Users::OfFolder
     }
 
     fn wait(&self) -> Seen {
@@ -162,7 +181,12 @@ impl Work {
                 }
             },
         }
+        // The folder may go without a word.
+        let look = self.in_guests_folder().then_some(AGAIN);
         let timeout = span
+            .into_iter()
+            .chain(look)
+            .min()
             .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
@@ -186,13 +210,17 @@ impl Work {
 
     /// A server listens, a client connects.
     fn look_for_peer(&mut self) {
-        self.next = Instant::now() + AGAIN;
+        self.next = Instant::now() + if self.in_guests_folder() { SOON } else { AGAIN };
+        self.listener = None;
         match self.settings.role {
-            Role::Server => match Listener::bind_as(Kind::Stream, &self.settings.socket, self.uid) {
+            Role::Server => match Listener::bind_as(Kind::Stream, &self.settings.socket, self.settings.users)
+            {
                 Ok(listener) => {
                     self.listener = Some(listener);
                     self.tell(self.waiting());
                 }
+                // It is told once.
+                Err(reason) if reason == self.desk.told().words => {}
                 Err(reason) => self.tell(reason),
             },
             Role::Client => match local_socket::connect_as(Kind::Stream, &self.settings.socket) {
@@ -209,13 +237,13 @@ impl Work {
         self.desk.rings().line = Some(line.clone());
         self.connection =
             Some(Connection { backend, line, reader: Reader::default(), counted: (Instant::now(), 0) });
-        match user {
-            Ok(uid) if uid == self.uid => self.desk.tell(|told| {
+        let user = user.map_err(|error| format!("its process is not known: {error}"));
+        match user.and_then(|uid| self.settings.users.admit(&self.settings.socket, uid)) {
+            Ok(()) => self.desk.tell(|told| {
                 told.peers += 1;
                 told.words = "a front end is connected; its guest has not started the device".into();
             }),
-            Ok(uid) => self.refuse(&format!("found: user {uid}; allowed: user {}", self.uid)),
-            Err(error) => self.refuse(&format!("its process is not known: {error}")),
+            Err(reason) => self.refuse(&reason),
         }
     }
 

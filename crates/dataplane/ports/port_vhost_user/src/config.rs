@@ -1,6 +1,8 @@
 //! Settings of a port, and their schema.
 
+use local_socket::Users;
 use schema::Value;
+use std::path::Path;
 
 /// The schema of the settings, in the language of configuration schemas.
 pub const SCHEMA: &str = include_str!("settings.yaml");
@@ -24,8 +26,8 @@ pub struct Settings {
     pub role: Role,
     /// Path of the socket.
     pub socket: String,
-    /// The user that the front end runs as; `None`: the one that this process runs as.
-    pub uid: Option<u32>,
+    /// Whose process the front end may be.
+    pub users: Users,
     /// Most pairs of rings, 1 to [`QUEUES_MAX`].
     pub queues: u32,
     /// Whether checksums and segmentation may be left to the receivers.
@@ -37,7 +39,14 @@ pub struct Settings {
 impl Settings {
     /// Default settings for a socket.
     pub fn new(role: Role, socket: &str) -> Settings {
-        Settings { role, socket: socket.to_owned(), uid: None, queues: 1, offload: true, memory: 4 << 30 }
+        Settings {
+            role,
+            socket: socket.to_owned(),
+            users: Users::own(),
+            queues: 1,
+            offload: true,
+            memory: 4 << 30,
+        }
     }
 
     /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not
@@ -49,11 +58,19 @@ impl Settings {
         let role = if text("role") == Some("client") { Role::Client } else { Role::Server };
         let default = Settings::new(role, text("socket").unwrap_or_default());
         Settings {
-            uid: number("uid"),
+            users: number("uid").map_or(default.users, Users::One),
             queues: number("queues").unwrap_or(default.queues),
             offload: text("offload").map_or(default.offload, |text| text != "off"),
             memory: value.get("memory").and_then(Value::as_size).unwrap_or(default.memory),
             ..default
         }
+    }
+
+    /// Those of a guest of the launcher's: the socket lies in this folder of guests' sockets, and processes
+    /// of the guest's tenant may connect.
+    #[must_use]
+    pub fn of_guest(self, folder: &Path) -> Settings {
+        let socket = folder.join(&self.socket).display().to_string();
+        Settings { socket, users: Users::OfFolder, ..self }
     }
 }

@@ -8,6 +8,7 @@ mod offloads;
 mod passing;
 
 use crate::{Role, SCHEMA, Settings, VhostUserPort};
+use local_socket::Users;
 use nf_abi::PacketRecord;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -144,7 +145,7 @@ fn settings_have_the_defaults_of_their_schema() {
     let expected = Settings {
         role: Role::Server,
         socket: "/a".into(),
-        uid: Some(7),
+        users: Users::One(7),
         queues: 4,
         offload: false,
         memory: 64 << 20,

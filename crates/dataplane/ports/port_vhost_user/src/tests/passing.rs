@@ -6,7 +6,7 @@ use crate::driver::queue_of;
 use crate::features::{CTRL_VQ, EVENT_IDX, INDIRECT_DESC, MQ, MRG_RXBUF, VERSION_1};
 use crate::message::{Request, RingState};
 use crate::{Role, Settings};
-use local_socket::{Kind, Listener, own_uid};
+use local_socket::{Kind, Listener, Users};
 use port::{Port, PortEvent};
 use telemetry::DropReason;
 
@@ -243,7 +243,7 @@ fn each_side_is_taken_up_again_when_it_returns() {
     // The other way round: the front end makes the socket.
     let mut bench = Bench::new(Settings::new(Role::Client, &path(&folder)));
     for round in 0..2 {
-        let listener = Listener::bind_as(Kind::Stream, &path(&folder), own_uid()).expect("bound");
+        let listener = Listener::bind_as(Kind::Stream, &path(&folder), Users::own()).expect("bound");
         let mut front = FrontEnd::accept(&listener);
         front.start(MODERN, 1);
         until("it is up", || bench.is_up());
@@ -257,7 +257,8 @@ fn each_side_is_taken_up_again_when_it_returns() {
 #[test]
 fn a_front_end_of_another_user_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let settings = Settings { uid: Some(4_000_000_000), ..Settings::new(Role::Server, &path(&folder)) };
+    let settings =
+        Settings { users: Users::One(4_000_000_000), ..Settings::new(Role::Server, &path(&folder)) };
     let mut bench = Bench::new(settings.clone());
     let _front = FrontEnd::connect(&settings);
     until("it is refused", || bench.reason().contains("allowed: user 4000000000"));

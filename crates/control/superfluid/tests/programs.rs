@@ -1,0 +1,352 @@
+//! What `docs/programs.md` shows is carried out: a program in C and DPDK's testpmd, started by the launcher,
+//! in a chain; killed in the middle of traffic and started again. Runs in namespaces of its own; needs root
+//! and runc.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::commands::PROGRAM;
+use support::daemon::Options;
+use support::launcher::{Launcher, another_pid, has_ended, kill, missing};
+use support::layouts;
+use testbed::{Background, Iperf, Line, SERVER, isolated};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+/// The guide's program, compiled as the guide says, with what else the linker is to be told.
+fn forwarder(program: &Path, more: &[&str]) {
+    let here = std::env::current_exe().expect("this test");
+    let libraries = here.parent().expect("a folder");
+    let done = Command::new("clang-19")
+        .args(["-O2", "-Iinclude", "examples/native/forwarder.c", "-L"])
+        .arg(libraries)
+        .args(["-l:libsuperfluid_native.a", "-o"])
+        .arg(program)
+        .args(more)
+        .current_dir(ROOT)
+        .output()
+        .expect("clang-19 is needed: apt-get install clang-19 lld-19");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The guide's examples, with folders of this test's.
+fn guide(folder: &Path, programs: &Path) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/programs.md")).expect("the guide");
+    let blocks = text.split("\n```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let images = folder.join("images").display().to_string();
+    let to = programs.display().to_string();
+    // Containers as well.
+    let permits = |text: String| text.replace("programs: [", &format!("images: [{images}]\n    programs: ["));
+    blocks.map(|block| permits(block.replace("/opt/nf", &to))).collect()
+}
+
+/// Two hosts of one network with nothing but this host between them, a launcher with the guide's file, and a
+/// folder of programs.
+fn with_launcher(test: &str, body: impl FnOnce(&Line, &Launcher<'_>, &[String])) {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated(test, || {
+        let line = Line::new().expect("a line");
+        let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
+        // In `/tmp` guests have files of their own.
+        let programs = tempfile::Builder::new().prefix("superfluid-test-").tempdir_in("/var/tmp");
+        let programs = programs.expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
+        fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).expect("changed");
+        forwarder(&programs.path().join("forwarder"), &[]);
+        let blocks = guide(folder.path(), programs.path());
+        fs::create_dir(folder.path().join("images")).expect("made");
+        fs::write(folder.path().join("launcher.yaml"), &blocks[0]).expect("written");
+        let launcher = Launcher { folder: folder.path(), programs: programs.path(), line: &line };
+        let running = launcher.start();
+        body(&line, &launcher, &blocks[1..]);
+        running.interrupt(LIMIT).expect("it ends");
+    });
+}
+
+/// Asks the other end until it answers.
+fn await_answer(line: &Line) {
+    let begin = Instant::now();
+    while line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "no answer");
+    }
+}
+
+/// All of so many are answered.
+fn pings(line: &Line, count: u32) {
+    let ping = format!("ping -c {count} -i 0.02 -W 2 {SERVER}");
+    let told = line.client.run(&ping, LIMIT).expect("all pass").stdout;
+    assert!(told.contains(" 0% packet loss"), "{told}");
+}
+
+fn transfer(line: &Line) {
+    let iperf = Iperf::serve(&line.server).expect("a server");
+    line.client.run(&format!("iperf3 --client {SERVER} --time 1"), LIMIT).expect("TCP passes");
+    drop(iperf);
+}
+
+#[test]
+fn a_program_by_the_library_is_killed_and_comes_back_in_a_run() {
+    with_launcher("a_program_by_the_library_is_killed_and_comes_back_in_a_run", |line, launcher, blocks| {
+        let file = launcher.folder.join("chain.yaml");
+        fs::write(&file, &blocks[0]).expect("written");
+        let mut command = line.middle.command(PROGRAM);
+        command.args(["run", "--json"]).args(launcher.arguments());
+        let mut program = Background::start(command.arg(&file)).expect("it starts");
+        await_answer(line);
+        pings(line, 20);
+        let pid = launcher.pid().expect("it runs");
+        kill(pid);
+        assert!(program.is_running(), "what runs beside it goes on");
+        another_pid(launcher, Some(pid));
+        await_answer(line);
+        transfer(line);
+        let ended = program.interrupt(LIMIT).expect("it ends");
+        let last: Value = serde_json::from_str(ended.stdout.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(last["balanced"], true, "{last}");
+        assert!(ended.stdout.contains("signal 9 ended it"), "{}", ended.stdout);
+        assert!(launcher.pid().is_none(), "the run ended its own");
+        assert!(!launcher.folder.join("guests/forward").exists(), "and left no sockets");
+    });
+}
+
+#[test]
+fn a_daemon_keeps_a_program_by_the_library_through_deaths_of_either() {
+    with_launcher(
+        "a_daemon_keeps_a_program_by_the_library_through_deaths_of_either",
+        |line, launcher, blocks| {
+            let options =
+                Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+            let daemon = line.middle.enter(|| options.start());
+            daemon.write("chain.yaml", &blocks[0]);
+            daemon.done("apply -f chain.yaml");
+            await_answer(line);
+            let status = || daemon.get("/v1/functions/forward")["status"].clone();
+            daemon.wait("it is said to run", || status()["state"] == "running");
+            assert!(status()["packets"].as_u64() > Some(0), "{}", status());
+            let mut pid = launcher.pid();
+            for life in 1..=3 {
+                pings(line, 20);
+                kill(pid.expect("it runs"));
+                pid = Some(another_pid(launcher, pid));
+                await_answer(line);
+                daemon.wait("it is counted", || status()["faults"] == life);
+            }
+            transfer(line);
+            let account = daemon.get("/v1/account");
+            assert_eq!(account["balanced"], true, "{account}");
+            let of = |port: &str, detail: &str| account["ports"][port]["details"][detail].as_u64();
+            assert_eq!(
+                (of("forward:in", "processes_refused"), of("forward:in", "descriptor_faults")),
+                (Some(0), Some(0))
+            );
+            assert!(of("forward:out", "processes") >= Some(4), "{account}");
+
+            // It is a program wherever it is named, and no function in the sandbox.
+            let (code, answer) = daemon.ask("POST", "/v1/functions/forward/pause", None);
+            assert!(code == 409 && answer.to_string().contains("`forward` is a program"), "{code} {answer}");
+            let graph = daemon.get("/v1/graph");
+            let node =
+                graph["nodes"].as_array().and_then(|nodes| nodes.iter().find(|it| it["name"] == "forward"));
+            assert_eq!(
+                node.map(|node| (&node["kind"], &node["state"])),
+                Some((&json!("function"), &json!("running")))
+            );
+            assert!(daemon.text("/v1/functions/forward/events").contains("signal 9 ended it"));
+            let (code, answer) = daemon.ask(
+                "PUT",
+                "/v1/functions/bad",
+                Some(json!({"spec": {"guest": "program", "image": "/x", "memory": "1MiB"}})),
+            );
+            assert!(code == 422 && answer.to_string().contains("command"), "{code} {answer}");
+
+            // What the launcher does not allow is told, and nothing of it started.
+            let mut spec = daemon.get("/v1/functions/forward")["spec"].clone();
+            let good = spec.clone();
+            spec["command"][0] = json!("/root/forwarder");
+            daemon.put("/v1/functions/forward", spec);
+            daemon.wait("the refusal is said", || {
+                status()["reason"]
+                    .as_str()
+                    .is_some_and(|it| it.contains("found the program `/root/forwarder`"))
+            });
+            daemon.put("/v1/functions/forward", good);
+            await_answer(line);
+
+            // A daemon that is killed finds it again; it attaches to the next one's sockets.
+            let pid = launcher.pid().expect("it runs");
+            daemon.kill();
+            assert!(!has_ended(pid), "it goes on without the daemon, until it notices");
+            let daemon = line.middle.enter(|| options.start());
+            await_answer(line);
+            transfer(line);
+            daemon.done("delete chain/site");
+            daemon.done("delete function/forward");
+            daemon.wait("it is ended", || launcher.pid().is_none());
+            daemon.wait("its folder goes", || !launcher.folder.join("guests/forward").exists());
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        },
+    );
+}
+
+#[test]
+fn the_other_examples_run_as_they_are() {
+    with_launcher("the_other_examples_run_as_they_are", |line, launcher, _| {
+        let native = fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
+        let native = native.split("\n```yaml\n").nth(2).and_then(|rest| rest.split("\n```").next());
+        let example = fs::read_to_string(Path::new(ROOT).join("examples/program.yaml")).expect("the example");
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        for (name, text) in [("native.yaml", native.expect("its second example")), ("example.yaml", &example)]
+        {
+            daemon.write(name, &text.replace("/opt/nf", &launcher.programs.display().to_string()));
+            daemon.done(&format!("apply -f {name} --prune"));
+            let delivered =
+                || daemon.get("/v1/account")["ports"]["end"]["packets"]["delivered"].as_u64().unwrap_or(0);
+            let details = || daemon.get("/v1/account")["ports"]["forward:out"]["details"].clone();
+            daemon.wait("it is attached", || details()["processes"].as_u64() > Some(0));
+            let before = delivered();
+            daemon.wait("packets pass it", || delivered() > before + 2_000);
+        }
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// testpmd as the guide has it, if it is installed.
+fn has_testpmd() -> bool {
+    let there = Path::new("/usr/bin/dpdk-testpmd").is_file();
+    if !there {
+        println!("skipped: DPDK's testpmd is not installed (apt-get install dpdk-dev)");
+    }
+    there
+}
+
+#[test]
+fn testpmd_is_a_program_between_memifs() {
+    if !has_testpmd() {
+        return;
+    }
+    with_launcher("testpmd_is_a_program_between_memifs", |line, launcher, blocks| {
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("pmd.yaml", &blocks[1]);
+        daemon.done("apply -f pmd.yaml");
+        await_answer(line);
+        pings(line, 20);
+        let pid = launcher.pid().expect("it runs");
+        kill(pid);
+        another_pid(launcher, Some(pid));
+        await_answer(line);
+        transfer(line);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// A program of a package, of which the kernel answers for its address.
+const BY_XDP: &str = "
+superfluid: 1
+ports: {lan: {type: af_packet, interface: sf-lan}}
+functions:
+  host:
+    guest: program
+    command: [/usr/bin/sleep, '100000']
+    interfaces: {in: {as: af_xdp, umem: own, addresses: [10.83.0.77/24]}}
+    memory: 16MiB
+wires: [[lan, 'host:in']]
+";
+
+#[test]
+fn an_interface_is_driven_by_af_xdp_at_its_outer_end() {
+    with_launcher("an_interface_is_driven_by_af_xdp_at_its_outer_end", |line, launcher, _| {
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("xdp.yaml", BY_XDP);
+        daemon.done("apply -f xdp.yaml");
+        let answers = || line.client.run("ping -c 1 -W 1 10.83.0.77", LIMIT).is_ok();
+        daemon.wait("it answers", answers);
+        let before = launcher.pid();
+        kill(before.expect("it runs"));
+        another_pid(launcher, before);
+        daemon.wait("the next one answers", answers);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// A container with the same program, and an image without anything else.
+const CONTAINED: &str = "
+superfluid: 1
+tenants: {default: {pool: {buffers: 2048, buffer_size: 64KiB}}}
+ports:
+  lan: {type: af_packet, interface: sf-lan}
+  wan: {type: af_packet, interface: sf-wan}
+functions:
+  forward:
+    guest: container
+    image: IMAGE
+    command: [/forwarder, /run/superfluid/a.sock, /run/superfluid/out.sock]
+    interfaces: {in: {as: library, name: a}, out: {as: library}, beside: {addresses: [192.0.2.1/24]}}
+    memory: 32MiB
+    restart: {first_delay: 1h, longest_delay: 1h}
+    fail: open
+chains: {site: [lan, forward, wan]}
+";
+
+#[test]
+fn a_container_has_interfaces_of_the_library_and_packets_pass_by_it() {
+    with_launcher("a_container_has_interfaces_of_the_library_and_packets_pass_by_it", |line, launcher, _| {
+        let root = tempfile::tempdir().expect("a folder");
+        for name in ["dev", "proc", "sys", "tmp", "run"] {
+            fs::create_dir(root.path().join(name)).expect("made");
+        }
+        forwarder(&root.path().join("forwarder"), &["-static"]);
+        let tar = Command::new("tar")
+            .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
+            .arg(root.path())
+            .arg(".")
+            .output();
+        let image = launcher.folder.join("images/forwarder");
+        layouts::write(&image, &tar.expect("tar").stdout);
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("chain.yaml", &CONTAINED.replace("IMAGE", &image.display().to_string()));
+        daemon.done("apply -f chain.yaml");
+        await_answer(line);
+        let details = |port: &str, detail: &str| {
+            daemon.get("/v1/account")["ports"][port]["details"][detail].as_u64().unwrap_or(0)
+        };
+        daemon.wait("it is attached", || details("forward:in", "processes") == 1);
+        let passed = details("forward:in", "passed_by");
+        pings(line, 20);
+        assert_eq!(details("forward:in", "passed_by"), passed, "by the program");
+        kill(launcher.pid().expect("it runs"));
+        daemon.wait("packets pass by it", || {
+            let _ = line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT);
+            details("forward:in", "passed_by") > passed
+        });
+        pings(line, 20);
+        let status = daemon.get("/v1/functions/forward")["status"].clone();
+        assert!(status["reason"].as_str().is_some_and(|it| it.contains("signal 9 ended it")), "{status}");
+        daemon.post("/v1/functions/forward/restart", None);
+        daemon.wait("the next one is attached", || details("forward:in", "processes") == 2);
+        await_answer(line);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
