@@ -51,6 +51,7 @@ impl Reader<'_> {
         let mounts = self.mounts(place, node);
         let Some(interfaces) = self.container_interfaces(place, key, node) else { return };
         self.has_heartbeats(place, node, &interfaces);
+        self.can_stand_by(place, node, &interfaces);
         let names = interfaces.iter().map(|it| it.interface.name.clone()).collect();
         self.names.learn_container(&key.text, ContainerFacts { kind, interfaces: names });
         let Some(ports) = self.container_ports(place, key, &interfaces) else { return };
@@ -78,6 +79,7 @@ impl Reader<'_> {
                 memory: values.get("memory").and_then(Value::as_size)?,
                 weight: cpu("weight").and_then(|weight| u32::try_from(weight).ok())?,
                 cap: cpu("cap").and_then(|cap| u32::try_from(cap / PER_MILLE).ok()),
+                standby: count("standby")?,
                 processes: count("processes")?,
                 files: count("files")?,
                 restart: restart?,
@@ -176,7 +178,7 @@ impl Reader<'_> {
         key: &Key,
         node: &Node,
     ) -> Option<Vec<ReadInterface>> {
-        let heartbeat = node.entry("heartbeat");
+        let (heartbeat, standby) = (node.entry("heartbeat"), node.entry("standby"));
         let Some((_, node)) = node.entry("interfaces") else { return Some(Vec::new()) };
         let place = place.key("interfaces", node.position);
         let before = self.faults.len();
@@ -219,8 +221,10 @@ impl Reader<'_> {
                 true => container_socket(&key.text, &given),
                 false => container_link(&key.text, number),
             };
-            let heartbeat = heartbeat.filter(|_| kind == InterfaceKind::Library);
-            let settings = settings_of(kind, &outer, node, heartbeat);
+            // What the function says is said of all of its interfaces of the library.
+            let of_function = [heartbeat, standby].into_iter().flatten();
+            let of_function: Vec<_> = of_function.filter(|_| kind == InterfaceKind::Library).collect();
+            let settings = settings_of(kind, &outer, node, &of_function);
             let name = name.text.clone();
             let interface = ContainerInterface { name, kind, inside: given, outer, addresses };
             read.push(ReadInterface { interface, settings, position: node.position });
@@ -238,6 +242,19 @@ impl Reader<'_> {
             });
         }
         kind
+    }
+
+    /// Another one of it has its sockets; it cannot have its addresses.
+    fn can_stand_by(&mut self, place: &Location<'_>, node: &Node, interfaces: &[ReadInterface]) {
+        let Some((_, node)) = node.entry("standby").filter(|(_, node)| node.as_text() != Some("0")) else {
+            return;
+        };
+        let fits = |it: &ReadInterface| it.interface.kind == InterfaceKind::Library;
+        if interfaces.is_empty() || !interfaces.iter().all(fits) {
+            place.key("standby", node.position).report(&mut self.faults, || {
+                format!("{}; allowed: where there are interfaces and all are `as: library`", node.found())
+            });
+        }
     }
 
     /// A function's heartbeat is that of its interfaces of the library.
@@ -331,7 +348,7 @@ impl Reader<'_> {
 /// A port's description: where it is, what the interface says of it, and what follows from its kind. Of a veth
 /// pair that is a receive ring that the kernel makes in a tenth of the time that the ring of other ports takes
 /// it, which a container's start would wait for.
-fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, heartbeat: Option<(&Key, &Node)>) -> Node {
+fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&Key, &Node)]) -> Node {
     let position = given.position;
     let entry = |key: &str, text: &str, quoted| {
         let value = NodeValue::Scalar { text: text.to_owned(), quoted };
@@ -346,8 +363,11 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, heartbeat: Option
     let own = ["as", "name", "addresses"];
     let given = given.as_map().unwrap_or_default();
     settings.extend(given.iter().filter(|(key, _)| !own.contains(&key.text.as_str())).cloned());
-    let heartbeat = heartbeat.filter(|_| settings.iter().all(|(key, _)| key.text != "heartbeat"));
-    settings.extend(heartbeat.map(|(key, node)| (key.clone(), node.clone())));
+    for (key, node) in of_function {
+        if settings.iter().all(|(own, _)| own.text != key.text) {
+            settings.push(((*key).clone(), (*node).clone()));
+        }
+    }
     Node { position, value: NodeValue::Map(settings) }
 }
 

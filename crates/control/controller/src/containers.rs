@@ -8,7 +8,7 @@ use api_server::Refusal;
 use deployment::Catalog;
 use engine::{Event, Fleet};
 use guest::LogLine;
-use launcher::keeper::{Happened, Keeper, Wanted};
+use launcher::keeper::{Happened, Keeper, Wanted, stands_by};
 use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
@@ -32,7 +32,18 @@ pub fn wanted_containers(
     wiring
         .containers
         .iter()
-        .map(|(name, container)| (name.clone(), wanted(name, container, catalog, &layout)))
+        .flat_map(|(name, container)| {
+            let first = wanted(name, container, catalog, &layout);
+            let by = |number| {
+                let mut beside = first.clone();
+                beside.start.name = stands_by(name, number);
+                beside.start.sockets_of = Some(name.clone());
+                beside
+            };
+            let others: Vec<Wanted> = (1..=container.standby).map(by).collect();
+            std::iter::once(first).chain(others)
+        })
+        .map(|wanted| (wanted.start.name.clone(), wanted))
         .collect()
 }
 
@@ -79,6 +90,7 @@ fn wanted(
             name: name.to_owned(),
             tenant: container.tenant.clone(),
             guest,
+            sockets_of: None,
             image,
             digest: container.digest.clone().or(digest),
             command: container.command.clone(),
@@ -235,6 +247,7 @@ impl Controller {
                 *drops.entry(reason.to_string()).or_default() += count;
             }
         }
+        let promised = container.promised_memory();
         let cycles = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
         Some(FunctionStatus {
             state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
@@ -253,11 +266,7 @@ impl Controller {
             queue: 0,
             drops,
             latency: None,
-            memory: FunctionMemory {
-                private: condition.memory,
-                promised: container.memory,
-                ..FunctionMemory::default()
-            },
+            memory: FunctionMemory { private: condition.memory, promised, ..FunctionMemory::default() },
             faults: condition.faults,
             restarts: condition.restarts,
         })

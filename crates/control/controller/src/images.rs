@@ -138,6 +138,10 @@ impl Controller {
         });
         for (at, (name, spec)) in functions.iter().enumerate() {
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
+            // A program has none: that it says one is told when the change is checked.
+            if api::guest_of(spec) == GuestKind::Program {
+                continue;
+            }
             let container_of = (api::guest_of(spec) == GuestKind::Container)
                 .then(|| spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT));
             // What is wrong with it is told when the change is checked.
@@ -199,7 +203,7 @@ impl Controller {
         let mut places = BTreeSet::new();
         let functions = changes.iter_mut().filter(|change| change.kind == Kind::Function);
         for (name, spec) in functions.filter_map(|change| Some((&change.name, change.spec.as_mut()?))) {
-            if api::guest_of(spec) == GuestKind::Container {
+            if api::guest_of(spec).is_launched() {
                 continue;
             }
             let Some(Value::String(text)) = spec.get_mut("image") else { continue };

@@ -197,7 +197,7 @@ impl Deployed {
         let tenants = &self.wiring.tenants;
         let contained = |name: &str| -> u64 {
             let own = self.wiring.containers.values().filter(|container| container.tenant == name);
-            own.map(|container| container.memory).sum()
+            own.map(|container| container.promised_memory()).sum()
         };
         let fits = |tenant: (&String, &Tenant)| {
             tenant.1.memory.limit.is_none_or(|limit| asked(tenant) + contained(tenant.0) <= limit)

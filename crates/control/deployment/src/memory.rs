@@ -112,7 +112,7 @@ impl Host {
                 + self.shared_images.bytes_of(name),
             containers: {
                 let own = deployed.wiring.containers.values().filter(|container| container.tenant == *name);
-                own.map(|container| container.memory).sum()
+                own.map(|container| container.promised_memory()).sum()
             },
             shared: self.shared_images.bytes_of(name),
             functions: functions.get(name.as_str()).copied().unwrap_or(0),

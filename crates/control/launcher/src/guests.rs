@@ -137,7 +137,8 @@ impl Guests {
         for name in self.cgroups.names().into_iter().filter(|name| !known.contains(name)) {
             self.clear(&name, &[]);
         }
-        self.sockets.retain(&known)
+        let folders = self.table().guests.values().map(|it| it.start.folder().to_owned()).collect::<Vec<_>>();
+        self.sockets.retain(&folders)
     }
 
     /// Watches a guest again that runs.
@@ -173,7 +174,7 @@ impl Guests {
             table.guests.remove(&start.name);
             self.note(&mut table);
             let _ = fs::remove_dir_all(self.folder.join(&start.name));
-            self.sockets.leave(&start.name);
+            self.sockets.leave(start.folder());
             return Err(refused);
         }
         Ok(())
@@ -199,6 +200,16 @@ impl Guests {
             return Err(Refusal::new(format!(
                 "tenant: `{}` has {tenants} guests; allowed by the launcher's file: {most}",
                 start.tenant
+            )));
+        }
+        // The folder's group is one tenant's.
+        let shares = |entry: &&Entry| entry.start.folder() == start.folder();
+        if let Some(other) = others().filter(shares).find(|entry| entry.start.tenant != start.tenant) {
+            return Err(Refusal::new(format!(
+                "sockets_of: the folder of `{}` is that of `{}`, of the tenant `{}`; allowed: one of the same tenant",
+                start.folder(),
+                other.start.name,
+                other.start.tenant
             )));
         }
         for interface in interfaces::veths(&start.interfaces) {
@@ -250,7 +261,7 @@ impl Guests {
         permitted: &crate::Permitted,
     ) -> Result<(), Refusal> {
         // At first: the client makes its sockets meanwhile.
-        let sockets = self.sockets.make(&start.name, &start.interfaces, client, permitted.uids)?;
+        let sockets = self.sockets.make(start.folder(), &start.interfaces, client, permitted.uids)?;
         let unpacked = match &permitted.files {
             Files::Image(layout, pinned) => {
                 Some(self.unpack(start, permitted.uids, (layout, pinned.as_ref()))?)
@@ -293,7 +304,7 @@ impl Guests {
             }
             self.note(&mut table);
         }
-        self.sockets.wait(&start.name, &start.interfaces);
+        self.sockets.wait(start.folder(), &start.interfaces);
         self.runtime.start(&start.name)?;
         let mut log = Arc::default();
         {
@@ -434,10 +445,10 @@ impl Guests {
         if !ended(&table) {
             return Err(Refusal::new(format!("`{name}` has been killed and has not ended within {END:?}")));
         }
-        table.guests.remove(name);
+        let removed = table.guests.remove(name);
         self.note(&mut table);
         drop(table);
-        self.sockets.leave(name);
+        removed.iter().for_each(|entry| self.sockets.leave(entry.start.folder()));
         fs::remove_dir_all(self.folder.join(name)).map_err(Refusal::of("the guest's folder"))
     }
 

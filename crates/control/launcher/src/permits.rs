@@ -165,7 +165,8 @@ impl Permits {
     /// # Errors
     /// [`Refusal`]: the first thing that is not allowed, and what is.
     pub fn check(&self, start: &Start) -> Result<Permitted, Refusal> {
-        check_name(&start.name)?;
+        check_guest_name(&start.name)?;
+        start.sockets_of.as_deref().map_or(Ok(()), check_name)?;
         let tenant = self.tenant(&start.tenant)?;
         tenant.check_limits(&start.limits)?;
         let arguments = &start.command;
@@ -319,6 +320,14 @@ fn listed(below: &[PathBuf]) -> String {
     match listed.is_empty() {
         true => "none".to_owned(),
         false => format!("what lies below {}", listed.join(", ")),
+    }
+}
+
+/// The same, or with a dot and a digit behind: guests of one function, which stand by one another.
+fn check_guest_name(name: &str) -> Result<(), Refusal> {
+    match name.split_once('.') {
+        Some((function, number)) if matches!(number.as_bytes(), [b'1'..=b'9']) => check_name(function),
+        _ => check_name(name),
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Start {
     /// Its network interfaces beside loopback.
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+    /// The guest of the same tenant whose sockets it has, to stand by it; its own without this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets_of: Option<String>,
     /// Files and folders of the host that it may read, by the path that they have inside.
     #[serde(default)]
     pub mounts: BTreeMap<String, String>,
@@ -94,6 +97,13 @@ fn once() -> u32 {
 
 fn starting() -> u32 {
     10_000
+}
+
+impl Start {
+    /// The guest whose folder of sockets it has.
+    pub(crate) fn folder(&self) -> &str {
+        self.sockets_of.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// What a guest is. All are confined alike; what differs is where their files come from.

@@ -43,6 +43,7 @@ impl Host {
             name: "ids".into(),
             tenant: "blue".into(),
             guest: GuestKind::Container,
+            sockets_of: None,
             image: self.path("images/a"),
             digest: None,
             command: Vec::new(),
@@ -204,6 +205,20 @@ fn sockets_are_names_in_a_folder_of_the_launchers() {
     host.refused(|start| {
         start.interfaces = vec![Interface { addresses: vec!["192.0.2.1/24".into()], ..socket("in") }];
     });
+}
+
+#[test]
+fn a_guest_that_stands_by_names_another_one_and_no_folder() {
+    let host = host();
+    let mut start = host.start();
+    (start.name, start.sockets_of) = ("ids.1".into(), Some("ids".into()));
+    assert!(host.permits.check(&start).is_ok());
+    for name in ["ids.", "ids.0", "ids.10", "ids.a", "ids.1.1", ".1", "ids./", "ids.."] {
+        host.refused(|start| start.name = name.into());
+    }
+    for of in ["", "..", "/etc", "a/b", "ids.1", "ids sockets"] {
+        host.refused(|start| start.sockets_of = Some(of.into()));
+    }
 }
 
 #[test]

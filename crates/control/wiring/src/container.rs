@@ -54,8 +54,10 @@ pub struct Container {
     pub interfaces: Vec<ContainerInterface>,
     /// Files and folders of the host that it may read, as the operator named them, by their path inside.
     pub mounts: BTreeMap<String, String>,
-    /// The most memory, in bytes.
+    /// The most memory of each of its processes' groups, in bytes: of its own, and of one that stands by.
     pub memory: u64,
+    /// How many more of it are started, to take over from it.
+    pub standby: u32,
     /// Its part of the processors in relation to other containers.
     pub weight: u32,
     /// The most processor time, in thousandths of one processor.
@@ -68,6 +70,13 @@ pub struct Container {
     pub restart: RestartDelays,
     /// How it is found out whether it still works.
     pub probe: Option<ContainerProbe>,
+}
+
+impl Container {
+    /// What it may have of memory, with those that stand by it.
+    pub fn promised_memory(&self) -> u64 {
+        self.memory.saturating_mul(1 + u64::from(self.standby))
+    }
 }
 
 /// How it is found out whether a container still works.

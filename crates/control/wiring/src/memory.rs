@@ -182,7 +182,7 @@ impl Wiring {
             self.containers.iter().partition(|(name, _)| there(&Claimant::Instance((*name).clone())));
         let mut contained: HashMap<&str, u64> = HashMap::new();
         for (_, container) in run {
-            *contained.entry(&container.tenant).or_default() += container.memory;
+            *contained.entry(&container.tenant).or_default() += container.promised_memory();
         }
         let mut ledger =
             Ledger { wiring: self, host, sums: HashMap::new(), contained, used: 0, refused: Vec::new() };
@@ -226,7 +226,7 @@ impl<'a> Ledger<'a> {
     }
 
     fn container(&mut self, name: &str, container: &'a Container) {
-        let (tenant, asked) = (container.tenant.as_str(), container.memory);
+        let (tenant, asked) = (container.tenant.as_str(), container.promised_memory());
         let limit = self.wiring.tenants.get(tenant).and_then(|tenant| tenant.memory.limit);
         let before = self.sums.get(tenant).copied().unwrap_or(0) + self.contained(tenant);
         if let Some(limit) = limit.filter(|limit| before + asked > *limit) {

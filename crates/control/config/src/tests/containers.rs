@@ -355,3 +355,23 @@ fn every_fault_of_a_program_has_its_place() {
     let warnings = lines(&good(alone).warnings);
     assert!(warnings.contains("nothing is wired to the program `a`"), "{warnings}");
 }
+
+#[test]
+fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
+    let of = |interfaces: &str| {
+        format!(
+            "superfluid: 1\nports: {{a: {{type: 'null'}}, b: {{type: 'null'}}}}\nfunctions:\n  fwd: {{guest: program, command: [/usr/bin/a], \
+             memory: 1MiB, standby: 2, interfaces: {interfaces}}}\nchains: {{c: [a, fwd, b]}}\n"
+        )
+    };
+    let wiring = good(&of("{in: {as: library}, out: {as: library}}")).wiring;
+    assert_eq!((wiring.containers["fwd"].standby, wiring.containers["fwd"].promised_memory()), (2, 3 << 20));
+    for port in ["fwd:in", "fwd:out"] {
+        let standby = wiring.ports[port].settings.get("standby").and_then(schema::Value::as_integer);
+        assert_eq!(standby, Some(2));
+    }
+    for interfaces in ["{in: {as: library}, out: {}}", "{in: {as: library}, out: {as: memif}}"] {
+        let found = lines(&check("f.yaml", &of(interfaces), &shelf()).expect_err("it has others"));
+        assert!(found.contains("functions.fwd.standby: found `2`; allowed: where there are"), "{found}");
+    }
+}

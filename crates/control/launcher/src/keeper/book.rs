@@ -1,7 +1,7 @@
 //! What is wanted, what the launcher says there is, and what has to be done about the difference.
 
 use super::pace::Paces;
-use super::{Condition, GRACE, Happened, Wanted};
+use super::{Condition, GRACE, Happened, Wanted, first_of};
 use crate::request::{Ended, Guest, Limit, Limits, Listed, Request, Start, State, Stop};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -112,9 +112,12 @@ impl Book {
 
     /// It is to be ended and started; whether it is wanted at all.
     pub(super) fn restart(&mut self, name: &str, now: Instant) -> bool {
-        let Some(entry) = self.wanted.get_mut(name) else { return false };
-        (entry.anew, entry.failures, entry.due) = (true, 0, now);
-        true
+        let mut any = false;
+        for (_, entry) in self.wanted.iter_mut().filter(|(it, _)| first_of(it) == name) {
+            (entry.anew, entry.failures, entry.due) = (true, 0, now);
+            any = true;
+        }
+        any
     }
 
     /// Whether the launcher has something to be asked for.
@@ -294,7 +297,19 @@ impl Book {
         }
     }
 
+    /// How one is, with those that stand by it: it runs while one of them does.
     pub(super) fn condition(&self, name: &str) -> Option<Condition> {
+        let all = self.wanted.keys().filter(|it| first_of(it) == name);
+        all.filter_map(|it| self.condition_of_one(it)).reduce(|sum, one| Condition {
+            down: sum.down.and_then(|reason| one.down.map(|_| reason)),
+            memory: sum.memory + one.memory,
+            cpu_us: sum.cpu_us + one.cpu_us,
+            faults: sum.faults + one.faults,
+            restarts: sum.restarts + one.restarts,
+        })
+    }
+
+    fn condition_of_one(&self, name: &str) -> Option<Condition> {
         let entry = self.wanted.get(name)?;
         let guest = self.listed.as_ref().and_then(|(_, guests)| guests.get(name));
         let guest = guest.filter(|guest| guest.mark.as_ref() == Some(&entry.mark));

@@ -94,6 +94,16 @@ impl fmt::Debug for Keeper {
     }
 }
 
+/// The guest that stands by another one, as its `number`th, from 1 to 9.
+pub fn stands_by(name: &str, number: u32) -> String {
+    format!("{name}.{number}")
+}
+
+/// The guest that this one stands by, or itself.
+fn first_of(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(first, _)| first)
+}
+
 /// Takes what has become of the container of a name.
 type Tell = dyn Fn(&str, Happened) + Send + Sync;
 
@@ -132,7 +142,7 @@ impl Keeper {
             socket: socket.to_owned(),
             table: Mutex::new(table),
             changed: Condvar::new(),
-            tell: Box::new(tell),
+            tell: Box::new(move |name, happened| tell(first_of(name), happened)),
         });
         let (following, acting) = (shared.clone(), shared.clone());
         Builder::new().name("containers".into()).spawn(move || following.follow())?;
@@ -146,12 +156,12 @@ impl Keeper {
         self.shared.changed.notify_all();
     }
 
-    /// How one is that is wanted.
+    /// How one is that is wanted; with those that stand by it, together.
     pub fn condition(&self, name: &str) -> Option<Condition> {
         self.shared.table().book.condition(name)
     }
 
-    /// Starts one anew; false if it is not wanted.
+    /// Starts one anew, and those that stand by it; false if it is not wanted.
     pub fn restart(&self, name: &str) -> bool {
         let known = self.shared.table().book.restart(name, Instant::now());
         self.shared.changed.notify_all();

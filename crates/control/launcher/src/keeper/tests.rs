@@ -14,6 +14,7 @@ fn start(name: &str, tenant: &str) -> Start {
         name: name.into(),
         tenant: tenant.into(),
         guest: crate::GuestKind::Container,
+        sockets_of: None,
         image: "/srv/images/a".into(),
         digest: None,
         command: Vec::new(),
@@ -344,4 +345,24 @@ fn a_tenant_has_so_many_starts_whatever_asks_for_them_and_another_one_does_not_w
     play.end("b", Ended::Status(0));
     assert_eq!(play.pass(FIRST), ["start b"]);
     assert_eq!(play.pass(next.saturating_sub(FIRST)), ["start a"], "and when its time has come, it");
+}
+
+#[test]
+fn guests_that_stand_by_are_one_with_the_first() {
+    let by = super::stands_by("a", 1);
+    let other = start("ab", "red");
+    let mut play = Play::new(&[start("a", "red"), start(&by, "red"), other]);
+    play.list();
+    assert_eq!(play.pass(FIRST), ["start a", "start a.1", "start ab"]);
+    let of = |play: &Play| play.book.condition("a").expect("it is wanted");
+    assert_eq!((of(&play).memory, of(&play).down), (10, None));
+    play.end("a", Ended::Signal(9));
+    assert_eq!(of(&play).down, None, "the other one runs");
+    assert_eq!(of(&play).faults, 1);
+    play.end(&by, Ended::Signal(9));
+    assert!(of(&play).down.is_some() && of(&play).faults == 2);
+    assert!(play.book.condition("ab").is_some_and(|it| it.down.is_none()));
+    assert_eq!(play.pass(FIRST), ["start a", "start a.1"]);
+    assert!(play.book.restart("a", play.now));
+    assert_eq!(play.pass(FIRST)[..2], ["stop a", "stop a.1"]);
 }

@@ -102,6 +102,7 @@ impl Host {
             name: name.into(),
             tenant: "blue".into(),
             guest: GuestKind::Container,
+            sockets_of: None,
             image: self.path("images/busybox").display().to_string(),
             digest: None,
             command: ["/bin/sh", "-c", line].map(str::to_owned).into(),

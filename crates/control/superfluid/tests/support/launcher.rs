@@ -69,6 +69,14 @@ impl Launcher<'_> {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
+    /// The first process of the guest of this name, if it runs.
+    pub fn pid_of(&self, name: &str) -> Option<u64> {
+        let listed: Value =
+            serde_json::from_str(&self.ask(r#"{"list": {}}"#).expect("a list")).expect("JSON");
+        let guest = listed["guests"].as_array()?.iter().find(|guest| guest["name"] == name)?.clone();
+        guest["state"]["running"]["pid"].as_u64()
+    }
+
     /// The first process of the container.
     pub fn pid(&self) -> Option<u64> {
         let listed: Value =

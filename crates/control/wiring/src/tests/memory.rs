@@ -149,6 +149,7 @@ fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
         interfaces: Vec::new(),
         mounts: BTreeMap::new(),
         memory,
+        standby: 0,
         weight: 100,
         cap: None,
         processes: 1,
