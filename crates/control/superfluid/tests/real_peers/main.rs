@@ -9,6 +9,7 @@ mod multicast;
 mod open_vswitch;
 mod resolution;
 mod routing;
+mod virtual_machines;
 mod web_servers;
 
 use serde_json::Value;

@@ -14,6 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 /// Where memory files of ordinary pages lie (statfs(2), `TMPFS_MAGIC`).
@@ -243,56 +244,9 @@ impl GuestMemory {
         })
     }
 
-    /// Whether a piece begins at a multiple of this in the memory of this process.
-    pub fn is_aligned(&self, piece: Piece, to: u64) -> bool {
-        (self.start(piece, 0, 0).addr() as u64).is_multiple_of(to)
-    }
-
     #[inline]
     fn start(&self, piece: Piece, at: usize, length: usize) -> *mut u8 {
         self.regions[piece.region as usize].mapping.at(piece.offset as usize + at, length)
-    }
-
-    /// The word of 16 bits at a byte of a piece.
-    ///
-    /// # Panics
-    /// When it does not lie in it, or not at a multiple of two.
-    #[inline]
-    pub fn half(&self, piece: Piece, at: usize) -> &AtomicU16 {
-        let word = self.word_at::<2>(piece, at);
-        // SAFETY: the word was just checked to lie in the mapping at a multiple of its size; the mapping
-        // outlives the reference, and atomics may change at any time.
-        unsafe { AtomicU16::from_ptr(word.cast()) }
-    }
-
-    /// The word of 32 bits at a byte of a piece.
-    ///
-    /// # Panics
-    /// As [`GuestMemory::half`].
-    #[inline]
-    pub fn word(&self, piece: Piece, at: usize) -> &AtomicU32 {
-        let word = self.word_at::<4>(piece, at);
-        // SAFETY: as in `half`.
-        unsafe { AtomicU32::from_ptr(word.cast()) }
-    }
-
-    /// The word of 64 bits at a byte of a piece.
-    ///
-    /// # Panics
-    /// As [`GuestMemory::half`].
-    #[inline]
-    pub fn long(&self, piece: Piece, at: usize) -> &AtomicU64 {
-        let word = self.word_at::<8>(piece, at);
-        // SAFETY: as in `half`.
-        unsafe { AtomicU64::from_ptr(word.cast()) }
-    }
-
-    #[inline]
-    fn word_at<const N: usize>(&self, piece: Piece, at: usize) -> *mut u8 {
-        assert!(at + N <= piece.length as usize, "a word outside of the piece");
-        let word = self.start(piece, at, N);
-        assert!(word.addr().is_multiple_of(N), "a word that is not aligned");
-        word
     }
 
     /// Copies the first bytes of a piece; `None` when it has not so many.
@@ -350,17 +304,10 @@ impl GuestMemory {
         count
     }
 
-    /// Has the processor fetch the first line of a piece, to be read or to be written.
+    /// Has the processor fetch the first line of a piece.
     #[inline]
     pub fn prefetch(&self, piece: Piece) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch neither reads nor faults.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.start(piece, 0, 0).cast_const().cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = piece;
+        prefetch(self.start(piece, 0, 0));
     }
 
     /// Notes in the log that a piece was written to.
@@ -370,6 +317,93 @@ impl GuestMemory {
             log.note(mapped.region.guest + piece.offset, u64::from(piece.length));
         }
     }
+}
+
+/// A part of a ring, which lies in one region: words at multiples of their size.
+#[derive(Debug)]
+pub struct Part {
+    /// Keeps the place mapped.
+    _memory: Arc<GuestMemory>,
+    base: NonNull<u8>,
+    length: usize,
+    /// What the first byte's address is a multiple of.
+    align: usize,
+}
+
+// SAFETY: a place in memory that it keeps mapped, reached through atomics.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// The part at a piece; `None` when it does not begin at a multiple of `align`, a power of two.
+    pub fn new(memory: &Arc<GuestMemory>, piece: Piece, align: usize) -> Option<Part> {
+        let length = piece.length as usize;
+        let base = NonNull::new(memory.start(piece, 0, length))?;
+        let fits = align.is_power_of_two() && base.as_ptr().addr().is_multiple_of(align);
+        fits.then(|| Part { _memory: memory.clone(), base, length, align })
+    }
+
+    #[inline]
+    fn place<const N: usize>(&self, at: usize) -> *mut u8 {
+        assert!(at <= self.length && N <= self.length - at, "a word outside of the part");
+        assert!(N <= self.align && at.is_multiple_of(N), "a word that is not aligned");
+        // SAFETY: just checked to lie in the part, which lies in the mapping.
+        unsafe { self.base.as_ptr().add(at) }
+    }
+
+    /// The word of 16 bits at a byte.
+    ///
+    /// # Panics
+    /// When it does not lie in the part, or not at a multiple of its size: a defect of the caller.
+    #[inline]
+    pub fn half(&self, at: usize) -> &AtomicU16 {
+        // SAFETY: the word lies in the mapping at a multiple of its size; the mapping outlives the reference,
+        // and atomics may change at any time.
+        unsafe { AtomicU16::from_ptr(self.place::<2>(at).cast()) }
+    }
+
+    /// The word of 32 bits at a byte.
+    ///
+    /// # Panics
+    /// As [`Part::half`].
+    #[inline]
+    pub fn word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: as in `half`.
+        unsafe { AtomicU32::from_ptr(self.place::<4>(at).cast()) }
+    }
+
+    /// The word of 64 bits at a byte.
+    ///
+    /// # Panics
+    /// As [`Part::half`].
+    #[inline]
+    pub fn long(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: as in `half`.
+        unsafe { AtomicU64::from_ptr(self.place::<8>(at).cast()) }
+    }
+
+    /// Has the processor fetch the line of a byte.
+    ///
+    /// # Panics
+    /// As [`Part::half`].
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        prefetch(self.place::<1>(at));
+    }
+}
+
+/// Has the processor fetch a line.
+#[inline]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch neither reads nor faults.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// Copies bytes; short ones without a call.

@@ -14,7 +14,7 @@
 
 use crate::dirty::DirtyLog;
 use crate::features::{EVENT_IDX, header_length};
-use crate::guest_memory::{GuestMemory, Piece};
+use crate::guest_memory::{GuestMemory, Part, Piece};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
@@ -88,9 +88,9 @@ pub struct Queue {
     pub(crate) features: u64,
     pub(crate) header_length: u32,
     size: u16,
-    table: Piece,
-    available: Piece,
-    used: Piece,
+    table: Part,
+    available: Part,
+    used: Part,
     /// Chains that were used, a count that wraps.
     position: u16,
     /// The same when the guest was last looked at.
@@ -122,16 +122,16 @@ impl Queue {
         let size = u32::from(parts.size);
         let mut near = 0;
         let events = if features & EVENT_IDX != 0 { 2 } else { 0 };
-        let mut find = |what: &str, guest: u64, length: u32, align: u64| {
+        let mut find = |what: &str, guest: u64, length: u32, align: usize| {
             let piece = memory.find(guest, length, &mut near).filter(|piece| piece.length == length);
-            piece.filter(|piece| guest.is_multiple_of(align) && memory.is_aligned(*piece, align)).ok_or_else(|| {
+            piece.and_then(|piece| Part::new(memory, piece, align)).ok_or_else(|| {
                 format!("{what}: found: {length} bytes at {guest:#x}; allowed: multiples of {align}, within one region")
             })
         };
         let table = find("table of descriptors", parts.table, size * DESCRIPTOR, 16)?;
         let available = find("available ring", parts.available, 4 + size * 2 + events, 2)?;
         let used = find("used ring", parts.used, 4 + size * 8 + events, 4)?;
-        let position = position.unwrap_or_else(|| memory.half(used, 2).load(Relaxed));
+        let position = position.unwrap_or_else(|| used.half(2).load(Relaxed));
         let queue = Queue {
             memory: memory.clone(),
             log: None,
@@ -176,7 +176,7 @@ impl Queue {
     /// [`OutOfStep`].
     #[inline]
     pub fn waiting(&self) -> Result<u16, OutOfStep> {
-        let theirs = self.memory.half(self.available, 2).load(Acquire);
+        let theirs = self.available.half(2).load(Acquire);
         let waiting = theirs.wrapping_sub(self.position);
         if waiting <= self.size { Ok(waiting) } else { Err(OutOfStep) }
     }
@@ -205,11 +205,11 @@ impl Queue {
         let count = usize::from(known.saturating_sub(ahead)).min(most);
         for n in 0..count as u16 {
             let place = self.place(self.position.wrapping_add(ahead + n));
-            let head = self.memory.half(self.available, 4 + place * 2).load(Relaxed);
+            let head = self.available.half(4 + place * 2).load(Relaxed);
             if head >= self.size {
                 return Err(OutOfStep);
             }
-            self.memory.prefetch(self.table.behind(u32::from(head) * DESCRIPTOR));
+            self.table.prefetch((u32::from(head) * DESCRIPTOR) as usize);
             self.chains.push(Chain { head, is_wrong: false, from: 0, to: 0, bytes: 0 });
         }
         for n in first..first + count {
@@ -244,10 +244,7 @@ impl Queue {
             let (guest, word) = match indirect {
                 None => {
                     let at = (index * DESCRIPTOR) as usize;
-                    (
-                        self.memory.long(self.table, at).load(Relaxed),
-                        self.memory.long(self.table, at + 8).load(Relaxed),
-                    )
+                    (self.table.long(at).load(Relaxed), self.table.long(at + 8).load(Relaxed))
                 }
                 Some(table) => {
                     let bytes = self.memory.read::<16>(table.behind(index * DESCRIPTOR))?;
@@ -307,8 +304,8 @@ impl Queue {
     pub(crate) fn give_back(&mut self, written: u32) {
         let Some(chain) = self.chains.get(self.next) else { return };
         let at = 4 + self.place(self.position) * 8;
-        self.memory.word(self.used, at).store(u32::from(chain.head), Relaxed);
-        self.memory.word(self.used, at + 4).store(written, Relaxed);
+        self.used.word(at).store(u32::from(chain.head), Relaxed);
+        self.used.word(at + 4).store(written, Relaxed);
         self.note_used(at as u64, 8);
         self.position = self.position.wrapping_add(1);
         self.next += 1;
@@ -328,34 +325,34 @@ impl Queue {
         if old == self.position {
             return false;
         }
-        self.memory.half(self.used, 2).store(self.position, Release);
+        self.used.half(2).store(self.position, Release);
         self.note_used(2, 2);
         if !self.has_call {
             return false;
         }
         fence(SeqCst);
         if self.features & EVENT_IDX == 0 {
-            return self.memory.half(self.available, 0).load(Relaxed) & NO_INTERRUPT == 0;
+            return self.available.half(0).load(Relaxed) & NO_INTERRUPT == 0;
         }
-        let event = self.memory.half(self.available, 4 + usize::from(self.size) * 2).load(Relaxed);
+        let event = self.available.half(4 + usize::from(self.size) * 2).load(Relaxed);
         self.position.wrapping_sub(event).wrapping_sub(1) < self.position.wrapping_sub(old)
     }
 
     /// This side polls, and needs no kicks. A guest that counts kicks by events gives one when its count
     /// comes round.
     pub fn poll(&self) {
-        self.memory.half(self.used, 0).store(NO_NOTIFY, Relaxed);
+        self.used.half(0).store(NO_NOTIFY, Relaxed);
         self.note_used(0, 2);
     }
 
     /// This side sleeps from now on, and wants kicks. It looks at the ring once more before it does.
     pub fn will_sleep(&self) {
         if self.features & EVENT_IDX == 0 {
-            self.memory.half(self.used, 0).store(0, Relaxed);
+            self.used.half(0).store(0, Relaxed);
             self.note_used(0, 2);
         } else {
             let at = 4 + usize::from(self.size) * 8;
-            self.memory.half(self.used, at).store(self.position, Relaxed);
+            self.used.half(at).store(self.position, Relaxed);
             self.note_used(at as u64, 2);
         }
         fence(SeqCst);
