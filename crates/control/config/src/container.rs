@@ -358,6 +358,7 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&
     match kind {
         InterfaceKind::Veth => settings.push(entry("ring", RING, false)),
         InterfaceKind::Memif => settings.push(entry("role", "master", true)),
+        InterfaceKind::VhostUser => settings.push(entry("role", "server", true)),
         InterfaceKind::AfXdp | InterfaceKind::Library => {}
     }
     let own = ["as", "name", "addresses"];

@@ -51,6 +51,7 @@ static CONTAINER_INTERFACE: LazyLock<Vec<(InterfaceKind, Schema)>> = LazyLock::n
             }
             InterfaceKind::Library => include_str!("interface_library.yaml"),
             InterfaceKind::Memif => include_str!("interface_memif.yaml"),
+            InterfaceKind::VhostUser => include_str!("interface_vhost_user.yaml"),
         };
         Schema::from_text(&format!("interface_{}.yaml", kind.as_str()), text).unwrap_or_default()
     };

@@ -221,7 +221,7 @@ fn the_formats_schemas_are_schemas() {
     let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
     assert_eq!(launched, [14, 12]);
     let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
-    assert_eq!(interfaces, [2, 4, 6, 5]);
+    assert_eq!(interfaces, [2, 4, 6, 5, 4]);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);

@@ -276,14 +276,36 @@ fn has_testpmd() -> bool {
 
 #[test]
 fn testpmd_is_a_program_between_memifs() {
+    testpmd_is_a_program("testpmd_is_a_program_between_memifs", str::to_owned);
+}
+
+#[test]
+fn testpmd_is_a_program_between_devices_of_vhost_user() {
+    testpmd_is_a_program("testpmd_is_a_program_between_devices_of_vhost_user", |file| {
+        let file = file.replace("as: memif", "as: vhost-user");
+        let words = file.split_inclusive('\n').map(|line| match line.split_once("--vdev=net_memif") {
+            Some((before, device)) => {
+                let number = &device[..1];
+                let name = if number == "0" { "in" } else { "out" };
+                format!("{before}--vdev=net_virtio_user{number},path=/run/superfluid/{name}.sock\n")
+            }
+            None => line.to_owned(),
+        });
+        let changed: String = words.collect();
+        assert!(changed.contains("net_virtio_user1,") && !changed.contains("memif"), "{changed}");
+        changed
+    });
+}
+
+fn testpmd_is_a_program(test: &str, change: fn(&str) -> String) {
     if !has_testpmd() {
         return;
     }
-    with_launcher("testpmd_is_a_program_between_memifs", |line, launcher, blocks| {
+    with_launcher(test, |line, launcher, blocks| {
         let options =
             Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
         let daemon = line.middle.enter(|| options.start());
-        daemon.write("pmd.yaml", &blocks[1]);
+        daemon.write("pmd.yaml", &change(&blocks[1]));
         daemon.done("apply -f pmd.yaml");
         await_answer(line);
         pings(line, 20);

@@ -115,12 +115,19 @@ pub enum InterfaceKind {
     Library,
     /// A socket at which the program connects as a slave; `memif`.
     Memif,
+    /// A socket at which the program connects as a front end; `vhost-user`.
+    VhostUser,
 }
 
 impl InterfaceKind {
     /// All of them.
-    pub const ALL: [InterfaceKind; 4] =
-        [InterfaceKind::Veth, InterfaceKind::AfXdp, InterfaceKind::Library, InterfaceKind::Memif];
+    pub const ALL: [InterfaceKind; 5] = [
+        InterfaceKind::Veth,
+        InterfaceKind::AfXdp,
+        InterfaceKind::Library,
+        InterfaceKind::Memif,
+        InterfaceKind::VhostUser,
+    ];
 
     /// Its name, as the key `as` says it.
     pub fn as_str(self) -> &'static str {
@@ -129,6 +136,7 @@ impl InterfaceKind {
             InterfaceKind::AfXdp => "af_xdp",
             InterfaceKind::Library => "library",
             InterfaceKind::Memif => "memif",
+            InterfaceKind::VhostUser => "vhost-user",
         }
     }
 
@@ -144,12 +152,13 @@ impl InterfaceKind {
             InterfaceKind::AfXdp => "af_xdp",
             InterfaceKind::Library => "native",
             InterfaceKind::Memif => "memif",
+            InterfaceKind::VhostUser => "vhost-user",
         }
     }
 
     /// Whether it is a socket in the folder of the guest's sockets, and no interface of the kernel's.
     pub fn is_socket(self) -> bool {
-        matches!(self, InterfaceKind::Library | InterfaceKind::Memif)
+        matches!(self, InterfaceKind::Library | InterfaceKind::Memif | InterfaceKind::VhostUser)
     }
 }
 

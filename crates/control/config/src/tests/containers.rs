@@ -92,7 +92,7 @@ fn every_fault_of_a_container_has_its_place() {
         ),
         (
             ("as: veth", "as: vet"),
-            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif; did you mean `veth`?",
+            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif, vhost-user; did you mean `veth`?",
         ),
         (
             ("as: veth", "as: veth, write: true"),
@@ -251,7 +251,7 @@ fn a_container_that_nothing_is_wired_to_is_warned_of() {
 
 const PROGRAM: &str = "\
 superfluid: 1
-ports: {a: {type: 'null'}, b: {type: 'null'}, c: {type: 'null'}, d: {type: 'null'}}
+ports: {a: {type: 'null'}, b: {type: 'null'}, c: {type: 'null'}, d: {type: 'null'}, e: {type: 'null'}}
 functions:
   fwd:
     guest: program
@@ -260,13 +260,14 @@ functions:
       in: {as: library, write: true}
       out_to_the_other_side: {as: library, name: out, heartbeat: 1s, ring: 64}
       side: {as: memif, queues: 2, secret: x}
+      vm: {as: vhost-user, queues: 2, offload: off}
       wire: {}
       fast: {as: af_xdp, mode: generic}
     memory: 64MiB
     heartbeat: 100ms
     fail: open
 chains: {c: [a, fwd, b]}
-wires: [[c, 'fwd:side'], [d, 'fwd:wire']]
+wires: [[c, 'fwd:side'], [d, 'fwd:wire'], [e, 'fwd:vm']]
 ";
 
 #[test]
@@ -280,13 +281,14 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
         (InterfaceKind::Library, "in", "fwd/in.sock".to_owned()),
         (InterfaceKind::Library, "out", "fwd/out.sock".to_owned()),
         (InterfaceKind::Memif, "side", "fwd/side.sock".to_owned()),
-        (InterfaceKind::Veth, "eth3", container_link("fwd", 3)),
-        (InterfaceKind::AfXdp, "eth4", container_link("fwd", 4)),
+        (InterfaceKind::VhostUser, "vm", "fwd/vm.sock".to_owned()),
+        (InterfaceKind::Veth, "eth4", container_link("fwd", 4)),
+        (InterfaceKind::AfXdp, "eth5", container_link("fwd", 5)),
     ];
     assert_eq!(seen, expected);
     let drivers: Vec<&str> =
         interfaces.iter().map(|it| wiring.ports[&format!("fwd:{}", it.name)].driver.as_str()).collect();
-    assert_eq!(drivers, ["native", "native", "memif", "af_packet", "af_xdp"]);
+    assert_eq!(drivers, ["native", "native", "memif", "vhost-user", "af_packet", "af_xdp"]);
     let setting = |port: &str, key: &str| wiring.ports[port].settings.get(key).cloned();
     let duration = |ms: u64| Some(schema::Value::Duration(ms * 1_000_000));
     assert_eq!(setting("fwd:in", "heartbeat"), duration(100), "the function's");
@@ -294,6 +296,8 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
     let text = |port: &str, key: &str| setting(port, key).and_then(|it| it.as_text().map(str::to_owned));
     assert_eq!(text("fwd:in", "socket").as_deref(), Some("fwd/in.sock"));
     assert_eq!(text("fwd:side", "role").as_deref(), Some("master"));
+    assert_eq!(text("fwd:vm", "role").as_deref(), Some("server"));
+    assert_eq!(text("fwd:vm", "offload").as_deref(), Some("off"));
     assert_eq!(text("fwd:side", "secret").as_deref(), Some("x"));
     assert_eq!(text("fwd:fast", "mode").as_deref(), Some("generic"));
     let port = |name: &str| Endpoint::Port(name.to_owned());
