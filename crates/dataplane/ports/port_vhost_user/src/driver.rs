@@ -21,6 +21,9 @@ use telemetry::DropReason;
 use telemetry::clock::Nanos;
 use virtio_net::{VnetHeader, finish_checksum, is_whole, split, split_in_tunnels};
 
+/// Packets that may gather outside: half of the rings that QEMU and DPDK make without being told.
+const BACKLOG: usize = 128;
+
 /// Why a port cannot be opened, and will not be.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -368,6 +371,10 @@ impl Port for VhostUserPort {
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
         self.refresh();
         self.condition.take_events()
+    }
+
+    fn backlog(&self) -> usize {
+        BACKLOG
     }
 
     fn counters(&self) -> &PortCounters {
