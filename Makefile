@@ -53,7 +53,7 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 
 peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, a multicast router, coturn, unbound, bird, virtual machines of QEMU at the other end
 	@scripts/setup test peers
-	@cargo test --profile quick --workspace --locked --test real_peers -- --ignored --test-threads=1
+	@cargo test --profile quick --workspace --locked --test real_peers --test programs -- --ignored --test-threads=1
 
 bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench

@@ -37,6 +37,7 @@ static LAUNCHED: LazyLock<Vec<(ContainerKind, Schema)>> = LazyLock::new(|| {
                 concat!(include_str!("container.yaml"), include_str!("launched.yaml"))
             }
             ContainerKind::Program => concat!(include_str!("program.yaml"), include_str!("launched.yaml")),
+            ContainerKind::Vm => concat!(include_str!("vm.yaml"), include_str!("launched.yaml")),
         };
         Schema::from_text(&format!("{}.yaml", kind.as_str()), text).unwrap_or_default()
     };

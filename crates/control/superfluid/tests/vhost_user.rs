@@ -60,7 +60,7 @@ fn delivered(daemon: &Daemon) -> u64 {
 fn guide(folder: &Path) -> String {
     let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/vhost-user.md")).expect("the guide");
     let file =
-        guide.split("```yaml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("its example");
+        guide.split("```yaml\n").nth(3).and_then(|rest| rest.split("```").next()).expect("its example");
     file.replace("/run/superfluid/", &format!("{}/", folder.to_str().expect("text")))
 }
 

@@ -16,11 +16,13 @@ pub enum ContainerKind {
     Container,
     /// Of the host: what the launcher's file names.
     Program,
+    /// Of the host: QEMU, with a virtual machine.
+    Vm,
 }
 
 impl ContainerKind {
     /// All of them.
-    pub const ALL: [ContainerKind; 2] = [ContainerKind::Container, ContainerKind::Program];
+    pub const ALL: [ContainerKind; 3] = [ContainerKind::Container, ContainerKind::Program, ContainerKind::Vm];
 
     /// The kind of this name.
     pub fn of(name: &str) -> Option<ContainerKind> {
@@ -32,6 +34,7 @@ impl ContainerKind {
         match self {
             ContainerKind::Container => "container",
             ContainerKind::Program => "program",
+            ContainerKind::Vm => "vm",
         }
     }
 }

@@ -379,3 +379,61 @@ fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
         assert!(found.contains("functions.fwd.standby: found `2`; allowed: where there are"), "{found}");
     }
 }
+
+const MACHINE: &str = "\
+superfluid: 1
+ports: {lan: {type: 'null'}, wan: {type: 'null'}}
+functions:
+  machine:
+    guest: vm
+    kernel: /boot/vmlinuz
+    initrd: ./initramfs
+    image: /opt/disk.qcow2
+    append: quiet
+    memory: 448MiB
+    processors: 2
+    interfaces: {in: {queues: 2}, out: {as: vhost-user, name: other}}
+chains: {c: [lan, machine, wan]}
+";
+
+#[test]
+fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it() {
+    let Configuration { wiring, warnings } = good(MACHINE);
+    assert_eq!(lines(&warnings), "");
+    let Container { kind, command, mounts, interfaces, memory, .. } = &wiring.containers["machine"];
+    assert_eq!((*kind, *memory), (ContainerKind::Vm, 448 << 20));
+    let line = command.join(" ");
+    for part in [
+        "-m 256M -object memory-backend-memfd,id=memory,size=256M,share=on -numa node,memdev=memory",
+        "-smp 2",
+        "-kernel /vm/kernel -initrd /vm/initrd",
+        "-drive file=/vm/image,format=qcow2,if=virtio,readonly=on",
+        "panic=-1 quiet",
+        "-chardev socket,id=socket0,path=/run/superfluid/in.sock,reconnect=1 -netdev vhost-user,id=net0,chardev=socket0,queues=2",
+        "path=/run/superfluid/other.sock,reconnect=1 -netdev vhost-user,id=net1,chardev=socket1,queues=1",
+    ] {
+        assert!(line.contains(part), "`{part}` in: {line}");
+    }
+    assert!(command[0].starts_with("/usr/bin/qemu-system-"), "{line}");
+    let macs: Vec<&str> = line.split("mac=").skip(1).map(|rest| &rest[..17]).collect();
+    assert!(macs.len() == 2 && macs[0] != macs[1] && macs[0].starts_with("52:54:00:"), "{macs:?}");
+    let expected =
+        [("/vm/image", "/opt/disk.qcow2"), ("/vm/initrd", "./initramfs"), ("/vm/kernel", "/boot/vmlinuz")];
+    let found: Vec<(&str, &str)> = mounts.iter().map(|(inside, path)| (&**inside, &**path)).collect();
+    assert_eq!(found, expected);
+    assert!(interfaces.iter().all(|it| it.kind == InterfaceKind::VhostUser));
+    assert_eq!(wiring.ports["machine:in"].driver, "vhost-user");
+    for (change, wanted) in [
+        (("448MiB", "255MiB"), "functions.machine.memory: found 255MiB; allowed: at least 256MiB"),
+        (
+            ("as: vhost-user", "as: veth"),
+            "functions.machine.interfaces.out.as: found `veth`; allowed: vhost-user",
+        ),
+        (("kernel: /boot/vmlinuz", "command: [/bin/sh]"), "functions.machine.command: "),
+        (("processors: 2", "standby: 1"), "functions.machine.standby: "),
+    ] {
+        let text = MACHINE.replacen(change.0, change.1, 1);
+        let found = lines(&check("f.yaml", &text, &shelf()).expect_err(change.1));
+        assert!(found.contains(wanted), "{change:?}: {found}");
+    }
+}

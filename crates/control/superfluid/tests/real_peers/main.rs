@@ -4,6 +4,8 @@
 
 mod address_translation;
 mod dhcp;
+#[path = "../support/guest_system.rs"]
+mod guest_system;
 mod kernel;
 mod multicast;
 mod open_vswitch;
