@@ -286,17 +286,13 @@ fn testpmd_is_a_program_between_memifs() {
 #[test]
 fn testpmd_is_a_program_between_devices_of_vhost_user() {
     testpmd_is_a_program("testpmd_is_a_program_between_devices_of_vhost_user", |file| {
-        let file = file.replace("as: memif", "as: vhost-user");
-        let words = file.split_inclusive('\n').map(|line| match line.split_once("--vdev=net_memif") {
-            Some((before, device)) => {
-                let number = &device[..1];
-                let name = if number == "0" { "in" } else { "out" };
-                format!("{before}--vdev=net_virtio_user{number},path=/run/superfluid/{name}.sock\n")
-            }
-            None => line.to_owned(),
-        });
-        let changed: String = words.collect();
-        assert!(changed.contains("net_virtio_user1,") && !changed.contains("memif"), "{changed}");
+        let mut changed = file.replace("as: memif", "as: vhost-user");
+        for (number, name) in ["in", "out"].into_iter().enumerate() {
+            let memif = format!("net_memif{number},role=client,socket=/tmp/{name}.sock,socket-abstract=no");
+            assert!(changed.contains(&memif), "{changed}");
+            let device = format!("net_virtio_user{number},path=/run/superfluid/{name}.sock");
+            changed = changed.replace(&memif, &device);
+        }
         changed
     });
 }

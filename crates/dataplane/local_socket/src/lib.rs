@@ -1,5 +1,5 @@
-//! UNIX sockets of messages (`SOCK_SEQPACKET`), or of a stream, between processes of one host: who is at the other end, and
-//! descriptors with messages.
+//! UNIX sockets of messages (`SOCK_SEQPACKET`), or of a stream, between processes of one host: who is at the
+//! other end, and descriptors with messages.
 //!
 //! 1. [`Listener::bind`] makes a socket at a path, in the place of a stale one; [`connect`] reaches one.
 //! 2. [`peer`] says which process is at the other end, and its user; [`Users`] whether that may be there.

@@ -95,7 +95,8 @@ impl Drop for Listener {
     }
 }
 
-/// Connects to a socket for messages that listens at a path. Never waits: one whose queue is full is an error.
+/// Connects to a socket for messages that listens at a path. Never waits: one whose queue is full is an
+/// error.
 ///
 /// # Errors
 /// Nothing listens there, or it may not be reached.

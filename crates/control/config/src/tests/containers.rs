@@ -87,8 +87,8 @@ fn every_fault_of_a_container_has_its_place() {
         (("memory: 64MiB", "memory: 64KiB"), "functions.router.memory: found `64KiB`; allowed:"),
         (("    memory: 64MiB\n", ""), "functions.router.memory: the required key `memory` is missing"),
         (
-            ("guest: container", "guest: vm"),
-            "functions.router.guest: found `vm`; allowed: wasm, container, program",
+            ("guest: container", "guest: pod"),
+            "functions.router.guest: found `pod`; allowed: wasm, container, program, vm",
         ),
         (
             ("as: veth", "as: vet"),

@@ -2,8 +2,8 @@
 //! the worker has, and says what to answer.
 //!
 //! A ring runs when features were agreed, memory is there, its size, its place and its kick are known, and it
-//! is enabled. Each request that changes one of these makes the rings anew that it concerns, which go on where
-//! they were; a ring that is asked for its base stops.
+//! is enabled. Each request that changes one of these makes the rings anew that it concerns, which go on
+//! where they were; a ring that is asked for its base stops.
 
 use crate::config::Settings;
 use crate::desk::{Desk, ring};

@@ -225,8 +225,10 @@ impl Queue {
         let bytes = self.read_chain(self.chains[n].head);
         if bytes.is_none() {
             self.pieces.truncate(from);
-        } else if let Some(first) = self.pieces.get(from) {
-            self.memory.prefetch(*first);
+        }
+        // The header, and what may lie apart from it.
+        for piece in self.pieces[from..].iter().take(2) {
+            self.memory.prefetch(*piece, self.direction == Direction::ToGuest);
         }
         let chain = &mut self.chains[n];
         (chain.from, chain.to) = (from as u32, self.pieces.len() as u32);
