@@ -24,6 +24,7 @@ struct Shelf {
     af_xdp: Schema,
     memif: Schema,
     native: Schema,
+    vhost_user: Schema,
     faults: Schema,
 }
 
@@ -52,6 +53,11 @@ fn shelf() -> Shelf {
         native: Schema::from_text(
             "native",
             include_str!("../../../dataplane/ports/port_native/src/settings.yaml"),
+        )
+        .unwrap(),
+        vhost_user: Schema::from_text(
+            "vhost-user",
+            include_str!("../../../dataplane/ports/port_vhost_user/src/settings.yaml"),
         )
         .unwrap(),
         faults: Schema::from_text(
@@ -119,6 +125,7 @@ impl Catalog for Shelf {
             "af_xdp" => Some(&self.af_xdp),
             "memif" => Some(&self.memif),
             "native" => Some(&self.native),
+            "vhost-user" => Some(&self.vhost_user),
             _ => None,
         }
     }
