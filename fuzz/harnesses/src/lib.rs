@@ -54,6 +54,7 @@ mod streams;
 mod stripe;
 mod tunnels;
 mod unfinished_checksum;
+mod vhost_user;
 mod virtio_header;
 mod virtio_segments;
 mod virtual_switch;
@@ -116,6 +117,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "stripe", run: stripe::run },
     Harness { name: "tunnels", run: tunnels::run },
     Harness { name: "unfinished_checksum", run: unfinished_checksum::run },
+    Harness { name: "vhost_user", run: vhost_user::run },
     Harness { name: "virtio_header", run: virtio_header::run },
     Harness { name: "virtio_segments", run: virtio_segments::run },
     Harness { name: "virtual_switch", run: virtual_switch::run },

@@ -100,6 +100,7 @@ pub const NAMES: &[&str] = &[
     "memif",
     "native",
     "ids",
+    "vhost",
     "death",
     "chain",
     "instructions",
@@ -170,6 +171,8 @@ pub enum Bench {
     Native,
     /// Suricata behind memif ports, beside itself alone, AF_PACKET and NFQUEUE.
     Ids,
+    /// Between two vhost-user ports, beside testpmd.
+    Vhost,
     /// Native functions that are killed, and what follows them.
     Death,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -264,6 +267,7 @@ impl Bench {
             "memif" => Bench::Memif,
             "native" => Bench::Native,
             "ids" => Bench::Ids,
+            "vhost" => Bench::Vhost,
             "death" => Bench::Death,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -318,6 +322,7 @@ impl Bench {
             Bench::Memif => "memif",
             Bench::Native => "native",
             Bench::Ids => "ids",
+            Bench::Vhost => "vhost",
             Bench::Death => "death",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -402,6 +407,7 @@ impl Bench {
             Bench::Memif => peers::memif::run(progress).map(told),
             Bench::Native => native::run(progress).map(told),
             Bench::Ids => ids::run(progress).map(told),
+            Bench::Vhost => peers::vhost::run(progress).map(told),
             Bench::Death => death::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),

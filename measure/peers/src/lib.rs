@@ -49,6 +49,7 @@ mod suricata;
 mod testpmd;
 mod tun;
 mod veth;
+mod vhost;
 
 pub use capture::{CaptureWriter, read_frames};
 pub use cores::{Claim, Cores, SoftirqThread, free_huge_pages, thread_time};
@@ -67,3 +68,4 @@ pub use suricata::{Alerts, PARSERS, Parsers, Reading, Suricata};
 pub use testpmd::{Driver, Testpmd};
 pub use tun::Tun;
 pub use veth::{IN, OUT, VethLine};
+pub use vhost::{TestpmdVhost, VirtioUserLoop};

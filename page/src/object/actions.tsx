@@ -20,7 +20,7 @@ export function Actions({ object, refresh }: { object: AnyObject; refresh: () =>
   const { name, kind } = object;
   const isFunction = kind === "function";
   // A container, or a program of the host.
-  const isContainer = ["container", "program"].includes((object.spec as { guest?: string } | null)?.guest ?? "");
+  const isContainer = ["container", "program", "vm"].includes((object.spec as { guest?: string } | null)?.guest ?? "");
   const status = object.status as Partial<FunctionStatus> | undefined;
   const path = objectPath(kind, name);
   const loadSnapshots = (): void => {

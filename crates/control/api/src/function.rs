@@ -12,7 +12,7 @@ pub enum GuestKind {
     Wasm,
     /// As a container.
     Container,
-    /// As a program of the host, confined as a container is.
+    /// As a program of the host, confined as a container is; a virtual machine is QEMU, which is one.
     Program,
 }
 
@@ -27,7 +27,7 @@ impl GuestKind {
 pub fn guest_of(spec: &Value) -> GuestKind {
     match spec.get("guest").and_then(Value::as_str) {
         Some("container") => GuestKind::Container,
-        Some("program") => GuestKind::Program,
+        Some("program" | "vm") => GuestKind::Program,
         _ => GuestKind::Wasm,
     }
 }

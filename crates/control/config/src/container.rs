@@ -28,9 +28,9 @@ const SLOWEST_EXEC: Nanos = Nanos(1_000_000_000);
 const PER_MILLE: i64 = 1_000_000;
 
 /// An interface that was read, and the settings of its port as they would stand in a file.
-struct ReadInterface {
-    interface: ContainerInterface,
-    settings: Node,
+pub(crate) struct ReadInterface {
+    pub interface: ContainerInterface,
+    pub settings: Node,
     position: Position,
 }
 
@@ -44,12 +44,22 @@ impl Reader<'_> {
         let probe = values.as_ref().map_or(Some(None), |values| self.probe(place, node, values));
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
         self.memories.insert(Claimant::Instance(key.text.clone()), at("memory"));
-        let image = values.as_ref().and_then(|values| values.get("image")).and_then(Value::as_text);
+        let image = values.as_ref().filter(|_| kind == ContainerKind::Container);
+        let image = image.and_then(|values| values.get("image")).and_then(Value::as_text);
         if let Some(Err(reason)) = image.map(|image| self.catalog.container_image(image)) {
             place.key("image", at("image")).report(&mut self.faults, || reason);
         }
-        let mounts = self.mounts(place, node);
-        let Some(interfaces) = self.container_interfaces(place, key, node) else { return };
+        let mut mounts = self.mounts(place, node);
+        let Some(interfaces) = self.container_interfaces(kind, place, key, node) else { return };
+        let command = match (kind, &values, &mut mounts) {
+            (ContainerKind::Vm, Some(values), Some(mounts)) => {
+                self.virtual_machine(place, &key.text, node, values, &interfaces, mounts)
+            }
+            (_, Some(values), _) => values.get("command").and_then(Value::as_list).map(|list| {
+                list.iter().filter_map(|argument| argument.as_text().map(str::to_owned)).collect()
+            }),
+            _ => None,
+        };
         self.has_heartbeats(place, node, &interfaces);
         self.can_stand_by(place, node, &interfaces);
         let names = interfaces.iter().map(|it| it.interface.name.clone()).collect();
@@ -65,15 +75,10 @@ impl Reader<'_> {
                 kind,
                 image: match kind {
                     ContainerKind::Container => text("image")?,
-                    ContainerKind::Program => String::new(),
+                    ContainerKind::Program | ContainerKind::Vm => String::new(),
                 },
                 digest: text("digest"),
-                command: values
-                    .get("command")
-                    .and_then(Value::as_list)?
-                    .iter()
-                    .filter_map(|argument| argument.as_text().map(str::to_owned))
-                    .collect(),
+                command: command?,
                 interfaces: interfaces.into_iter().map(|it| it.interface).collect(),
                 mounts: mounts?,
                 memory: values.get("memory").and_then(Value::as_size)?,
@@ -174,6 +179,7 @@ impl Reader<'_> {
 
     fn container_interfaces(
         &mut self,
+        of: ContainerKind,
         place: &Location<'_>,
         key: &Key,
         node: &Node,
@@ -195,7 +201,7 @@ impl Reader<'_> {
             if !self.is_name(&place.at(name.position), &name.text) {
                 continue;
             }
-            let Some(kind) = self.interface_kind(&place, node) else { continue };
+            let Some(kind) = self.interface_kind(of, &place, node) else { continue };
             let own = (!node.is_null()).then_some(node);
             let schema = container_interface_schema(kind);
             let values = schema.check_at(&place, own, &["as"], &mut self.faults);
@@ -232,12 +238,22 @@ impl Reader<'_> {
         (self.faults.len() == before).then_some(read)
     }
 
-    fn interface_kind(&mut self, place: &Location<'_>, node: &Node) -> Option<InterfaceKind> {
-        let Some((_, node)) = node.entry("as") else { return Some(InterfaceKind::default()) };
+    /// What an interface is: of a virtual machine always a device of vhost-user.
+    fn interface_kind(
+        &mut self,
+        of: ContainerKind,
+        place: &Location<'_>,
+        node: &Node,
+    ) -> Option<InterfaceKind> {
+        let is_vm = of == ContainerKind::Vm;
+        let default = if is_vm { InterfaceKind::VhostUser } else { InterfaceKind::default() };
+        let Some((_, node)) = node.entry("as") else { return Some(default) };
         let kind = node.as_text().and_then(InterfaceKind::of);
+        let kind = kind.filter(|kind| !is_vm || *kind == default);
         if kind.is_none() {
             place.key("as", node.position).report(&mut self.faults, || {
-                let names = InterfaceKind::ALL.map(InterfaceKind::as_str);
+                let all = InterfaceKind::ALL.into_iter().filter(|kind| !is_vm || *kind == default);
+                let names = all.map(InterfaceKind::as_str);
                 format!("{}{}", node.found(), spelling::choices(node.as_text().unwrap_or_default(), names))
             });
         }
@@ -358,6 +374,7 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&
     match kind {
         InterfaceKind::Veth => settings.push(entry("ring", RING, false)),
         InterfaceKind::Memif => settings.push(entry("role", "master", true)),
+        InterfaceKind::VhostUser => settings.push(entry("role", "server", true)),
         InterfaceKind::AfXdp | InterfaceKind::Library => {}
     }
     let own = ["as", "name", "addresses"];

@@ -37,6 +37,7 @@ static LAUNCHED: LazyLock<Vec<(ContainerKind, Schema)>> = LazyLock::new(|| {
                 concat!(include_str!("container.yaml"), include_str!("launched.yaml"))
             }
             ContainerKind::Program => concat!(include_str!("program.yaml"), include_str!("launched.yaml")),
+            ContainerKind::Vm => concat!(include_str!("vm.yaml"), include_str!("launched.yaml")),
         };
         Schema::from_text(&format!("{}.yaml", kind.as_str()), text).unwrap_or_default()
     };
@@ -51,6 +52,7 @@ static CONTAINER_INTERFACE: LazyLock<Vec<(InterfaceKind, Schema)>> = LazyLock::n
             }
             InterfaceKind::Library => include_str!("interface_library.yaml"),
             InterfaceKind::Memif => include_str!("interface_memif.yaml"),
+            InterfaceKind::VhostUser => include_str!("interface_vhost_user.yaml"),
         };
         Schema::from_text(&format!("interface_{}.yaml", kind.as_str()), text).unwrap_or_default()
     };

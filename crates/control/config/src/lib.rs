@@ -67,6 +67,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 mod tunnels;
+mod virtual_machine;
 mod workers;
 
 use manifest::Manifest;

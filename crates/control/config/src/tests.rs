@@ -24,6 +24,7 @@ struct Shelf {
     af_xdp: Schema,
     memif: Schema,
     native: Schema,
+    vhost_user: Schema,
     faults: Schema,
 }
 
@@ -52,6 +53,11 @@ fn shelf() -> Shelf {
         native: Schema::from_text(
             "native",
             include_str!("../../../dataplane/ports/port_native/src/settings.yaml"),
+        )
+        .unwrap(),
+        vhost_user: Schema::from_text(
+            "vhost-user",
+            include_str!("../../../dataplane/ports/port_vhost_user/src/settings.yaml"),
         )
         .unwrap(),
         faults: Schema::from_text(
@@ -119,6 +125,7 @@ impl Catalog for Shelf {
             "af_xdp" => Some(&self.af_xdp),
             "memif" => Some(&self.memif),
             "native" => Some(&self.native),
+            "vhost-user" => Some(&self.vhost_user),
             _ => None,
         }
     }
@@ -219,9 +226,9 @@ fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 14);
     let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
-    assert_eq!(launched, [14, 12]);
+    assert_eq!(launched, [14, 12, 16]);
     let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
-    assert_eq!(interfaces, [2, 4, 6, 5]);
+    assert_eq!(interfaces, [2, 4, 6, 5, 4]);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);

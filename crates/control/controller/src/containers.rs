@@ -75,7 +75,7 @@ fn wanted(
     });
     let guest = match container.kind {
         ContainerKind::Container => GuestKind::Container,
-        ContainerKind::Program => GuestKind::Program,
+        ContainerKind::Program | ContainerKind::Vm => GuestKind::Program,
     };
     let (digest, image) = match layout(&container.tenant, &container.image) {
         Some((digest, path)) => {

@@ -72,6 +72,7 @@ impl Catalog {
             driver("pcap", port::pcap::SCHEMA),
             driver("sink", port::sink::SCHEMA),
             driver("tap", port_tap::SCHEMA),
+            driver("vhost-user", port_vhost_user::SCHEMA),
         ];
         let faults = schema("fault", port::fault::SCHEMA);
         Catalog {

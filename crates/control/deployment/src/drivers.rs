@@ -125,6 +125,15 @@ impl Opening<'_> {
                 let opened = TapPort::open(settings.clone());
                 Box::new(self.open_or_wait(opened, || TapPort::waiting(settings))?)
             }
+            "vhost-user" => {
+                use port_vhost_user::{Settings, VhostUserPort};
+                let mut settings = Settings::from_value(settings);
+                if is_container_port(self.name) {
+                    settings = settings.of_guest(self.catalog.guest_sockets());
+                }
+                let opened = VhostUserPort::open(settings);
+                Box::new(opened.map_err(|error| error.to_string())?)
+            }
             "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),
             "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
             "pcap" => {

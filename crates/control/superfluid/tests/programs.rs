@@ -5,6 +5,9 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
+#[path = "support/guest_system.rs"]
+mod guest_system;
+
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +46,8 @@ fn guide(folder: &Path, programs: &Path) -> Vec<String> {
     let images = folder.join("images").display().to_string();
     let to = programs.display().to_string();
     // Containers as well.
-    let permits = |text: String| text.replace("programs: [", &format!("images: [{images}]\n    programs: ["));
+    let more = format!("images: [{images}]\n    mounts: [/boot, {images}]\n    programs: [");
+    let permits = |text: String| text.replace("programs: [", &more);
     blocks.map(|block| permits(block.replace("/opt/nf", &to))).collect()
 }
 
@@ -283,14 +287,32 @@ fn has_testpmd() -> bool {
 
 #[test]
 fn testpmd_is_a_program_between_memifs() {
+    testpmd_is_a_program("testpmd_is_a_program_between_memifs", str::to_owned);
+}
+
+#[test]
+fn testpmd_is_a_program_between_devices_of_vhost_user() {
+    testpmd_is_a_program("testpmd_is_a_program_between_devices_of_vhost_user", |file| {
+        let mut changed = file.replace("as: memif", "as: vhost-user");
+        for (number, name) in ["in", "out"].into_iter().enumerate() {
+            let memif = format!("net_memif{number},role=client,socket=/tmp/{name}.sock,socket-abstract=no");
+            assert!(changed.contains(&memif), "{changed}");
+            let device = format!("net_virtio_user{number},path=/run/superfluid/{name}.sock");
+            changed = changed.replace(&memif, &device);
+        }
+        changed
+    });
+}
+
+fn testpmd_is_a_program(test: &str, change: fn(&str) -> String) {
     if !has_testpmd() {
         return;
     }
-    with_launcher("testpmd_is_a_program_between_memifs", |line, launcher, blocks| {
+    with_launcher(test, |line, launcher, blocks| {
         let options =
             Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
         let daemon = line.middle.enter(|| options.start());
-        daemon.write("pmd.yaml", &blocks[1]);
+        daemon.write("pmd.yaml", &change(&blocks[1]));
         daemon.done("apply -f pmd.yaml");
         await_answer(line);
         let pid = launcher.pid().expect("it runs");
@@ -298,6 +320,52 @@ fn testpmd_is_a_program_between_memifs() {
         another_pid(launcher, Some(pid));
         await_answer(line);
         transfer(line);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// The guide's virtual machine, which is killed and started again.
+#[test]
+#[ignore = "make peers"]
+fn a_virtual_machine_stands_in_a_chain() {
+    let Some((kernel, modules)) = guest_system::kernel() else { return };
+    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
+        eprintln!("skipped: there is no qemu-system-x86_64 (Debian: qemu-system-x86)");
+        return;
+    }
+    with_launcher("a_virtual_machine_stands_in_a_chain", |line, launcher, _| {
+        let folder = launcher.folder.join("images");
+        fs::write(folder.join("initramfs"), guest_system::initramfs(&modules)).expect("written");
+        fs::write(folder.join("file"), testbed::pattern(2_000_000)).expect("written");
+        let mut server = line.client.command("python3");
+        server.args(["-m", "http.server", "8000", "--directory"]).arg(&folder);
+        let _server = Background::start(&mut server).expect("python3");
+        let guide = fs::read_to_string(Path::new(ROOT).join("docs/vhost-user.md")).expect("the guide");
+        let file = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let file = file.into_iter().find(|file| file.contains("guest: vm")).expect("its example");
+        let file = file
+            .replace("/boot/vmlinuz", &kernel.display().to_string())
+            .replace("/opt/vm", &folder.display().to_string())
+            .replace("eth1", "sf-lan");
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("vm.yaml", &file);
+        daemon.done("apply -f vm.yaml");
+        let mut before = None;
+        for _ in 0..2 {
+            daemon.wait("the guest has fetched its file", || {
+                line.client.run("curl --silent --fail --max-time 2 http://10.83.0.9/queues", LIMIT).is_ok()
+            });
+            let fetched = line.client.run("curl --silent --fail http://10.83.0.9/file --output -", LIMIT);
+            assert!(fetched.is_ok(), "{fetched:?}");
+            let pid = launcher.pid().expect("it runs");
+            assert_ne!(before, Some(pid));
+            kill(pid);
+            another_pid(launcher, Some(pid));
+            before = Some(pid);
+        }
         let ended = daemon.end();
         assert!(ended.contains("the account balances"), "{ended}");
     });

@@ -150,6 +150,7 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
         (json!({"cpu": {"reserve": "50%"}}), 403, "functions.x.cpu.reserve"),
         (json!({"guest": "container", "image": "/srv/images/a", "memory": "1MiB"}), 403, "functions.x.guest"),
         (json!({"guest": "program", "command": ["/usr/bin/a"], "memory": "1MiB"}), 403, "functions.x.guest"),
+        (json!({"guest": "vm", "kernel": "/boot/vmlinuz", "memory": "256MiB"}), 403, "functions.x.guest"),
         (json!({"attach": {"left": "blue-in"}}), 422, "functions.x.attach.left"),
         (json!({"attach": {"left": "hall"}}), 422, "functions.x.attach.left"),
     ] {

@@ -16,11 +16,13 @@ pub enum ContainerKind {
     Container,
     /// Of the host: what the launcher's file names.
     Program,
+    /// Of the host: QEMU, with a virtual machine.
+    Vm,
 }
 
 impl ContainerKind {
     /// All of them.
-    pub const ALL: [ContainerKind; 2] = [ContainerKind::Container, ContainerKind::Program];
+    pub const ALL: [ContainerKind; 3] = [ContainerKind::Container, ContainerKind::Program, ContainerKind::Vm];
 
     /// The kind of this name.
     pub fn of(name: &str) -> Option<ContainerKind> {
@@ -32,6 +34,7 @@ impl ContainerKind {
         match self {
             ContainerKind::Container => "container",
             ContainerKind::Program => "program",
+            ContainerKind::Vm => "vm",
         }
     }
 }
@@ -115,12 +118,19 @@ pub enum InterfaceKind {
     Library,
     /// A socket at which the program connects as a slave; `memif`.
     Memif,
+    /// A socket at which the program connects as a front end; `vhost-user`.
+    VhostUser,
 }
 
 impl InterfaceKind {
     /// All of them.
-    pub const ALL: [InterfaceKind; 4] =
-        [InterfaceKind::Veth, InterfaceKind::AfXdp, InterfaceKind::Library, InterfaceKind::Memif];
+    pub const ALL: [InterfaceKind; 5] = [
+        InterfaceKind::Veth,
+        InterfaceKind::AfXdp,
+        InterfaceKind::Library,
+        InterfaceKind::Memif,
+        InterfaceKind::VhostUser,
+    ];
 
     /// Its name, as the key `as` says it.
     pub fn as_str(self) -> &'static str {
@@ -129,6 +139,7 @@ impl InterfaceKind {
             InterfaceKind::AfXdp => "af_xdp",
             InterfaceKind::Library => "library",
             InterfaceKind::Memif => "memif",
+            InterfaceKind::VhostUser => "vhost-user",
         }
     }
 
@@ -144,12 +155,13 @@ impl InterfaceKind {
             InterfaceKind::AfXdp => "af_xdp",
             InterfaceKind::Library => "native",
             InterfaceKind::Memif => "memif",
+            InterfaceKind::VhostUser => "vhost-user",
         }
     }
 
     /// Whether it is a socket in the folder of the guest's sockets, and no interface of the kernel's.
     pub fn is_socket(self) -> bool {
-        matches!(self, InterfaceKind::Library | InterfaceKind::Memif)
+        matches!(self, InterfaceKind::Library | InterfaceKind::Memif | InterfaceKind::VhostUser)
     }
 }
 

@@ -1,5 +1,5 @@
-//! UNIX sockets of messages (`SOCK_SEQPACKET`) between processes of one host: which process is at the other
-//! end, and descriptors with messages.
+//! UNIX sockets of messages (`SOCK_SEQPACKET`), or of a stream, between processes of one host: which process
+//! is at the other end, and descriptors with messages.
 //!
 //! 1. [`Listener::bind`] makes a socket at a path, in the place of a stale one; [`connect`] reaches one.
 //! 2. [`peer`] says which process is at the other end, and its user; [`Users`] whether that may be there.
@@ -12,7 +12,7 @@ mod messages;
 mod peer;
 mod users;
 
-pub use listener::{Listener, connect};
+pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
 pub use peer::{Peer, own_uid, peer};
 pub use users::{GUEST_USERS, Users};

@@ -13,6 +13,24 @@ use std::path::{Path, PathBuf};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4;
 
+/// What a socket passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Messages, which keep their boundaries.
+    Messages,
+    /// A stream of bytes.
+    Stream,
+}
+
+impl Kind {
+    fn of_socket(self) -> SocketType {
+        match self {
+            Kind::Messages => SocketType::SEQPACKET,
+            Kind::Stream => SocketType::STREAM,
+        }
+    }
+}
+
 /// A socket that listens, and the file that it is known by.
 #[derive(Debug)]
 pub struct Listener {
@@ -23,16 +41,24 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at a path, for processes of these users.
+    /// Listens at a path for messages, from processes of these users.
     ///
     /// # Errors
     /// Why not, in words for the operator.
     pub fn bind(path: &str, users: Users) -> Result<Listener, String> {
+        Listener::bind_as(Kind::Messages, path, users)
+    }
+
+    /// Listens at a path, for processes of these users.
+    ///
+    /// # Errors
+    /// Why not, in words for the operator.
+    pub fn bind_as(kind: Kind, path: &str, users: Users) -> Result<Listener, String> {
         let told = |what: &str, error: io::Error| format!("socket `{path}`: {what}: {error}");
         let address = SocketAddrUnix::new(path).map_err(|error| told("its path", error.into()))?;
-        remove_stale(Path::new(path), &address)?;
+        remove_stale(kind, Path::new(path), &address)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        let socket = socket_with(AddressFamily::UNIX, kind.of_socket(), flags, None)
             .map_err(|error| told("a socket", error.into()))?;
         bind(&socket, &address).map_err(|error| told("making it", error.into()))?;
         // Its user is looked at when a process connects. Processes of other users cannot even do that where
@@ -69,19 +95,28 @@ impl Drop for Listener {
     }
 }
 
-/// Connects to a socket that listens at a path. Never waits: one whose queue is full is an error.
+/// Connects to a socket for messages that listens at a path. Never waits: one whose queue is full is an
+/// error.
 ///
 /// # Errors
 /// Nothing listens there, or it may not be reached.
 pub fn connect(path: &str) -> io::Result<OwnedFd> {
+    connect_as(Kind::Messages, path)
+}
+
+/// The same for a socket of this kind.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_as(kind: Kind, path: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let socket = socket_with(AddressFamily::UNIX, kind.of_socket(), flags, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 
 /// Removes a socket that nothing listens at any more. What else is in the way stays.
-fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
+fn remove_stale(kind: Kind, path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
     let told = |what: String| format!("socket `{}`: {what}", path.display());
     let found = match std::fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -92,7 +127,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
         return Err(told("found a file that is no socket; allowed: a path where nothing is".into()));
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let probe = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let probe = socket_with(AddressFamily::UNIX, kind.of_socket(), flags, None);
     match probe.and_then(|probe| rustix::net::connect(&probe, address)) {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(|error| told(error.to_string())),
         Err(Errno::PROTOTYPE) | Ok(()) | Err(Errno::AGAIN) => {

@@ -193,7 +193,9 @@ impl Daemon {
     /// The same of its threads beside the workers and those of ports. What threads have used that have ended
     /// is not in it.
     pub(crate) fn beside_workers(&self) -> Result<Duration, BenchError> {
-        self.time_of(|name| !["worker", "native", "memif"].iter().any(|other| name.starts_with(other)))
+        self.time_of(|name| {
+            !["worker", "native", "memif", "vhost-user"].iter().any(|other| name.starts_with(other))
+        })
     }
 
     /// The same of threads by their names.

@@ -12,6 +12,7 @@ mod macswap;
 pub(crate) mod memif;
 mod suricata;
 mod veth;
+pub(crate) mod vhost;
 
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};

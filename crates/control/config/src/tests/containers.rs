@@ -87,12 +87,12 @@ fn every_fault_of_a_container_has_its_place() {
         (("memory: 64MiB", "memory: 64KiB"), "functions.router.memory: found `64KiB`; allowed:"),
         (("    memory: 64MiB\n", ""), "functions.router.memory: the required key `memory` is missing"),
         (
-            ("guest: container", "guest: vm"),
-            "functions.router.guest: found `vm`; allowed: wasm, container, program",
+            ("guest: container", "guest: pod"),
+            "functions.router.guest: found `pod`; allowed: wasm, container, program, vm",
         ),
         (
             ("as: veth", "as: vet"),
-            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif; did you mean `veth`?",
+            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif, vhost-user; did you mean `veth`?",
         ),
         (
             ("as: veth", "as: veth, write: true"),
@@ -251,7 +251,7 @@ fn a_container_that_nothing_is_wired_to_is_warned_of() {
 
 const PROGRAM: &str = "\
 superfluid: 1
-ports: {a: {type: 'null'}, b: {type: 'null'}, c: {type: 'null'}, d: {type: 'null'}}
+ports: {a: {type: 'null'}, b: {type: 'null'}, c: {type: 'null'}, d: {type: 'null'}, e: {type: 'null'}}
 functions:
   fwd:
     guest: program
@@ -260,13 +260,14 @@ functions:
       in: {as: library, write: true}
       out_to_the_other_side: {as: library, name: out, heartbeat: 1s, ring: 64}
       side: {as: memif, queues: 2, secret: x}
+      vm: {as: vhost-user, queues: 2, offload: off}
       wire: {}
       fast: {as: af_xdp, mode: generic}
     memory: 64MiB
     heartbeat: 100ms
     fail: open
 chains: {c: [a, fwd, b]}
-wires: [[c, 'fwd:side'], [d, 'fwd:wire']]
+wires: [[c, 'fwd:side'], [d, 'fwd:wire'], [e, 'fwd:vm']]
 ";
 
 #[test]
@@ -280,13 +281,14 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
         (InterfaceKind::Library, "in", "fwd/in.sock".to_owned()),
         (InterfaceKind::Library, "out", "fwd/out.sock".to_owned()),
         (InterfaceKind::Memif, "side", "fwd/side.sock".to_owned()),
-        (InterfaceKind::Veth, "eth3", container_link("fwd", 3)),
-        (InterfaceKind::AfXdp, "eth4", container_link("fwd", 4)),
+        (InterfaceKind::VhostUser, "vm", "fwd/vm.sock".to_owned()),
+        (InterfaceKind::Veth, "eth4", container_link("fwd", 4)),
+        (InterfaceKind::AfXdp, "eth5", container_link("fwd", 5)),
     ];
     assert_eq!(seen, expected);
     let drivers: Vec<&str> =
         interfaces.iter().map(|it| wiring.ports[&format!("fwd:{}", it.name)].driver.as_str()).collect();
-    assert_eq!(drivers, ["native", "native", "memif", "af_packet", "af_xdp"]);
+    assert_eq!(drivers, ["native", "native", "memif", "vhost-user", "af_packet", "af_xdp"]);
     let setting = |port: &str, key: &str| wiring.ports[port].settings.get(key).cloned();
     let duration = |ms: u64| Some(schema::Value::Duration(ms * 1_000_000));
     assert_eq!(setting("fwd:in", "heartbeat"), duration(100), "the function's");
@@ -294,6 +296,8 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
     let text = |port: &str, key: &str| setting(port, key).and_then(|it| it.as_text().map(str::to_owned));
     assert_eq!(text("fwd:in", "socket").as_deref(), Some("fwd/in.sock"));
     assert_eq!(text("fwd:side", "role").as_deref(), Some("master"));
+    assert_eq!(text("fwd:vm", "role").as_deref(), Some("server"));
+    assert_eq!(text("fwd:vm", "offload").as_deref(), Some("off"));
     assert_eq!(text("fwd:side", "secret").as_deref(), Some("x"));
     assert_eq!(text("fwd:fast", "mode").as_deref(), Some("generic"));
     let port = |name: &str| Endpoint::Port(name.to_owned());
@@ -373,5 +377,63 @@ fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
     for interfaces in ["{in: {as: library}, out: {}}", "{in: {as: library}, out: {as: memif}}"] {
         let found = lines(&check("f.yaml", &of(interfaces), &shelf()).expect_err("it has others"));
         assert!(found.contains("functions.fwd.standby: found `2`; allowed: where there are"), "{found}");
+    }
+}
+
+const MACHINE: &str = "\
+superfluid: 1
+ports: {lan: {type: 'null'}, wan: {type: 'null'}}
+functions:
+  machine:
+    guest: vm
+    kernel: /boot/vmlinuz
+    initrd: ./initramfs
+    image: /opt/disk.qcow2
+    append: quiet
+    memory: 448MiB
+    processors: 2
+    interfaces: {in: {queues: 2}, out: {as: vhost-user, name: other}}
+chains: {c: [lan, machine, wan]}
+";
+
+#[test]
+fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it() {
+    let Configuration { wiring, warnings } = good(MACHINE);
+    assert_eq!(lines(&warnings), "");
+    let Container { kind, command, mounts, interfaces, memory, .. } = &wiring.containers["machine"];
+    assert_eq!((*kind, *memory), (ContainerKind::Vm, 448 << 20));
+    let line = command.join(" ");
+    for part in [
+        "-m 256M -object memory-backend-memfd,id=memory,size=256M,share=on -numa node,memdev=memory",
+        "-smp 2",
+        "-kernel /vm/kernel -initrd /vm/initrd",
+        "-drive file=/vm/image,format=qcow2,if=virtio,readonly=on",
+        "panic=-1 quiet",
+        "-chardev socket,id=socket0,path=/run/superfluid/in.sock,reconnect=1 -netdev vhost-user,id=net0,chardev=socket0,queues=2",
+        "path=/run/superfluid/other.sock,reconnect=1 -netdev vhost-user,id=net1,chardev=socket1,queues=1",
+    ] {
+        assert!(line.contains(part), "`{part}` in: {line}");
+    }
+    assert!(command[0].starts_with("/usr/bin/qemu-system-"), "{line}");
+    let macs: Vec<&str> = line.split("mac=").skip(1).map(|rest| &rest[..17]).collect();
+    assert!(macs.len() == 2 && macs[0] != macs[1] && macs[0].starts_with("52:54:00:"), "{macs:?}");
+    let expected =
+        [("/vm/image", "/opt/disk.qcow2"), ("/vm/initrd", "./initramfs"), ("/vm/kernel", "/boot/vmlinuz")];
+    let found: Vec<(&str, &str)> = mounts.iter().map(|(inside, path)| (&**inside, &**path)).collect();
+    assert_eq!(found, expected);
+    assert!(interfaces.iter().all(|it| it.kind == InterfaceKind::VhostUser));
+    assert_eq!(wiring.ports["machine:in"].driver, "vhost-user");
+    for (change, wanted) in [
+        (("448MiB", "255MiB"), "functions.machine.memory: found 255MiB; allowed: at least 256MiB"),
+        (
+            ("as: vhost-user", "as: veth"),
+            "functions.machine.interfaces.out.as: found `veth`; allowed: vhost-user",
+        ),
+        (("kernel: /boot/vmlinuz", "command: [/bin/sh]"), "functions.machine.command: "),
+        (("processors: 2", "standby: 1"), "functions.machine.standby: "),
+    ] {
+        let text = MACHINE.replacen(change.0, change.1, 1);
+        let found = lines(&check("f.yaml", &text, &shelf()).expect_err(change.1));
+        assert!(found.contains(wanted), "{change:?}: {found}");
     }
 }

@@ -4,12 +4,15 @@
 
 mod address_translation;
 mod dhcp;
+#[path = "../support/guest_system.rs"]
+mod guest_system;
 mod inspection;
 mod kernel;
 mod multicast;
 mod open_vswitch;
 mod resolution;
 mod routing;
+mod virtual_machines;
 mod web_servers;
 
 use serde_json::Value;

@@ -1,0 +1,151 @@
+//! QEMU with Debian's kernel, emulated, and a device of virtio-net by vhost-user.
+
+use crate::guest_system::{initramfs, kernel};
+use crate::{LIMIT, Product, is_installed, shown};
+use std::fs;
+use std::path::{Path, PathBuf};
+use testbed::{Background, Line, Namespace, isolated};
+
+/// Starts the guest, with so many queues, in the namespace of the program.
+fn boot(host: &Namespace, folder: &Path, queues: u32) -> Option<Background> {
+    let (kernel, modules) = kernel()?;
+    let place = |name: &str| folder.join(name).display().to_string();
+    fs::write(folder.join("initramfs"), initramfs(&modules)).expect("written");
+    let mut command = host.command("qemu-system-x86_64");
+    let socket = place("vm.sock");
+    command
+        .args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", &queues.to_string(), "-m", "256"])
+        .args(["-object", "memory-backend-memfd,id=memory,size=256M,share=on", "-numa", "node,memdev=memory"])
+        .args(["-chardev", &format!("socket,id=vhost,path={socket},reconnect=1")])
+        .args(["-netdev", &format!("vhost-user,id=net,chardev=vhost,queues={queues}")])
+        // Without vectors: QEMU 7.2 does not pass those of a back end on when it emulates.
+        .args(["-device", "virtio-net-pci,netdev=net,mq=on,vectors=0,mac=52:54:00:83:00:09"])
+        .args([
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-serial",
+            &format!("file:{}", place("console")),
+        ])
+        .args(["-kernel", &kernel.display().to_string(), "-initrd", &place("initramfs")])
+        .args(["-append", "console=ttyS0 quiet panic=-1 rdinit=/init"]);
+    match Background::start(&mut command) {
+        Ok(running) => Some(running),
+        Err(testbed::TestbedError::Missing { program, .. }) => {
+            eprintln!("skipped: there is no {program} (Debian: qemu-system-x86)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The guide's first example, with its socket in a folder.
+fn file(folder: &Path, queues: u32) -> String {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/vhost-user.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let file =
+        guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its example");
+    let socket = format!("{}/vm.sock, queues: {queues}", folder.display());
+    file.replace("/run/superfluid/vm.sock", &socket).replace("eth1", "sf-lan")
+}
+
+/// A guest that has passed its traffic, without the program.
+struct Running {
+    line: Line,
+    folder: tempfile::TempDir,
+    guest: Background,
+    /// Where what it serves is put.
+    back: String,
+}
+
+impl Running {
+    fn fetch(&self) {
+        let back = &self.back;
+        shown(&self.line.client, &format!("curl --silent --fail --output {back} http://10.83.0.9/file"));
+        assert!(fs::read(back).expect("fetched") == testbed::pattern(2_000_000));
+    }
+}
+
+/// Whether the guest has done what it does first.
+fn is_ready(line: &Line, guest: &mut Background) -> bool {
+    assert!(guest.is_running(), "QEMU has ended");
+    line.client.run("curl --silent --fail --max-time 2 http://10.83.0.9/queues", LIMIT).is_ok()
+}
+
+/// What the guest has said, where the test fails.
+struct Console(PathBuf);
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the guest: {}", fs::read_to_string(&self.0).unwrap_or_default());
+        }
+    }
+}
+
+fn carries_traffic(test: &str, queues: u32, after: fn(Running, u32)) {
+    isolated(test, || {
+        let line = Line::new().expect("a line");
+        if !is_installed(&line.client, "curl", "curl") {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        // What the guest fetches.
+        fs::create_dir(folder.path().join("served")).expect("a folder");
+        fs::write(folder.path().join("served/file"), testbed::pattern(2_000_000)).expect("written");
+        let mut server = line.client.command("python3");
+        server.args(["-m", "http.server", "8000", "--directory"]).arg(folder.path().join("served"));
+        let _server = Background::start(&mut server).expect("python3");
+        let mut product = Product::start(&line, &file(folder.path(), queues));
+        let Some(mut guest) = boot(&line.middle, folder.path(), queues) else { return };
+        let _console = Console(folder.path().join("console"));
+        product.until("the guest is ready", || is_ready(&line, &mut guest));
+        // What it fetched is what was sent; what it serves is what it has: segments pass both ways whole.
+        let sum = shown(&line.client, "curl --silent http://10.83.0.9/sum");
+        let served = folder.path().join("served/file").display().to_string();
+        let expected = shown(&line.client, &format!("md5sum {served}"));
+        assert_eq!(sum.split_whitespace().next(), expected.split_whitespace().next());
+        let back = folder.path().join("back").display().to_string();
+        shown(&line.client, &format!("curl --silent --fail --output {back} http://10.83.0.9/file"));
+        assert!(fs::read(&back).expect("fetched") == testbed::pattern(2_000_000));
+        let found = shown(&line.client, "curl --silent http://10.83.0.9/queues");
+        assert_eq!(found.trim(), queues.to_string());
+        shown(&line.client, "ping -c 20 -i 0.05 -W 2 10.83.0.9");
+        let account = product.end();
+        let vm = &account["ports"]["vm"];
+        assert!(vm["packets"]["delivered"].as_u64().unwrap_or(0) > 40, "{account}");
+
+        after(Running { line, folder, guest, back }, queues);
+    });
+}
+
+#[test]
+#[ignore = "make peers"]
+fn a_guest_of_qemu_passes_tcp_both_ways_and_survives_the_program() {
+    let test = "virtual_machines::a_guest_of_qemu_passes_tcp_both_ways_and_survives_the_program";
+    carries_traffic(test, 1, |running, queues| {
+        // QEMU connects again, and the guest notices nothing else.
+        let Running { line, folder, .. } = &running;
+        let mut product = Product::start(line, &file(folder.path(), queues));
+        product.until_done(&line.client, "ping -c 1 -W 1 10.83.0.9");
+        running.fetch();
+        product.end();
+    });
+}
+
+#[test]
+#[ignore = "make peers"]
+fn a_guest_of_qemu_has_several_queues_and_another_one_takes_its_place() {
+    let test = "virtual_machines::a_guest_of_qemu_has_several_queues_and_another_one_takes_its_place";
+    carries_traffic(test, 2, |running, queues| {
+        let Running { line, folder, guest, back } = running;
+        let mut product = Product::start(&line, &file(folder.path(), queues));
+        product.until_done(&line.client, "ping -c 1 -W 1 10.83.0.9");
+        drop(guest);
+        let Some(mut guest) = boot(&line.middle, folder.path(), queues) else { return };
+        product.until("the next guest is ready", || is_ready(&line, &mut guest));
+        Running { line, folder, guest, back }.fetch();
+        product.end();
+    });
+}

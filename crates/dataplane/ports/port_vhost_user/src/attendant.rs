@@ -1,0 +1,295 @@
+//! The thread that deals with the front end's socket, so that the worker does not have to.
+//!
+//! 1. It accepts a connection, or makes one, and looks at the user at its other end.
+//! 2. It reads the front end's messages, carries them out ([`Backend`]) and answers.
+//! 3. It wakes the guest when the worker asks for it, notices the socket's end, and begins again.
+
+use crate::Settings;
+use crate::backend::Backend;
+use crate::config::Role;
+use crate::desk::{Desk, Line, ring};
+use crate::stream::{self, Read, Reader};
+use local_socket::{Kind, Listener, Users};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often listening or connecting is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
+const SOON: Duration = Duration::from_millis(100);
+/// How long the end of the thread is waited for. See [`Attendant::drop`].
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Messages that are read within one [`SPAN`]: a device of 16 pairs of rings starts with some 300.
+const MESSAGES: u32 = 1000;
+const SPAN: Duration = Duration::from_secs(1);
+
+/// The thread, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Attendant {
+    pub desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works with.
+struct Work {
+    settings: Settings,
+    desk: Arc<Desk>,
+    listener: Option<Listener>,
+    connection: Option<Connection>,
+    /// When listening or connecting is tried next.
+    next: Instant,
+}
+
+struct Connection {
+    // Takes the rings away before the socket is closed.
+    backend: Backend,
+    line: Arc<Line>,
+    reader: Reader,
+    /// When messages were last counted from, and how many came since.
+    counted: (Instant, u32),
+}
+
+impl Connection {
+    /// How long nothing more is read: there was too much.
+    fn pause(&self) -> Option<Duration> {
+        let (since, count) = self.counted;
+        (count >= MESSAGES).then(|| SPAN.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
+    }
+}
+
+impl Attendant {
+    /// Begins.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn start(settings: &Settings) -> io::Result<Attendant> {
+        let desk = Arc::new(Desk::new()?);
+        let mut work = Work {
+            settings: settings.clone(),
+            desk: desk.clone(),
+            listener: None,
+            connection: None,
+            next: Instant::now(),
+        };
+        work.look_for_peer();
+        let thread = std::thread::Builder::new().name("vhost-user".into()).spawn(move || work.run())?;
+        Ok(Attendant { desk, thread: Some(thread) })
+    }
+}
+
+impl Drop for Attendant {
+    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two
+    /// of the thread's calls. Such a thread is left behind, and ends when the eventfd is read.
+    fn drop(&mut self) {
+        ring(&self.desk.stop);
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() && begun.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread woke up for.
+#[derive(Default)]
+struct Seen {
+    stop: bool,
+    knock: bool,
+    connection: bool,
+    message: bool,
+}
+
+impl Work {
+    fn run(mut self) {
+        loop {
+            let seen = self.wait();
+            if seen.stop {
+                break;
+            }
+            if seen.knock {
+                let sleepers = self.desk.take_sleepers();
+                self.connection.iter().for_each(|connection| connection.backend.wake(sleepers));
+            }
+            if seen.message {
+                self.read();
+            }
+            let until = self.connection.as_ref().and_then(|connection| connection.reader.until());
+            if until.is_some_and(|until| Instant::now() >= until) {
+                self.refuse("the rest of a message took longer than 3 s");
+            }
+            if seen.connection
+                && let Some(socket) = self.listener.as_ref().and_then(Listener::accept)
+            {
+                self.begin(socket);
+            }
+            if self.is_due() {
+                self.look_for_peer();
+            }
+        }
+    }
+
+    /// Whether it is time to listen or connect: there is neither a connection nor a socket at which one may
+    /// come, or the socket was removed with its folder.
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        if self.connection.is_none() && self.listener.is_none() {
+            return true;
+        }
+        self.next = now + AGAIN;
+        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
+    }
+
+    /// The socket's folder is a guest's, which comes and goes with the launcher's.
+    fn in_guests_folder(&self) -> bool {
+        self.settings.users == Users::OfFolder
+    }
+
+    fn wait(&self) -> Seen {
+        let mut fds =
+            vec![PollFd::new(&self.desk.stop, PollFlags::IN), PollFd::new(&self.desk.knock, PollFlags::IN)];
+        let mut add = |fd| {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            fds.len() - 1
+        };
+        let (mut connection, mut message) = (None, None);
+        let span;
+        match &self.connection {
+            // One connection at a time: others wait for their turn.
+            None => {
+                connection = self.listener.as_ref().map(|listener| add(listener.readable()));
+                let left = self.next.saturating_duration_since(Instant::now());
+                span = connection.is_none().then_some(left);
+            }
+            Some(open) => match open.pause() {
+                Some(pause) => span = Some(pause),
+                None => {
+                    message = Some(add(open.line.socket.as_fd()));
+                    span = open.reader.until().map(|until| until.saturating_duration_since(Instant::now()));
+                }
+            },
+        }
+        // The folder may go without a word.
+        let look = self.in_guests_folder().then_some(AGAIN);
+        let timeout = span
+            .into_iter()
+            .chain(look)
+            .min()
+            .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Seen::default();
+        }
+        let happened = |index: usize| !fds[index].revents().is_empty();
+        Seen {
+            stop: happened(0),
+            knock: happened(1),
+            connection: connection.is_some_and(happened),
+            message: message.is_some_and(happened),
+        }
+    }
+
+    fn waiting(&self) -> String {
+        format!("no front end is connected at `{}`", self.settings.socket)
+    }
+
+    fn tell(&self, words: String) {
+        self.desk.tell(|told| (told.up, told.words) = (false, words));
+    }
+
+    /// A server listens, a client connects.
+    fn look_for_peer(&mut self) {
+        self.next = Instant::now() + if self.in_guests_folder() { SOON } else { AGAIN };
+        self.listener = None;
+        match self.settings.role {
+            Role::Server => match Listener::bind_as(Kind::Stream, &self.settings.socket, self.settings.users)
+            {
+                Ok(listener) => {
+                    self.listener = Some(listener);
+                    self.tell(self.waiting());
+                }
+                // It is told once.
+                Err(reason) if reason == self.desk.told().words => {}
+                Err(reason) => self.tell(reason),
+            },
+            Role::Client => match local_socket::connect_as(Kind::Stream, &self.settings.socket) {
+                Ok(socket) => self.begin(socket),
+                Err(error) => self.tell(format!("{}: {error}", self.waiting())),
+            },
+        }
+    }
+
+    fn begin(&mut self, socket: OwnedFd) {
+        let user = local_socket::peer(&socket).map(|peer| peer.uid);
+        let line = Arc::new(Line { socket, cut_off: AtomicBool::new(false) });
+        let backend = Backend::new(&self.settings, &self.desk);
+        self.desk.rings().line = Some(line.clone());
+        self.connection =
+            Some(Connection { backend, line, reader: Reader::default(), counted: (Instant::now(), 0) });
+        let user = user.map_err(|error| format!("its process is not known: {error}"));
+        match user.and_then(|uid| self.settings.users.admit(&self.settings.socket, uid)) {
+            Ok(()) => self.desk.tell(|told| {
+                told.peers += 1;
+                told.words = "a front end is connected; its guest has not started the device".into();
+            }),
+            Err(reason) => self.refuse(&reason),
+        }
+    }
+
+    /// The next message, or the end.
+    fn read(&mut self) {
+        let Some(Connection { backend, line, reader, counted }) = &mut self.connection else { return };
+        let done = match reader.read(&line.socket) {
+            Read::Nothing => return,
+            Read::Closed => return self.part(),
+            Read::Wrong(reason) => Err(reason),
+            Read::Message(message, descriptors) => backend.read(message, descriptors).and_then(|answer| {
+                let sent = answer.map_or(Ok(()), |answer| stream::send(&line.socket, &answer.to_bytes()));
+                sent.map_err(|error| format!("answering: {error}"))
+            }),
+        };
+        if counted.0.elapsed() >= SPAN {
+            *counted = (Instant::now(), 0);
+        }
+        counted.1 += 1;
+        if let Err(reason) = done {
+            self.refuse(&reason);
+        }
+    }
+
+    /// The connection is over, because of the peer.
+    fn refuse(&mut self, reason: &str) {
+        self.desk.refused.fetch_add(1, Relaxed);
+        self.end(reason);
+    }
+
+    /// The peer has closed its socket, or the worker has.
+    fn part(&mut self) {
+        let cut_off = self.connection.as_ref().is_some_and(|open| open.line.cut_off.load(Acquire));
+        let what = if cut_off {
+            "was cut off: its rings or its memory were impossible"
+        } else {
+            "closed its socket"
+        };
+        self.end(what);
+    }
+
+    fn end(&mut self, reason: &str) {
+        // A peer's socket is closed when the worker has let it go, too.
+        self.connection.iter().for_each(|open| open.line.hang_up());
+        self.connection = None;
+        self.tell(format!("{}; the last one: {reason}", self.waiting()));
+        self.next = Instant::now() + AGAIN;
+    }
+}

@@ -1,0 +1,4 @@
+//! `harnesses::vhost_user`, guided by coverage.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("vhost_user", data));
