@@ -268,6 +268,7 @@ fn read(document: &Document, catalog: &dyn config::Catalog) -> Result<(Wiring, V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deployed::Deployed;
     use serde_json::json;
 
     #[test]
@@ -286,5 +287,55 @@ mod tests {
             Arc::ptr_eq(&desired.objects[&key], &looked_at.objects[&key])
         };
         assert!(same("a") && !same("b"));
+    }
+
+    /// A change checked with what it touches, beside the same checked with all objects:
+    /// `cargo test --release -p deployment --lib -- --ignored --nocapture what_checks_cost`.
+    #[test]
+    #[ignore = "prints what checks cost"]
+    fn what_checks_cost() {
+        let catalog = crate::catalog::Catalog::new(std::path::Path::new("."));
+        let put = |name: &str| ObjectChange {
+            kind: Kind::Function,
+            name: name.to_owned(),
+            spec: Some(json!({"image": "forwarder"})),
+        };
+        let median = |mut took: Vec<std::time::Duration>| {
+            took.sort();
+            took[took.len() / 2]
+        };
+        for count in [10, 100, 1_000, 10_000] {
+            let mut desired = Desired::default();
+            desired.take_over((0..count).map(|n| put(&format!("f{n}"))));
+            let (material, changes) = (Material::of(&catalog), [put("new")]);
+            let read_all = |desired: &Desired, runs: &Wiring| {
+                let running = Running { material: &material, runs, changes: &changes };
+                read(&desired.document(), &running).ok()
+            };
+            let _ = read_all(&desired, &Wiring::default());
+            material.gather();
+            let (wiring, _) = read_all(&desired, &Wiring::default()).expect("nothing is wrong");
+            let deployed = Deployed { wiring, ..Deployed::default() };
+            let (mut affected, mut all) = (Vec::new(), Vec::new());
+            for _ in 0..21 {
+                let began = std::time::Instant::now();
+                let plan = desired.check_affected(&changes, &[], &deployed, &material);
+                affected.push(began.elapsed());
+                assert_eq!(plan.expect("it is enough").add_instances.len(), 1);
+            }
+            for _ in 0..21 {
+                let began = std::time::Instant::now();
+                let mut next = desired.clone();
+                next.take_over(changes.iter().cloned());
+                let (wiring, _) = read_all(&next, &deployed.wiring).expect("nothing is wrong");
+                let plan = Plan::between(&deployed.wiring, &wiring);
+                all.push(began.elapsed());
+                assert_eq!(plan.add_instances.len(), 1);
+            }
+            let (affected, all) = (median(affected), median(all));
+            println!(
+                "one function more than {count}: {affected:.0?} with what it touches, {all:.0?} with all"
+            );
+        }
     }
 }

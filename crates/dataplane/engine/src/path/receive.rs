@@ -173,7 +173,8 @@ impl Worker {
             self.time.charge(entity, Cycles(spent * u64::from(count) / all));
         }
         if self.time.receivers.is_empty() {
-            self.time.charge(NO_INSTANCE, Cycles(spent));
+            // An instance polls for itself, or the packets went on by a port.
+            self.time.charge(self.time.running, Cycles(spent));
         }
         self.time.running = NO_INSTANCE;
     }

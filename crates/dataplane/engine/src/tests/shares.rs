@@ -6,8 +6,9 @@ use cpu_share::{Cap, Weight};
 /// Offers without end.
 pub(super) struct Endless {
     byte: u8,
-    /// What sending a batch costs.
+    /// What sending a batch costs, and what fetching one does.
     burn: Cycles,
+    fetch: Cycles,
     /// How long it sleeps before it gives a batch.
     nap: Duration,
     /// On which both pass.
@@ -17,8 +18,8 @@ pub(super) struct Endless {
 
 impl Endless {
     pub(super) fn boxed(byte: u8) -> Box<Endless> {
-        let (burn, nap) = (Cycles(0), Duration::ZERO);
-        Box::new(Endless { byte, burn, nap, clock: None, counters: PortCounters::default() })
+        let (burn, fetch, nap) = (Cycles(0), Cycles(0), Duration::ZERO);
+        Box::new(Endless { byte, burn, fetch, nap, clock: None, counters: PortCounters::default() })
     }
 }
 
@@ -26,6 +27,9 @@ impl Port for Endless {
     fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         if let Some(clock) = self.clock.filter(|_| budget > 0 && self.nap > Duration::ZERO) {
             super::nap(&clock, self.nap);
+        }
+        if let Some(clock) = self.clock.filter(|_| budget > 0) {
+            pass(&clock, self.fetch);
         }
         let before = out.len();
         pool.allocate_batch(budget, out);
@@ -87,6 +91,25 @@ pub(super) fn work_until(bench: &mut Bench, done: impl Fn(&Worker) -> bool) {
     while !done(&bench.worker) && clock.now().since(began) < Nanos::from_millis(10_000) {
         work(bench, Duration::from_millis(20));
     }
+}
+
+#[test]
+fn what_an_instance_fetches_for_itself_is_charged_to_it() {
+    let mut bench = Bench::new(&[1024]);
+    let clock = bench.worker.time.clock;
+    let fetch = clock.cycles(Nanos(10_000));
+    let source = bench.add_port(0, Box::new(Endless { fetch, clock: Some(clock), ..*Endless::boxed(1) }));
+    let (sink, _) = bench.port(0, vec![]);
+    let (function, _) = bench.add(0, Manner::wire());
+    bench.chain((source, sink), &[function]);
+    for _ in 0..200 {
+        bench.worker.turn();
+    }
+    let time = &bench.worker.time;
+    let used = time.scheduler.used(bench.worker.instances[function.index()].entity);
+    let overhead = time.spent.overhead;
+    assert!(used.0 > 9 * overhead.0, "{used:?} of its own, {overhead:?} of the worker's");
+    assert_whole(&bench.worker.stop());
 }
 
 #[test]
