@@ -50,8 +50,8 @@ pub use container::{
 };
 pub use cpu::{Cpu, Percent};
 pub use device::{
-    Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
-    TunnelEnds,
+    Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, ON_A_LINK, Opener, Opening, PortPolicy,
+    PortStation, TunnelEnds,
 };
 pub use fraction::Fraction;
 pub use guard::{INSIDE, OUTSIDE, guard_of, guard_of_opener, guarded_by};
