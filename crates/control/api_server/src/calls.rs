@@ -50,10 +50,15 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             aside(state, &rights, text).await
         }
         Call::Memory => {
-            aside(state, &rights, move |state| {
-                Answer::json(200, &state.control.memory(asked.rights.tenant()))
-            })
-            .await
+            let text = move |state: &State| {
+                let tenant = asked.rights.tenant();
+                let mut memory = state.control.memory(tenant);
+                if let (None, Some(memory)) = (tenant, memory.as_object_mut()) {
+                    memory.insert("events".to_owned(), state.past.memory());
+                }
+                Answer::json(200, &memory)
+            };
+            aside(state, &rights, text).await
         }
         Call::Graph => {
             let text = move |state: &State| match state.control.graph(asked.rights.tenant()) {
