@@ -77,10 +77,16 @@
 #define SF_STREAM_EVENT 3u  /* write: one event, a JSON object of at most SF_MAX_EVENT bytes */
 #define SF_STREAM_DEVICES 4u /* read: struct sf_device_entry, one behind the other; write: one, see sf_ask */
 #define SF_STREAM_SLOTS 5u /* read: of the slot whose number the offset is, its packet's address and length, 0 and 0: empty */
+#define SF_STREAM_CHANGE 6u /* read in sf_change: the key of a file, then its lines that went (-) and came (+) */
 #define SF_LOG_ERROR 8u     /* write: one log line in UTF-8 */
 #define SF_LOG_WARNING 9u
 #define SF_LOG_INFO 10u
 #define SF_LOG_DEBUG 11u
+
+/* What sf_change answers. */
+#define SF_CHANGE_TAKEN 0   /* it is as it would be with the changed file */
+#define SF_CHANGE_MORE 1    /* it is called again in another turn */
+#define SF_CHANGE_REFUSED 2 /* it is as it was */
 
 /* What host calls answer when they refuse. Zero and more is a success. */
 #define SF_ERROR_RANGE (-1)   /* the range is not wholly inside private memory, or no entry that the stream takes */
@@ -249,6 +255,7 @@ static inline uint32_t sf_hold(uint16_t slot)
 #define sf_timer SF_SYMBOL(sf_timer)
 #define sf_finish SF_SYMBOL(sf_finish)
 #define sf_devices SF_SYMBOL(sf_devices)
+#define sf_change SF_SYMBOL(sf_change)
 #define sf_report SF_SYMBOL(sf_report)
 #define sf_export_state SF_SYMBOL(sf_export_state)
 #define sf_import_state SF_SYMBOL(sf_import_state)
@@ -306,6 +313,7 @@ int32_t sf_init(void);                              /* once, before any packet: 
 void sf_process(uint32_t count, uint64_t now);      /* one batch of 1 to SF_MAX_BATCH records */
 void sf_timer(uint64_t now);                        /* optional: the deadline has passed */
 void sf_devices(uint64_t now);                      /* optional: what SF_STREAM_DEVICES says has changed */
+int32_t sf_change(uint64_t now);                    /* optional: SF_STREAM_CHANGE has a changed file: SF_CHANGE_ */
 int32_t sf_finish(uint64_t now);                    /* optional: the program stops: give what is left; 1: there is more */
 void sf_report(uint64_t now);                       /* optional: write one JSON value to SF_STREAM_REPORT */
 int32_t sf_export_state(void);                      /* optional: write entries to SF_STREAM_STATE; 0 when complete */

@@ -82,6 +82,7 @@ fn the_tables_of_numbers_are_the_crates() {
             ("EVENT", stream::EVENT.into()),
             ("DEVICES", stream::DEVICES.into()),
             ("SLOTS", stream::SLOTS.into()),
+            ("CHANGE", stream::CHANGE.into()),
             ("LOG_ERROR", stream::LOG_ERROR.into()),
             ("LOG_WARNING", stream::LOG_WARNING.into()),
             ("LOG_INFO", stream::LOG_INFO.into()),
@@ -118,6 +119,7 @@ fn every_call_and_constant_is_there() {
             exports::TIMER,
             exports::FINISH,
             exports::DEVICES,
+            exports::CHANGE,
             exports::REPORT,
             exports::EXPORT_STATE,
             exports::IMPORT_STATE

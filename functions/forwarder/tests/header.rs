@@ -3,7 +3,7 @@
 //! `include/superfluid.h` says the same as `nf_abi`, and its readers take anything.
 
 use minicbor::Encoder;
-use nf_abi::{PacketRecord, Verdict, error, offload, stream, tunnel};
+use nf_abi::{PacketRecord, Verdict, change, error, offload, stream, tunnel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -43,7 +43,7 @@ struct Reading {
 
 unsafe extern "C" {
     static header_places: [Place; 23];
-    static header_numbers: [Number; 36];
+    static header_numbers: [Number; 40];
     fn header_verdict(kind: u32, argument: u16) -> u32;
     fn header_read(bytes: *const u8, length: u32, key: *const c_char, out: *mut Reading);
 }
@@ -88,6 +88,10 @@ fn every_number_is_the_crates() {
         ("SF_MAX_ASKS", nf_abi::MAX_ASKS as i64),
         ("SF_STREAM_DEVICES", stream::DEVICES.into()),
         ("SF_STREAM_SLOTS", stream::SLOTS.into()),
+        ("SF_STREAM_CHANGE", stream::CHANGE.into()),
+        ("SF_CHANGE_TAKEN", change::TAKEN.into()),
+        ("SF_CHANGE_MORE", change::MORE.into()),
+        ("SF_CHANGE_REFUSED", change::REFUSED.into()),
         ("SF_LOG_ERROR", stream::LOG_ERROR.into()),
         ("SF_LOG_WARNING", stream::LOG_WARNING.into()),
         ("SF_LOG_INFO", stream::LOG_INFO.into()),

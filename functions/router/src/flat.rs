@@ -1,6 +1,7 @@
 //! Longest prefix match for IPv4 in one read for nearly every address: an entry for each of the 2^24 values
 //! of an address' first three bytes, as in DIR-24-8 (Gupta, Lin, McKeown, INFOCOM 1998), of two bytes, and a
-//! node of [`crate::trie`] where prefixes are longer than that.
+//! node of [`crate::trie`] where prefixes are longer than that. Nodes belong to their /16, so that one can be
+//! made anew while packets go by the others.
 //!
 //! Limits: values below 32,768; 32 MiB, whatever the prefixes are.
 
@@ -10,18 +11,21 @@ use alloc::vec::Vec;
 
 /// Set in an entry that is the number of a node, from its /16's first one on.
 const NODE: u16 = 1 << 15;
+/// Entries of a /16.
+const BLOCK: usize = 1 << 8;
+/// How many /16 there are.
+pub const BLOCKS: usize = 1 << 16;
 /// Entries.
 const ENTRIES: usize = 1 << 24;
 /// Most values that entries can have.
 pub const MAX_VALUES: usize = 1 << 15;
 
-/// A table that does not change.
+/// A table that changes by /16.
 #[derive(Debug)]
 pub struct Flat {
     entries: Box<[u16; ENTRIES]>,
-    /// The first node of each /16 that has any.
-    bases: Box<[u32; 1 << 16]>,
-    nodes: Nodes,
+    /// The nodes of each /16 that has any.
+    blocks: Box<[Option<Box<Nodes>>]>,
 }
 
 /// Zeros; straight from the allocator, and no memory until they are written.
@@ -43,7 +47,10 @@ impl Flat {
     /// # Errors
     /// [`NoMemory`].
     pub fn build(prefixes: &[Prefix<4>]) -> Result<Flat, NoMemory> {
-        let mut flat = Flat { entries: zeros()?, bases: zeros()?, nodes: Nodes::default() };
+        let mut blocks = Vec::new();
+        blocks.try_reserve_exact(BLOCKS).map_err(|_| NoMemory)?;
+        blocks.resize_with(BLOCKS, || None);
+        let mut flat = Flat { entries: zeros()?, blocks: blocks.into_boxed_slice() };
         for prefix in prefixes.iter().filter(|prefix| prefix.length <= 24) {
             let first = entry(prefix.address);
             if let Some(entries) = flat.entries.get_mut(first..first + (1 << (24 - prefix.length))) {
@@ -51,19 +58,35 @@ impl Flat {
             }
         }
         for group in prefixes.chunk_by(|a, b| a.address[..2] == b.address[..2]) {
-            let base = flat.nodes.count();
-            for (_, longer) in longer_than(24, 2, group) {
-                let Some(first) = longer.first() else { continue };
-                let place = entry(first.address);
-                let mut places = [u32::from(flat.entries[place]); 256];
-                fill_places(&mut places, 3, longer);
-                let node = flat.nodes.reserve()?;
-                flat.nodes.fill(node, &places)?;
-                flat.entries[place] = NODE | (node - base) as u16;
-                flat.bases[place >> 8] = base as u32;
+            let Some(first) = group.first() else { continue };
+            let block = entry(first.address) / BLOCK;
+            if let Some(entries) = flat.entries.get_mut(block * BLOCK..(block + 1) * BLOCK) {
+                flat.blocks[block] = nodes(entries, group)?;
             }
         }
         Ok(flat)
+    }
+
+    /// Makes one /16 anew: addresses in it that are in none of the sorted `prefixes`, all of which are in the
+    /// /16, find `inherited`.
+    ///
+    /// # Errors
+    /// [`NoMemory`], and the /16 is as it was.
+    pub fn rebuild(&mut self, block: u16, inherited: u16, prefixes: &[Prefix<4>]) -> Result<(), NoMemory> {
+        let mut entries = [inherited; BLOCK];
+        for prefix in prefixes.iter().filter(|prefix| (16..=24).contains(&prefix.length)) {
+            let first = entry(prefix.address) % BLOCK;
+            if let Some(entries) = entries.get_mut(first..first + (1 << (24 - prefix.length))) {
+                entries.fill(prefix.value);
+            }
+        }
+        let made = nodes(&mut entries, prefixes)?;
+        let block = usize::from(block);
+        if let Some(place) = self.entries.get_mut(block * BLOCK..(block + 1) * BLOCK) {
+            place.copy_from_slice(&entries);
+            self.blocks[block] = made;
+        }
+        Ok(())
     }
 
     /// What the address' entry says: the first step of a lookup, [`Flat::finish`] the second.
@@ -81,12 +104,30 @@ impl Flat {
 
     #[inline(never)]
     fn longer(&self, address: u32, first: u16) -> u16 {
-        let base = self.bases[(address >> 16) as usize];
-        self.nodes.at(base + u32::from(first & !NODE), address as u8) as u16
+        let nodes = self.blocks.get((address >> 16) as usize).and_then(Option::as_ref);
+        nodes.map_or(0, |nodes| nodes.at(u32::from(first & !NODE), address as u8) as u16)
     }
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        2 * ENTRIES + 4 * self.bases.len() + self.nodes.bytes()
+        let nodes = self.blocks.iter().flatten().map(|nodes| size_of::<Nodes>() + nodes.bytes());
+        2 * ENTRIES + size_of_val(&*self.blocks) + nodes.sum::<usize>()
     }
+}
+
+/// The nodes of a /16 with these entries, which get their numbers; `prefixes` are those whose address is in
+/// it, sorted.
+fn nodes(entries: &mut [u16], prefixes: &[Prefix<4>]) -> Result<Option<Box<Nodes>>, NoMemory> {
+    let mut nodes = Nodes::default();
+    for (_, longer) in longer_than(24, 2, prefixes) {
+        let Some(first) = longer.first() else { continue };
+        let Some(place) = entries.get_mut(entry(first.address) % BLOCK) else { continue };
+        let mut places = [u32::from(*place); 256];
+        fill_places(&mut places, 3, longer);
+        let node = nodes.reserve()?;
+        nodes.fill(node, &places)?;
+        *place = NODE | node as u16;
+    }
+    nodes.fit();
+    Ok((nodes.count() > 0).then(|| Box::new(nodes)))
 }

@@ -83,17 +83,16 @@ struct Set {
     mask: u32,
 }
 
-/// All next hops.
+/// All next hops and how they are reached.
 #[derive(Debug)]
 pub struct Hops {
-    hops: Vec<Hop>,
+    known: Collector,
     ways: Vec<Way>,
-    sets: Vec<Set>,
-    places: Vec<u16>,
 }
 
-/// Collects next hops while a table is made.
-#[derive(Debug, Default)]
+/// Next hops and the sets of them that prefixes have: they are collected while a table is made, and come on
+/// top when it changes. None goes.
+#[derive(Debug)]
 pub struct Collector {
     hops: Vec<Hop>,
     numbers: BTreeMap<Hop, u16>,
@@ -107,6 +106,22 @@ pub struct Collector {
 /// There are more next hops, or sets of them, than can be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
+
+/// Where addresses without a route lead: to no way.
+const NOWHERE: Set = Set { first: u32::MAX, mask: 0 };
+
+impl Default for Collector {
+    fn default() -> Collector {
+        Collector {
+            hops: Vec::new(),
+            numbers: BTreeMap::new(),
+            single: Vec::new(),
+            several: BTreeMap::new(),
+            sets: vec![NOWHERE],
+            places: Vec::new(),
+        }
+    }
+}
 
 impl Collector {
     /// The number of a next hop.
@@ -162,7 +177,7 @@ impl Collector {
 
     fn push(&mut self, set: Set) -> Result<u16, TooMany> {
         // The first set is the one of addresses without a route.
-        let number = self.sets.len() + 1;
+        let number = self.sets.len();
         if number >= crate::flat::MAX_VALUES {
             return Err(TooMany);
         }
@@ -184,10 +199,8 @@ impl Collector {
 
     /// The hops; all ways are closed.
     pub fn finish(self) -> Hops {
-        let sets: Vec<Set> =
-            core::iter::once(Set { first: self.hops.len() as u32, mask: 0 }).chain(self.sets).collect();
-        let ways = vec![Way::CLOSED; self.hops.len() + 1];
-        Hops { hops: self.hops, ways, sets, places: self.places }
+        let ways = vec![Way::CLOSED; self.hops.len()];
+        Hops { known: self, ways }
     }
 }
 
@@ -202,11 +215,12 @@ impl Hops {
     /// The number of the way of a set's flow; `hash` is asked for where there are several.
     #[inline(always)]
     pub fn choose(&self, set: u16, hash: impl FnOnce() -> u32) -> u32 {
-        let Some(set) = self.sets.get(usize::from(set)) else { return u32::MAX };
+        let Some(set) = self.known.sets.get(usize::from(set)) else { return u32::MAX };
         if set.mask == 0 {
             return set.first;
         }
-        self.places.get((set.first + (hash() & set.mask)) as usize).map_or(u32::MAX, |way| u32::from(*way))
+        let places = &self.known.places;
+        places.get((set.first + (hash() & set.mask)) as usize).map_or(u32::MAX, |way| u32::from(*way))
     }
 
     /// A way.
@@ -217,12 +231,30 @@ impl Hops {
 
     /// What a way leads to; `None` without a route.
     pub fn hop(&self, number: u32) -> Option<Hop> {
-        self.hops.get(number as usize).copied()
+        self.known.hops.get(number as usize).copied()
+    }
+
+    /// The number of a next hop, whose way is closed if it comes on top.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn add(&mut self, hop: Hop) -> Result<u16, TooMany> {
+        let number = self.known.hop(hop)?;
+        self.ways.resize(self.known.hops.len(), Way::CLOSED);
+        Ok(number)
+    }
+
+    /// The number of a set of next hops; see [`Collector::set`].
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn set(&mut self, hops: &[u16]) -> Result<u16, TooMany> {
+        self.known.set(hops)
     }
 
     /// Opens ways to routers: `way` says how each is reached.
     pub fn open(&mut self, way: impl Fn(u16, IpAddr) -> Option<Way>) {
-        for (hop, place) in self.hops.iter().zip(&mut self.ways) {
+        for (hop, place) in self.known.hops.iter().zip(&mut self.ways) {
             if let Hop::Via(interface, address) = hop {
                 *place = way(*interface, *address).unwrap_or(Way::CLOSED);
             }
@@ -231,16 +263,16 @@ impl Hops {
 
     /// All hops, each with the number of its way.
     pub fn all(&self) -> &[Hop] {
-        &self.hops
+        &self.known.hops
     }
 
     /// How many next hops there are.
     pub fn next_hops(&self) -> usize {
-        self.hops.iter().filter(|hop| matches!(hop, Hop::Via(..))).count()
+        self.known.hops.iter().filter(|hop| matches!(hop, Hop::Via(..))).count()
     }
 
     /// How many different sets of them.
     pub fn sets(&self) -> usize {
-        self.sets.len() - 1
+        self.known.sets.len() - 1
     }
 }

@@ -9,9 +9,9 @@
 //! 4. What is not to be forwarded is dropped for a reason, and its sender told ([`icmp`]) as often as the
 //!    limit allows.
 //!
-//! A changed configuration is another instance, whose table is made beside the workers while packets go by
-//! this one; the change on the packets' way is the hand-over of what [`state`] knows, whatever the table's
-//! size.
+//! A changed file of routes is taken part by part between batches ([`change`]). Any other changed
+//! configuration is another instance, whose table is made beside the workers while packets go by this one;
+//! the change on the packets' way is the hand-over of what [`state`] knows, whatever the table's size.
 //!
 //! Limits: 8 interfaces; memory for the routes, see [`table`]; IPv4 packets with options are not fragmented;
 //! no redirects are sent.
@@ -19,6 +19,7 @@
 
 extern crate alloc;
 
+mod change;
 mod closely;
 pub mod flat;
 pub mod header;
@@ -37,17 +38,18 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use change::Taking;
 use header::{ETHERNET, common4, common6, flow4, flow6, forward4, forward6};
 use hops::{Hop, Hops, Way};
 use links::Links;
 use metrics::{FORWARDED, Reason, Tally};
 use nf_sdk::devices::NextHops;
 use nf_sdk::{
-    Batch, Config, Error, Host, Limiter, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader,
+    Batch, Change, Config, Error, Host, Limiter, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader,
     StateWriter, superfluid_function,
 };
-use settings::Settings;
-use table::{Four, Table};
+use settings::{Resolver, Settings};
+use table::{Four, Known, Table};
 
 /// How often the next hops of routes are asked for again, so that the platform keeps them; and how soon those
 /// for which there was no room.
@@ -88,6 +90,10 @@ pub struct Router {
     links: Links,
     /// The routes of the configuration.
     main: Routing,
+    /// What their table is made of.
+    known: Known,
+    /// A changed file of routes, as far as it is taken.
+    taking: Option<Box<Taking>>,
     /// Addresses and networks that devices have; they come first.
     own: Option<Box<Routing>>,
     next: NextHops,
@@ -102,10 +108,12 @@ pub struct Router {
 
 impl NetworkFunction for Router {
     fn new(config: &Config) -> Result<Router, Error> {
-        let Settings { interfaces, neighbours, table, hops, limiter, echo } = Settings::read(config)?;
+        let Settings { interfaces, neighbours, table, hops, known, limiter, echo } = Settings::read(config)?;
         let mut router = Router {
             links: Links::new(interfaces, neighbours),
             main: Routing { table, hops },
+            known,
+            taking: None,
             own: None,
             next: NextHops::new(Reason::NoNeighbour as u16),
             was_updated: false,
@@ -136,6 +144,22 @@ impl NetworkFunction for Router {
         self.update(host, now);
     }
 
+    fn change(&mut self, host: &mut Host, now: Nanos) -> Change {
+        let taking = self.taking.take().or_else(|| Taking::begin(host).map(Box::new));
+        let Some(mut taking) = taking else { return Change::Refused };
+        let resolver = Resolver::new(self.links.configured());
+        let change = taking.go_on(host, &resolver, &mut self.main, &mut self.known);
+        match change {
+            Change::More => self.taking = Some(taking),
+            Change::Taken => {
+                self.open();
+                self.keep(host, now);
+            }
+            Change::Refused => {}
+        }
+        change
+    }
+
     fn report(&self, out: &mut String, _now: Nanos) -> bool {
         metrics::report(self, out);
         true
@@ -159,7 +183,7 @@ impl Router {
         if self.links.update(self.next.devices()) {
             let routes = self.links.routes().and_then(|routes| routes.map(table::Routes::finish).transpose());
             match routes {
-                Ok(made) => self.own = made.map(|(table, hops)| Box::new(Routing { table, hops })),
+                Ok(made) => self.own = made.map(|(table, hops, _)| Box::new(Routing { table, hops })),
                 Err(_) => {
                     host.log(Severity::Error, "not enough memory for the routes to the devices' addresses")
                 }

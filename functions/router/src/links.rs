@@ -46,6 +46,11 @@ impl Links {
         links
     }
 
+    /// What the configuration says of interfaces.
+    pub fn configured(&self) -> &[Interface; MAX_INTERFACES] {
+        &self.configured
+    }
+
     /// Adds what the devices have; whether the interfaces' addresses are others than before.
     pub fn update(&mut self, devices: &Devices) -> bool {
         let mut other_addresses = false;

@@ -152,6 +152,6 @@ pub(crate) fn report(router: &Router, out: &mut String) {
     json.end_object().key("routes").object();
     json.member("ipv4", table.routes[0] as u64).member("ipv6", table.routes[1] as u64);
     json.member("next_hops", hops.next_hops() as u64).member("sets", hops.sets() as u64);
-    json.member("bytes", table.bytes() as u64).end_object();
+    json.member("bytes", (table.bytes() + router.known.bytes()) as u64).end_object();
     json.member("neighbours", router.links.neighbours.len() as u64).end_object();
 }

@@ -12,6 +12,7 @@
 //!
 //! Limits: none but memory. Whatever is no such line ends the reading, and the message names it.
 
+use crate::hops::{Hop, Silent};
 use crate::settings::Resolver;
 use crate::table::Routes;
 use alloc::format;
@@ -31,7 +32,7 @@ pub fn read(text: &[u8], resolver: &Resolver, routes: &mut Routes) -> Result<(),
     // Lines beside each other mostly lead the same way.
     let mut last: (&[u8], bool, u16) = (&[], false, 0);
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        let line = said(line);
         if line.is_empty() {
             continue;
         }
@@ -58,6 +59,27 @@ pub fn read(text: &[u8], resolver: &Resolver, routes: &mut Routes) -> Result<(),
             .map_err(|_| String::from("not enough memory for the routes"))?;
     }
     Ok(())
+}
+
+/// What a line says, without its comment.
+fn said(line: &[u8]) -> &[u8] {
+    line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii()
+}
+
+/// The route of one line; `None` for a line that says nothing.
+///
+/// # Errors
+/// What is wrong.
+pub fn route(line: &[u8], resolver: &Resolver<'_>) -> Result<Option<(IpAddr, u8, Hop)>, String> {
+    let line = said(line);
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let middle = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let (prefix, way) = line.split_at(middle);
+    let (address, length) = prefix_of(prefix)?;
+    resolver.check(address, length)?;
+    Ok(Some((address, length, way_of(way.trim_ascii_start(), address, resolver)?)))
 }
 
 fn shown(line: &[u8]) -> String {
@@ -137,7 +159,7 @@ fn four(text: &[u8]) -> Option<u32> {
 }
 
 /// Where a line's destinations are led.
-fn way_of(text: &[u8], to: IpAddr, resolver: &Resolver) -> Result<crate::hops::Hop, String> {
+fn way_of(text: &[u8], to: IpAddr, resolver: &Resolver) -> Result<Hop, String> {
     let mut words = text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     let wrong = || {
         String::from(
@@ -149,11 +171,7 @@ fn way_of(text: &[u8], to: IpAddr, resolver: &Resolver) -> Result<crate::hops::H
     while let Some(word) = words.next() {
         match word {
             b"blackhole" | b"reject" if first && words.next().is_none() => {
-                return Ok(if word == b"reject" {
-                    crate::hops::Hop::Reject
-                } else {
-                    crate::hops::Hop::Drop(crate::hops::Silent::Blackhole)
-                });
+                return Ok(if word == b"reject" { Hop::Reject } else { Hop::Drop(Silent::Blackhole) });
             }
             b"via" if via.is_none() => via = Some(words.next().and_then(address_of).ok_or_else(wrong)?),
             b"dev" if interface.is_none() => {

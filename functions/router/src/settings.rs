@@ -3,7 +3,7 @@
 use crate::hops::{Hop, Silent};
 use crate::links::Neighbours;
 use crate::routes_file::{self, address_of, masked, small_number};
-use crate::table::{Routes, Table, TableError};
+use crate::table::{Known, Routes, Table, TableError};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -50,7 +50,12 @@ pub struct Resolver<'a> {
     special: [(IpAddr, u8, Silent); 8],
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// By the interfaces of the configuration.
+    pub fn new(interfaces: &'a [Interface; MAX_INTERFACES]) -> Resolver<'a> {
+        Resolver { interfaces, special: special() }
+    }
+
     /// The interface whose network the address is in.
     fn connected(&self, address: IpAddr) -> Option<u16> {
         let networks = self.interfaces.iter().enumerate().flat_map(|(number, interface)| {
@@ -129,6 +134,8 @@ pub struct Settings {
     pub table: Table,
     /// Where its routes lead.
     pub hops: crate::hops::Hops,
+    /// What it is made of.
+    pub known: Known,
     /// Of ICMP errors.
     pub limiter: Limiter,
     /// Whether what is asked of the router itself is answered.
@@ -159,7 +166,7 @@ impl Settings {
     /// What cannot be used; the message names the key, and of a file the line.
     pub fn read(config: &Config) -> Result<Settings, Error> {
         let interfaces = interfaces(config)?;
-        let resolver = Resolver { interfaces: &interfaces, special: special() };
+        let resolver = Resolver::new(&interfaces);
         let mut routes = Routes::default();
         for (address, length, why) in resolver.special {
             routes.add(address, length, Hop::Drop(why)).map_err(table_error)?;
@@ -183,10 +190,10 @@ impl Settings {
             routes_file::read(file.contents, &resolver, &mut routes)
                 .map_err(|what| refused(format!("routes_file: {}: {what}", file.path)))?;
         }
-        let (table, hops) = routes.finish().map_err(table_error)?;
+        let (table, hops, known) = routes.finish().map_err(table_error)?;
         let limiter = Limiter::new(config.size("icmp_rate")?, config.size("icmp_burst")?);
         let echo = config.boolean("echo")?;
-        Ok(Settings { neighbours, table, hops, limiter, echo, interfaces })
+        Ok(Settings { neighbours, table, hops, known, limiter, echo, interfaces })
     }
 }
 

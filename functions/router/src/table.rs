@@ -4,14 +4,15 @@
 //! 2. [`Routes::finish`] sorts them, makes one set of the next hops of each prefix, and builds a [`Flat`]
 //!    table for many IPv4 routes, a [`Trie`] for few and for IPv6.
 //!
-//! A table does not change. Another one is made from the next configuration, beside the workers, while
-//! packets go by this one.
+//! What it was made of stays beside it ([`Known`]): where the file of routes changes, [`crate::change`] makes
+//! the parts of the table anew that this concerns. With any other change of the configuration another table
+//! is made, beside the workers, while packets go by this one.
 
 use crate::flat::Flat;
 use crate::hops::{Collector, Hop, Hops, TooMany};
 use crate::trie::{NoMemory, Prefix, Trie};
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// From so many IPv4 prefixes on, the table is flat: below, a trie is small enough to stay in the processor's
 /// caches.
@@ -89,14 +90,48 @@ impl Table {
     }
 }
 
+/// A route of IPv4: address, length and next hop in one word, in the order of prefixes.
+pub type Route4 = u64;
+/// A route of IPv6: address, length and next hop.
+pub type Route6 = (u128, u8, u16);
+
+/// All routes that a table is made of, sorted; one that was said twice is there twice.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Of IPv4.
+    pub four: Vec<Route4>,
+    /// Of IPv6.
+    pub six: Vec<Route6>,
+}
+
+impl Known {
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        self.four.capacity() * size_of::<Route4>() + self.six.capacity() * size_of::<Route6>()
+    }
+}
+
 /// Routes that are being gathered.
 #[derive(Debug, Default)]
 pub struct Routes {
     /// Next hops.
     pub hops: Collector,
-    /// Address, length and next hop in one word, in the order of prefixes.
-    four: Vec<u64>,
-    six: Vec<(u128, u8, u16)>,
+    known: Known,
+}
+
+/// A route of IPv4.
+pub fn route4(address: Ipv4Addr, length: u8, hop: u16) -> Route4 {
+    u64::from(address.to_bits()) << 32 | u64::from(length) << 16 | u64::from(hop)
+}
+
+/// Its address, length and next hop.
+pub fn parts4(route: Route4) -> ([u8; 4], u8, u16) {
+    (((route >> 32) as u32).to_be_bytes(), (route >> 16) as u8, route as u16)
+}
+
+/// The same of IPv6.
+pub fn parts6((address, length, hop): Route6) -> ([u8; 16], u8, u16) {
+    (address.to_be_bytes(), length, hop)
 }
 
 impl Routes {
@@ -105,8 +140,8 @@ impl Routes {
     /// # Errors
     /// [`TableError::NoMemory`].
     pub fn reserve(&mut self, four: usize, six: usize) -> Result<(), TableError> {
-        self.four.try_reserve(four).map_err(|_| TableError::NoMemory)?;
-        self.six.try_reserve(six).map_err(|_| TableError::NoMemory)
+        self.known.four.try_reserve(four).map_err(|_| TableError::NoMemory)?;
+        self.known.six.try_reserve(six).map_err(|_| TableError::NoMemory)
     }
 
     /// Adds a route; the address' bits beyond the length are zero.
@@ -124,45 +159,47 @@ impl Routes {
     /// [`TableError::NoMemory`].
     #[inline]
     pub fn add_known(&mut self, address: IpAddr, length: u8, hop: u16) -> Result<(), TableError> {
+        let Known { four, six } = &mut self.known;
         match address {
             IpAddr::V4(address) => {
-                self.four.try_reserve(1).map_err(|_| TableError::NoMemory)?;
-                let word = u64::from(address.to_bits()) << 32 | u64::from(length) << 16 | u64::from(hop);
-                self.four.push(word);
+                four.try_reserve(1).map_err(|_| TableError::NoMemory)?;
+                four.push(route4(address, length, hop));
             }
             IpAddr::V6(address) => {
-                self.six.try_reserve(1).map_err(|_| TableError::NoMemory)?;
-                self.six.push((address.to_bits(), length, hop));
+                six.try_reserve(1).map_err(|_| TableError::NoMemory)?;
+                six.push((address.to_bits(), length, hop));
             }
         }
         Ok(())
     }
 
-    /// The tables.
+    /// The tables, and what they are made of.
     ///
     /// # Errors
     /// [`TableError`].
-    pub fn finish(self) -> Result<(Table, Hops), TableError> {
-        let Routes { mut hops, mut four, mut six } = self;
-        four.sort_unstable();
-        let four = prefixes(&mut hops, &four, |word| {
-            (((word >> 32) as u32).to_be_bytes(), (word >> 16) as u8, word as u16)
-        })?;
-        six.sort_unstable();
-        let six = prefixes(&mut hops, &six, |(address, length, hop)| (address.to_be_bytes(), length, hop))?;
+    pub fn finish(self) -> Result<(Table, Hops, Known), TableError> {
+        let Routes { hops, mut known } = self;
+        known.four.sort_unstable();
+        known.six.sort_unstable();
+        let mut hops = hops.finish();
+        let four = prefixes(&mut hops, &known.four, parts4)?;
+        let six = prefixes(&mut hops, &known.six, parts6)?;
         let routes = [four.len(), six.len()];
         let four = if four.len() < FLAT_FROM {
             Four::Trie(Trie::build(&four)?)
         } else {
             Four::Flat(Flat::build(&four)?)
         };
-        Ok((Table { four, six: Trie::build(&six)?, routes }, hops.finish()))
+        Ok((Table { four, six: Trie::build(&six)?, routes }, hops, known))
     }
 }
 
 /// One prefix for all of the sorted `list`'s entries that have the same one.
-fn prefixes<T: Copy, const N: usize>(
-    hops: &mut Collector,
+///
+/// # Errors
+/// [`TableError`].
+pub fn prefixes<T: Copy, const N: usize>(
+    hops: &mut Hops,
     list: &[T],
     parts: impl Fn(T) -> ([u8; N], u8, u16),
 ) -> Result<Vec<Prefix<N>>, TableError> {

@@ -64,6 +64,12 @@ impl Nodes {
         self.nodes.len() * size_of::<Node>() + self.values.len() * size_of::<u32>()
     }
 
+    /// Gives back memory for nodes to come: there are none.
+    pub fn fit(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.values.shrink_to_fit();
+    }
+
     /// Makes room for a node, to be filled by [`Nodes::fill`]: nodes of neighbouring places are neighbours.
     pub fn reserve(&mut self) -> Result<usize, NoMemory> {
         self.nodes.try_reserve(1).map_err(|_| NoMemory)?;

@@ -1,5 +1,6 @@
 //! The device's addresses, from the configuration and from the table of devices.
 
+use crate::layers::Member;
 use crate::link;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -107,6 +108,13 @@ impl Identity {
             }
         }
         self.own.add_link_local();
+    }
+
+    /// What members of groups learned; `None`: the platform has told nothing yet.
+    pub fn members(&self) -> Option<Vec<Member>> {
+        self.devices.interface(OUTSIDE)?;
+        let members = self.devices.members().iter().map(|(list, address)| (*address, *list));
+        Some(members.collect())
     }
 
     /// Its MAC address.

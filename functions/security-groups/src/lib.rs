@@ -8,7 +8,8 @@
 //! 2. [`link`]: ARP, neighbour discovery and DHCP, without which no address is of any use, pass without a
 //!    rule, where they claim nothing that is not the device's.
 //! 3. [`layers`]: the administrator's rules and the tenant's. A connection opens if each of the two lists
-//!    that are there has a rule for it.
+//!    that are there has a rule for it. A rule may be for addresses that members of a group learned, which
+//!    the table of devices has: one that goes ends the connections that it alone allowed.
 //!
 //! Rules change by another instance that takes the connections over: those that its rules do not allow end.
 //! As every rule allows, a rule that comes ends none, and one that goes ends those that it alone allowed.
@@ -22,6 +23,7 @@ extern crate alloc;
 pub mod identity;
 pub mod layers;
 pub mod link;
+pub mod members;
 pub mod metrics;
 pub mod settings;
 
@@ -29,6 +31,7 @@ pub mod settings;
 mod tests;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use identity::Identity;
 use layers::Layers;
 use metrics::{NAMES, Reason};
@@ -94,11 +97,18 @@ impl NetworkFunction for SecurityGroups {
     }
 
     fn export_state(&self, out: &mut StateWriter<'_>) -> bool {
-        self.filter.export_state(out)
+        // Before the connections, which are judged by them.
+        members::export(self.filter.judge.rules.members(), out) && self.filter.export_state(out)
     }
 
     fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
-        self.filter.import_state(true, entries)
+        let Some(members) = members::import(entries) else { return false };
+        self.filter.judge.rules.set_members(members);
+        let is_taken = self.filter.import_state(true, entries);
+        if !is_taken {
+            self.filter.judge.rules.set_members(Vec::new());
+        }
+        is_taken
     }
 }
 
@@ -106,6 +116,12 @@ impl SecurityGroups {
     /// Without an answer of the host, what was known stays.
     fn read_devices(&mut self, host: &mut Host) {
         self.devices_were_read = self.identity.read(host).is_ok();
+        if let Some(members) = self.identity.members() {
+            let gone = self.filter.judge.rules.set_members(members);
+            if !gone.is_empty() {
+                self.filter.end_denied(|outside| gone.binary_search(&outside).is_ok());
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why packets are dropped, and the report.
 
 use crate::identity::Identity;
-use crate::layers::Layers;
+use crate::layers::{Layer, Layers, Member};
 use alloc::string::String;
 use nf_sdk::Json;
 use packet_filter::filter::Filter;
@@ -55,16 +55,33 @@ pub const NAMES: [&str; 11] = [
     "misaddressed",
 ];
 
+/// `members`: rules for what members learned, each with how many addresses it is for and its hits.
+fn of_members(json: &mut Json<'_>, layer: &Layer, members: &[Member]) {
+    json.key("members").array();
+    for of in &layer.of_members {
+        json.object();
+        if !of.rule.name.is_empty() {
+            json.key("name").text(&of.rule.name);
+        }
+        let addresses = members.iter().filter(|(_, list)| *list == of.list).count();
+        json.member("addresses", addresses as u64).member("hits", of.hits).end_object();
+    }
+    json.end_array();
+}
+
 /// Writes the report.
 pub fn report(filter: &Filter<Layers, { NAMES.len() }>, identity: &Identity, out: &mut String) {
     let mut json = Json::new(out);
     json.object();
     report::packets(&mut json, &NAMES, &filter.tally);
     let layers = &filter.judge.rules;
-    for (name, rules) in [("administrator", &layers.administrator), ("tenant", &layers.tenant)] {
-        if let Some(rules) = rules {
+    for (name, layer) in [("administrator", &layers.administrator), ("tenant", &layers.tenant)] {
+        if let Some(layer) = layer {
             json.key(name).object();
-            report::rules(&mut json, rules);
+            report::rules(&mut json, &layer.rules);
+            if !layer.of_members.is_empty() {
+                of_members(&mut json, layer, layers.members());
+            }
             json.end_object();
         }
     }

@@ -1,7 +1,7 @@
 //! The configuration, checked beyond what the schema can say.
 
 use crate::identity::Identity;
-use crate::layers::Lists;
+use crate::layers::{List, Lists, OfMembers};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -76,19 +76,35 @@ fn address(text: &str) -> Option<(IpAddr, u8)> {
     (length <= bits).then_some((address, length))
 }
 
-fn rules(config: &Config, key: &str) -> Result<Option<Vec<Rule>>, Error> {
+fn rules(config: &Config, key: &str) -> Result<Option<List>, Error> {
     let Some(list) = config.optional(key)? else { return Ok(None) };
     let wrong = || Error::WrongType(String::from(key));
     let list = list.list().ok_or_else(wrong)?;
     if list.len() > MAX_RULES {
         return Err(Error::too_many(key, list.len(), MAX_RULES));
     }
-    let mut rules = Vec::with_capacity(list.len());
+    let mut all = List { rules: Vec::with_capacity(list.len()), of_members: Vec::new() };
     for (number, item) in list.enumerate() {
         let map = item.map().ok_or_else(wrong)?;
-        rules.push(rule(&map).map_err(|error| error.in_entry(key, number))?);
+        let rule = rule(&map).map_err(|error| error.in_entry(key, number))?;
+        match members(&map).map_err(|error| error.in_entry(key, number))? {
+            None => all.rules.push(rule),
+            Some(list) => all.of_members.push(OfMembers::new(rule, list)),
+        }
     }
-    Ok(Some(rules))
+    Ok(Some(all))
+}
+
+/// The number of the list of members that a rule is for.
+fn members(map: &Map<'_>) -> Result<Option<u32>, Error> {
+    let Some(value) = map.optional("members")? else { return Ok(None) };
+    if map.optional("remote")?.is_some() {
+        return Err(Error::refused(&[
+            "`members` and `remote`: both name the other end; allowed: one of them",
+        ]));
+    }
+    let number = value.integer().and_then(|number| u32::try_from(number).ok());
+    number.map(Some).ok_or_else(|| Error::WrongType(String::from("members")))
 }
 
 fn rule(map: &Map<'_>) -> Result<Rule, Error> {

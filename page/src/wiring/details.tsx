@@ -7,6 +7,7 @@ import { bitRate, count, packetRate, share } from "../ui/format";
 import { Figure, State } from "../ui/parts";
 import { to } from "../ui/route";
 import type { Group } from "./groups";
+import { guardLabel, guardOf } from "./guard";
 import { reasons } from "./reasons";
 
 interface Props {
@@ -114,8 +115,7 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
   const node = structure.nodes[at]!;
   const why = useCell(reasons).get(node.id);
   const isFunction = node.kind === "function";
-  // The platform's own function before a device, which is no object.
-  const guarded = isFunction ? /^groups@(.+)$/.exec(node.name)?.[1] : undefined;
+  const guard = isFunction ? guardOf(node.name) : undefined;
   const state = frame?.state[at];
   return (
     <>
@@ -128,7 +128,7 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
         {node.tenant && ` of tenant ${node.tenant}`}
         {node.chain && `, in chain ${node.chain}`}
         {isFunction && frame && frame.worker[at]! >= 0 && `, on worker ${frame.worker[at]}`}
-        {guarded !== undefined && `, the guard that keeps to the security groups of ${guarded}`}
+        {guard && `, ${guardLabel(guard)}`}
       </p>
       <dl class="figures">
         <Figure name="Packets">{packetRate(frame?.pps[at])}</Figure>
@@ -144,8 +144,8 @@ function NodeDetails({ structure, at, frame, reveal }: { structure: Structure; a
       {node.kind !== "service" && node.kind !== "switch" && <History of={node.id} small />}
       <div class="row">
         {node.kind !== "service" && (
-          <a class="button" href={guarded === undefined ? to("objects", node.kind, node.name) : to("objects", "device", guarded)}>
-            Open{guarded === undefined ? "" : ` ${guarded}`}
+          <a class="button" href={guard ? to("objects", "device", guard.device) : to("objects", node.kind, node.name)}>
+            Open{guard ? ` ${guard.device}` : ""}
           </a>
         )}
         {(isFunction || node.kind === "port" || node.kind === "device") && (

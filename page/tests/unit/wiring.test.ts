@@ -8,6 +8,7 @@ import { firstGrouping, groups } from "../../src/wiring/groups";
 import { type Engine, type Placed, alongALine, between, place } from "../../src/wiring/layout";
 import { find, neighbour } from "../../src/wiring/find";
 import { hopChanges } from "../../src/packets/hops";
+import { guardLabel, guardOf } from "../../src/wiring/guard";
 
 const ASPECT = 1.4;
 const NONE: ReadonlySet<string> = new Set();
@@ -294,4 +295,14 @@ test("an event stands where it was, however clocks are set", () => {
   assert.deepEqual([stepOf(told(20_000)), stepOf(told(3_000))], [null, 4]);
   kept.set(null);
   assert.equal(stepOf(told(1)), null);
+});
+
+test("a guard is told by its device, and by its opener where there are several", () => {
+  assert.deepEqual(guardOf("groups@red"), { device: "red" });
+  assert.deepEqual(guardOf("groups@red~server:0"), { device: "red", opener: "server:0" });
+  assert.equal(guardOf("groups@"), undefined);
+  assert.equal(guardOf("groups"), undefined);
+  assert.equal(guardOf("my groups@red"), undefined);
+  assert.equal(guardLabel({ device: "red" }), "the guard that keeps to the security groups of red");
+  assert.equal(guardLabel({ device: "red", opener: "server:0" }), "the guard that keeps to the security groups of red, for server:0");
 });

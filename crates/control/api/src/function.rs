@@ -87,6 +87,30 @@ pub struct FunctionStatus {
     pub restarts: u64,
 }
 
+impl FunctionStatus {
+    /// Of one that is not there, for this reason.
+    pub fn down(reason: String) -> FunctionStatus {
+        FunctionStatus {
+            state: FunctionState::Down,
+            reason: Some(reason),
+            worker: None,
+            image: String::new(),
+            packets: 0,
+            bytes: 0,
+            calls: 0,
+            cycles: 0,
+            promised_share: 0.0,
+            got_share: 0.0,
+            queue: 0,
+            drops: BTreeMap::new(),
+            latency: None,
+            memory: FunctionMemory::default(),
+            faults: 0,
+            restarts: 0,
+        }
+    }
+}
+
 /// How long packets took, as bounds that are powers of two: up to twice the true values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {

@@ -4,7 +4,6 @@
 use crate::answer::Answer;
 use crate::body::{self, Written};
 use crate::call::Call;
-use crate::calls;
 use crate::connection_groups::ConnectionSlot;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
@@ -16,6 +15,7 @@ use crate::settings::Limits;
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use crate::timing::Timed;
+use crate::{audit_records, calls};
 use api::{Difference, Problem, ProblemType};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -167,7 +167,7 @@ pub(crate) async fn respond(
     let method = head.method.clone();
     let refused = async |who: &Identity, problem: Problem| -> Answer {
         let method = shown(method.as_str().as_bytes());
-        calls::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
+        audit_records::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
         state.audit.written(None).await;
         problem.into()
     };
@@ -287,7 +287,7 @@ async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
             Some(problem) => Err(problem),
             None => Ok(answer.difference.as_ref().unwrap_or(&none)),
         };
-        calls::audit(&state.audit, &who, call, &name, outcome, answer.about.as_ref());
+        audit_records::audit(&state.audit, &who, call, &name, outcome, answer.about.as_ref());
     }
     // What the client is told of is written down.
     state.audit.written(leader).await;

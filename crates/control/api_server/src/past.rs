@@ -18,6 +18,7 @@ use crate::request::Asked;
 use crate::state::State;
 use crate::time;
 use api::{Kind, ObjectName, PastEvent, PastEvents, Problem};
+use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,6 +97,13 @@ impl Past {
     pub fn new(owners: Arc<Owners>) -> Past {
         let rings = Rings { began: Instant::now(), count: 0, bytes: 0, of: HashMap::new() };
         Past { owners, rings: Mutex::new(rings) }
+    }
+
+    /// What the events take.
+    pub fn memory(&self) -> Value {
+        let rings = self.rings();
+        let kept: usize = rings.of.values().map(|ring| ring.events.len()).sum();
+        json!({"bytes": rings.bytes, "limit_bytes": OF_ALL, "kept": kept})
     }
 
     fn rings(&self) -> MutexGuard<'_, Rings> {

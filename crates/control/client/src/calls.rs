@@ -2,7 +2,9 @@
 
 use crate::exchange::Ask;
 use crate::{Client, ClientError};
-use api::{DeviceNeighbours, Graph, Health, Image, Kind, List, Object, Operation, Snapshot, paths};
+use api::{
+    DeviceNeighbours, Graph, Health, Image, Kind, List, Object, Operation, PastEvents, Snapshot, paths,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -103,6 +105,19 @@ impl Client {
     /// [`ClientError`].
     pub fn health(&self) -> Result<Health, ClientError> {
         self.ask(Ask::get(paths::HEALTH))
+    }
+
+    /// The latest changes and notices of the last `seconds`, up to 3600, from the daemon's memory: at most
+    /// `limit` of them, up to 8192, or as many as the daemon gives.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn past_events(&self, seconds: u64, limit: Option<u64>) -> Result<PastEvents, ClientError> {
+        let mut ask = Ask::get(paths::PAST_EVENTS).with("seconds", &seconds.to_string());
+        if let Some(limit) = limit {
+            ask = ask.with("limit", &limit.to_string());
+        }
+        self.ask(ask)
     }
 
     /// The account of every packet.

@@ -224,8 +224,7 @@ impl Reader<'_> {
         self.guarded.insert(key.text.clone(), Guarded { groups, zone });
     }
 
-    /// Groups that rules name and that are not there or another tenant's, or whose addresses are not known
-    /// here.
+    /// Groups that rules name and that are not there or another tenant's.
     pub(crate) fn group_references(&mut self, root_place: &Location<'_>, root: &Node) {
         // Of a part the other groups are not there.
         let Some((_, node)) = root.entry("groups").filter(|_| self.whole) else { return };
@@ -244,26 +243,10 @@ impl Reader<'_> {
                     place.report(&mut faults, || {
                         format!("no group is named `{}`{choices}", spelling::shown(named))
                     });
-                } else if let Some(device) = self.of_changing_addresses(named) {
-                    place.report(&mut faults, || {
-                        format!(
-                            "the device `{device}` of the group `{named}` gets its address by DHCP, which no rule has; allowed: \
-                             groups of devices that have `addresses` alone"
-                        )
-                    });
                 }
             }
         }
         self.faults.extend(faults);
-    }
-
-    /// A device of a group whose addresses are not all known here.
-    fn of_changing_addresses(&self, group: &str) -> Option<&str> {
-        let names = |(device, guarded): &(&String, &Guarded)| {
-            let station = self.wiring.devices.get(*device).and_then(|device| device.station.as_ref());
-            guarded.groups.iter().any(|name| name == group) && station.is_some_and(|station| station.dhcp)
-        };
-        self.guarded.iter().find(names).map(|(device, _)| device.as_str())
     }
 }
 

@@ -9,7 +9,8 @@
 //! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list,
 //!    those of the tenant's the other.
 //! 3. A group that a rule names becomes the addresses of its devices in the same zone, and of interfaces with
-//!    addresses of their own that open them.
+//!    addresses of their own that open them. Where one of these devices gets addresses by DHCP, one rule more
+//!    is for those: the guard has the number of a list, and what is on the list is told it while it runs.
 //!
 //! As the configuration is made of all objects together, a group, an address or a device that changes is a
 //! changed configuration of guards, which hand their connections over.
@@ -20,10 +21,10 @@ use crate::groups::{Guarded, MOST_RULES, Remote, Rule};
 use crate::read::Reader;
 use api::DEFAULT_TENANT;
 use neighbours::Settings;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, Edge, Endpoint, INSIDE, OUTSIDE, Watched, guard_of, guard_of_opener};
+use wiring::{Device, Edge, Endpoint, INSIDE, Learner, OUTSIDE, Watched, guard_of, guard_of_opener};
 use yaml_document::{Key, Location, Node, NodeValue, Position};
 
 /// The stock image.
@@ -34,8 +35,20 @@ const WITHOUT_TABLES: usize = 63;
 const MEMORY: u64 = 32 << 20;
 const MEMORY_OF_TABLES: u64 = 64 << 20;
 
-/// The addresses of devices, by zone and group.
-type Members<'a> = HashMap<(u16, &'a str), BTreeSet<IpAddr>>;
+/// What the devices of a group are in one zone.
+#[derive(Default)]
+struct Member {
+    /// Their addresses that are configured.
+    addresses: BTreeSet<IpAddr>,
+    /// What learns others.
+    learning: BTreeSet<Learner>,
+}
+
+/// By zone and group.
+type Members<'a> = HashMap<(u16, &'a str), Member>;
+
+/// What is on the lists that a guard is told of, by their numbers, each with its group.
+type Lists<'a> = BTreeMap<u32, (&'a str, &'a BTreeSet<Learner>)>;
 
 /// Rules as a guard has them, of one list; `None`: it has no such list.
 type List<'a> = Option<Vec<Expanded<'a>>>;
@@ -47,7 +60,22 @@ type Guarding<'a> = (&'a Edge, &'a Endpoint, &'a Settings);
 struct Expanded<'a> {
     group: &'a str,
     rule: &'a Rule,
-    remote: Option<String>,
+    remote: Other,
+}
+
+/// The other end of an expanded rule.
+enum Other {
+    Any,
+    Prefix(String),
+    /// What is on the list with this number.
+    List(u32),
+}
+
+/// The number of the list of what devices of a group in a zone learn: the same whatever other groups there
+/// are, so that a guard whose configuration has changed takes no list for another one (FNV-1a).
+fn list_number(zone: u16, group: &str) -> u32 {
+    let bytes = zone.to_le_bytes().into_iter().chain(group.bytes());
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 impl Reader<'_> {
@@ -70,25 +98,30 @@ impl Reader<'_> {
             let place = section.key(name, node.position);
             let place = place.key("groups", at);
             let guards = self.wires_to_guard(name, device).and_then(|wires| {
-                let lists = if wires.is_empty() { [None, None] } else { self.lists(guarded, &members)? };
-                Ok((wires, lists))
+                let (lists, learned) = match wires.is_empty() {
+                    true => Default::default(),
+                    false => self.lists(guarded, &members)?,
+                };
+                Ok((wires, lists, learned))
             });
             match guards {
-                Ok((wires, lists)) => {
+                Ok((wires, lists, learned)) => {
+                    let learned = learned.into_iter().map(|(number, (_, devices))| (number, devices.clone()));
+                    let learned: BTreeMap<u32, BTreeSet<Learner>> = learned.collect();
                     let is_alone = wires.len() == 1;
                     for (wire, opener, station) in wires {
                         let guard = if is_alone { guard_of(name) } else { guard_of_opener(name, opener) };
                         let node = described(at, station, &lists);
-                        made.push((name.clone(), guard, wire.clone(), node));
+                        made.push((name.clone(), guard, wire.clone(), node, learned.clone()));
                     }
                 }
                 Err(message) => place.report(&mut faults, || message),
             }
         }
         self.faults.extend(faults);
-        for (name, guard, wire, node) in made {
+        for (name, guard, wire, node, learned) in made {
             let place = section.key(&name, node.position);
-            self.guard(&place.key("groups", node.position), guard, &wire, &node);
+            self.guard(&place.key("groups", node.position), guard, &wire, (&node, learned));
         }
     }
 
@@ -159,7 +192,7 @@ impl Reader<'_> {
         own.or_else(|| of_device.filter(|station| station.dhcp || !station.addresses.is_empty()))
     }
 
-    /// The addresses of all groups.
+    /// The members of all groups.
     fn members(&self) -> Members<'_> {
         let mut members = Members::new();
         for (device, Guarded { groups, zone }) in &self.guarded {
@@ -168,18 +201,25 @@ impl Reader<'_> {
             let own = self.wiring.openers().filter(|(_, opening)| opening.device == *device);
             let own = own.filter_map(|(opener, _)| match opener {
                 Endpoint::Interface(function, number) => {
-                    self.wiring.instances.get(function)?.stations.get(number)
+                    let station = self.wiring.instances.get(function)?.stations.get(number)?;
+                    Some((Some((function.clone(), *number)), station))
                 }
                 _ => None,
             });
-            let addresses: Vec<IpAddr> = of_device
-                .into_iter()
-                .chain(own)
-                .flat_map(|station| station.addresses.iter().map(|prefix| prefix.address))
+            let stations: Vec<_> = of_device.map(|station| (None, station)).into_iter().chain(own).collect();
+            let addresses: Vec<IpAddr> = stations
+                .iter()
+                .flat_map(|(_, station)| station.addresses.iter().map(|prefix| prefix.address))
+                .collect();
+            let learning = stations.iter().filter(|(_, station)| station.dhcp);
+            let learning: Vec<Learner> = learning
+                .map(|(interface, _)| Learner { device: device.clone(), interface: interface.clone() })
                 .collect();
             for group in groups {
+                let member = members.entry((*zone, group)).or_default();
                 // Two devices of a zone may share an address.
-                members.entry((*zone, group)).or_default().extend(&addresses);
+                member.addresses.extend(&addresses);
+                member.learning.extend(learning.iter().cloned());
             }
         }
         members
@@ -190,7 +230,12 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// They are too many.
-    fn lists<'r>(&'r self, guarded: &'r Guarded, members: &Members<'_>) -> Result<[List<'r>; 2], String> {
+    fn lists<'r>(
+        &'r self,
+        guarded: &'r Guarded,
+        members: &'r Members<'_>,
+    ) -> Result<([List<'r>; 2], Lists<'r>), String> {
+        let mut learned = Lists::new();
         let [mut administrator, mut tenant]: [List<'r>; 2] = [guarded.groups.is_empty().then(Vec::new), None];
         for name in &guarded.groups {
             let Some(group) = self.groups.get(name) else { continue };
@@ -199,14 +244,25 @@ impl Reader<'_> {
             for rule in &group.rules {
                 let mut add = |remote| list.push(Expanded { group: name, rule, remote });
                 match &rule.remote {
-                    Remote::Any => add(None),
-                    Remote::Prefix(prefix) => add(Some(prefix.clone())),
+                    Remote::Any => add(Other::Any),
+                    Remote::Prefix(prefix) => add(Other::Prefix(prefix.clone())),
                     Remote::Group(named) => {
-                        let addresses = members.get(&(guarded.zone, named.as_str()));
+                        let Some(member) = members.get(&(guarded.zone, named.as_str())) else { continue };
                         let of_one = |address: &IpAddr| {
                             format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
                         };
-                        addresses.into_iter().flatten().for_each(|address| add(Some(of_one(address))));
+                        member.addresses.iter().for_each(|address| add(Other::Prefix(of_one(address))));
+                        if !member.learning.is_empty() {
+                            let number = list_number(guarded.zone, named);
+                            add(Other::List(number));
+                            let (known, _) = learned.entry(number).or_insert((named, &member.learning));
+                            if *known != named {
+                                return Err(format!(
+                                    "the guard cannot tell the groups `{known}` and `{named}` apart, whose devices get their \
+                                     addresses by DHCP; allowed: another name for one of them"
+                                ));
+                            }
+                        }
                     }
                 }
                 // Before they fill memory.
@@ -219,11 +275,17 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok([administrator, tenant])
+        Ok(([administrator, tenant], learned))
     }
 
     /// Makes a guard, and puts it into a wire.
-    fn guard(&mut self, place: &Location<'_>, function: String, wire: &Edge, node: &Node) {
+    fn guard(
+        &mut self,
+        place: &Location<'_>,
+        function: String,
+        wire: &Edge,
+        (node, members): (&Node, BTreeMap<u32, BTreeSet<Learner>>),
+    ) {
         self.function(place, &Key { position: node.position, text: function.clone() }, node);
         // Without a guard after a fault, the wire stays, and the wiring is not carried out.
         let Some((opener, opening)) = wire.opening() else { return };
@@ -232,6 +294,7 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(guard) = self.wiring.instances.get_mut(&function) else { return };
+        guard.members = members;
         guard.payer = for_whom.filter(|tenant| *tenant != guard.tenant);
         self.wiring.edges.remove(wire);
         let interface = |number| Endpoint::Interface(function.clone(), number);
@@ -293,7 +356,11 @@ impl Made {
         let Expanded { group, rule, remote } = expanded;
         let mut entries = vec![("name", self.text(format!("{group}[{}]", rule.number)))];
         entries.extend(rule.keys.iter().map(|(key, node)| (*key, node.clone())));
-        entries.extend(remote.as_ref().map(|remote| ("remote", self.text(remote.clone()))));
+        entries.extend(match remote {
+            Other::Any => None,
+            Other::Prefix(prefix) => Some(("remote", self.text(prefix.clone()))),
+            Other::List(number) => Some(("members", self.plain(number.to_string()))),
+        });
         self.map(entries)
     }
 }

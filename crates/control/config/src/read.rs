@@ -438,6 +438,7 @@ impl<'a> Reader<'a> {
                 preemptible: values.get("preemptible").and_then(Value::as_bool)?,
                 pauses: pauses?,
                 stations: BTreeMap::new(),
+                members: BTreeMap::new(),
             })
         })();
         if let Some(instance) = instance {

@@ -8,11 +8,8 @@ use schema::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, Endpoint, Opening, PortPolicy, PortStation, TunnelEnds};
+use wiring::{Device, Endpoint, ON_A_LINK, Opening, PortPolicy, PortStation, TunnelEnds};
 use yaml_document::{Location, Node, Position, spelling};
-
-/// Drivers whose ports are on a link with neighbours.
-const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
 
 /// What the sequence header leaves less of the usual MTU.
 const STRIPE_HEADER: u16 = ::stripe::HEADER as u16;
@@ -58,10 +55,10 @@ impl Reader<'_> {
             }
         }
         if addresses.is_empty() && !dhcp && multicast.is_empty() {
-            // An interface that opens a device has neither DHCP nor groups.
-            let allowed = match values.get("dhcp") {
+            // An interface that opens a device has no groups.
+            let allowed = match values.get("multicast") {
                 Some(_) => "`addresses`, `dhcp: true` or `multicast`",
-                None => "`addresses`",
+                None => "`addresses` or `dhcp: true`",
             };
             for key in ["mac", "mtu", "gateways"] {
                 if let Some(node) = node.get(key) {
@@ -128,8 +125,9 @@ impl Reader<'_> {
             (None, None) => String::new(),
         };
         if !fault.is_empty() {
-            let position = node.get("addresses").map_or(place.position(), |node| node.position);
-            place.key("addresses", position).report(&mut self.faults, || fault);
+            let key = if node.get("addresses").is_some() { "addresses" } else { "dhcp" };
+            let position = node.get(key).map_or(place.position(), |node| node.position);
+            place.key(key, position).report(&mut self.faults, || fault);
             return;
         }
         if node.get("mtu").is_none() {
@@ -269,8 +267,10 @@ pub(crate) fn port_station(
         }
         _ => (None, put_on.layers.as_slice()),
     };
-    let is_own =
-        |own: &Settings, local| own.dhcp || own.addresses.iter().any(|prefix| prefix.address == local);
+    // What a DHCP server gives may be this end of a tunnel, unless nothing is to be found out of that.
+    let is_own = |own: &Settings, local| {
+        own.dhcp && !put_on.is_linked || own.addresses.iter().any(|prefix| prefix.address == local)
+    };
     let is_local = |local| own.is_some_and(|own| is_own(own, local));
     let inside = inside_of(rest, decapsulate, put_on);
     match (rest, tag, decapsulate) {

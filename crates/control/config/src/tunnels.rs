@@ -29,6 +29,8 @@ pub(crate) struct PutOn {
     pub(crate) encapsulation: Option<Encapsulation>,
     /// The other end of the tunnel, if it is to be found out where packets for that go.
     pub(crate) remote: Option<IpAddr>,
+    /// Both Ethernet addresses of the outermost tunnel are given.
+    pub(crate) is_linked: bool,
 }
 
 /// Whether a device can find out where packets of a tunnel go.
@@ -110,9 +112,10 @@ impl Reader<'_> {
                 _ => false,
             };
             match self.layer(&place.item(n, item.position), item, (station, is_on_link)) {
-                Some((layer, remote)) => {
+                Some((layer, remote, is_linked)) => {
                     put_on.layers.push(layer);
                     put_on.remote = put_on.remote.or(remote);
+                    put_on.is_linked |= is_linked && is_on_link;
                 }
                 None => good = false,
             }
@@ -132,13 +135,14 @@ impl Reader<'_> {
         }
     }
 
-    /// A layer, and the other end of it if where packets for that go is to be found out.
+    /// A layer, the other end of it if where packets for that go is to be found out, and whether both of its
+    /// Ethernet addresses are given.
     fn layer(
         &mut self,
         place: &Location<'_>,
         item: &Node,
         (station, is_on_link): (StationRead<'_>, bool),
-    ) -> Option<(LayerSettings, Option<IpAddr>)> {
+    ) -> Option<(LayerSettings, Option<IpAddr>, bool)> {
         let names = || LayerKind::ALL.map(LayerKind::name);
         let Some([(key, node)]) = item.as_map() else {
             place.report(&mut self.faults, || {
@@ -170,6 +174,7 @@ impl Reader<'_> {
             LayerKind::Nvgre | LayerKind::Vxlan | LayerKind::Geneve => true,
         };
         let (mut local_mac, mut remote) = (mac("local_mac"), None);
+        let is_linked = has_link && local_mac.is_some() && mac("remote_mac").is_some();
         if has_link {
             let own = station.ok().flatten().filter(|_| is_on_link);
             local_mac = local_mac.or(own.map(|own| own.mac));
@@ -229,7 +234,7 @@ impl Reader<'_> {
             LayerKind::Geneve => LayerSettings::Geneve { vni: number("vni")?, outer: outer()? },
             LayerKind::IpIp => LayerSettings::IpIp { outer: outer()? },
         };
-        Some((layer, remote))
+        Some((layer, remote, is_linked))
     }
 
     /// Faults of what a device's ports say of each other and of the packets' memory: of a port in `send` that

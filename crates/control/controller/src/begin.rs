@@ -43,6 +43,8 @@ impl Controller {
                 break;
             }
         }
+        let told = faults.iter().map(|(object, fault)| (object.clone(), fault.to_string()));
+        lock(&self.left_out).extend(told);
         if let Err(error) = self.host.start() {
             let workers = ObjectName::new(Kind::Workers, "workers");
             let message = format!("the workers' threads: {error}");

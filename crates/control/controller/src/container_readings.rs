@@ -51,7 +51,8 @@ impl Controller {
     }
 }
 
-fn read<'a>(
+/// What the ports of one counted.
+pub(super) fn read<'a>(
     tenant: &str,
     up: bool,
     cpu_ns: u64,

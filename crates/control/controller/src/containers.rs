@@ -1,5 +1,6 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
+use super::container_readings;
 use super::controller::Controller;
 use super::shelf::artifact;
 use super::status::share_of;
@@ -236,17 +237,9 @@ impl Controller {
     pub(super) fn container_status(&self, name: &str) -> Option<FunctionStatus> {
         let container = self.host.container(name)?;
         let condition = self.containers.get().and_then(|keeper| keeper.condition(name)).unwrap_or_default();
-        let (mut packets, mut bytes, mut drops) = (0, 0, BTreeMap::new());
-        for interface in &container.interfaces {
-            let Some(port) = self.host.account_of_port(&container_port(name, &interface.name)) else {
-                continue;
-            };
-            packets += port.counters.ledger.delivered;
-            bytes += port.counters.delivered_bytes;
-            for (reason, count) in port.counters.ledger.dropped.nonzero() {
-                *drops.entry(reason.to_string()).or_default() += count;
-            }
-        }
+        let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
+        let ports: Vec<_> = named.filter_map(|port| self.host.account_of_port(&port)).collect();
+        let counted = container_readings::read(&container.tenant, condition.down.is_none(), 0, ports.iter());
         let promised = container.promised_memory();
         let cycles = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
         Some(FunctionStatus {
@@ -257,14 +250,14 @@ impl Controller {
                 .digest
                 .or_else(|| Some(artifact(&container.image)?.digest()?.to_string()))
                 .unwrap_or_default(),
-            packets,
-            bytes,
+            packets: counted.packets,
+            bytes: counted.bytes,
             calls: 0,
             cycles: cycles.0,
             promised_share: 0.0,
             got_share: share_of(self, name, cycles),
-            queue: 0,
-            drops,
+            queue: counted.queue,
+            drops: counted.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)).collect(),
             latency: None,
             memory: FunctionMemory { private: condition.memory, promised, ..FunctionMemory::default() },
             faults: condition.faults,

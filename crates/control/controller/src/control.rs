@@ -103,6 +103,7 @@ impl Control for Handle {
         match kind {
             Kind::Function => {
                 let status = self.0.function_status(name).or_else(|| self.0.container_status(name));
+                let status = status.or_else(|| self.0.status_left_out(name, tenant));
                 serde_json::to_value(status?).ok()
             }
             Kind::Device => serde_json::to_value(self.0.device_status(name, tenant)?).ok(),

@@ -6,7 +6,7 @@ use super::sampling::Sampled;
 use super::shelf::Shelf;
 use super::told::Told;
 use super::watch::TenantWatch;
-use api::{DEFAULT_TENANT, Kind};
+use api::{DEFAULT_TENANT, Kind, ObjectName};
 use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
 use launcher::Keeper;
@@ -55,6 +55,8 @@ pub(crate) struct Controller {
     pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
+    /// What could not be started when the daemon began, and why.
+    pub(super) left_out: Mutex<BTreeMap<ObjectName, String>>,
     /// Held by each trace and capture.
     pub(super) watching: Arc<()>,
     /// Traces and captures of tenants.
@@ -127,6 +129,7 @@ impl Controller {
             sampled: Sampled::new(),
             attic,
             shares: Mutex::default(),
+            left_out: Mutex::default(),
             watching: Arc::default(),
             tenant_watches: Mutex::default(),
             backing_up: Arc::default(),

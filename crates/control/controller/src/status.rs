@@ -1,7 +1,7 @@
 //! How functions are.
 
 use super::controller::{Controller, lock};
-use api::{FunctionMemory, FunctionState, FunctionStatus, Latency};
+use api::{FunctionMemory, FunctionState, FunctionStatus, Kind, Latency, ObjectName};
 use engine::InstanceAccount;
 use std::time::{Duration, Instant};
 use telemetry::Latencies;
@@ -23,6 +23,17 @@ impl Controller {
             disk: self.folder.bytes_of(name),
         };
         Some(status_of(account, memory, image.unwrap_or_default(), got_share))
+    }
+}
+
+/// What a tenant is told of an object of its own that was left out: why may be another tenant's business.
+const NOT_STARTED: &str = "it could not be started with the daemon; the administrator is told why";
+
+impl Controller {
+    /// How a function is that could not be started when the daemon began.
+    pub(super) fn status_left_out(&self, name: &str, tenant: Option<&str>) -> Option<FunctionStatus> {
+        let reason = lock(&self.left_out).get(&ObjectName::new(Kind::Function, name)).cloned()?;
+        Some(FunctionStatus::down(if tenant.is_some() { NOT_STARTED.to_owned() } else { reason }))
     }
 }
 

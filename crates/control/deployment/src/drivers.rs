@@ -8,10 +8,7 @@ use port::Port;
 use port::fault::{self, FaultPort};
 use port::station::StationPort;
 use std::sync::Arc;
-use wiring::{BypassSide, is_container_port};
-
-/// Drivers of ports that devices may have addresses at.
-const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
+use wiring::{BypassSide, ON_A_LINK, is_container_port};
 
 /// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its
 /// interface, say.

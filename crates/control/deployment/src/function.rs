@@ -68,6 +68,109 @@ impl Factory {
     }
 }
 
+/// A function that is to be started: its configuration has been checked, and its program is there.
+pub(crate) struct Unstarted {
+    factory: Factory,
+    image: Image,
+    queue: usize,
+}
+
+impl Unstarted {
+    pub(crate) fn new(
+        instance: &Instance,
+        (image, program): (Image, Arc<Program>),
+        pool: Arc<Pool>,
+        slice: Slice,
+        observes: bool,
+        log_lines: usize,
+    ) -> Unstarted {
+        let policies = policies(instance, &pool);
+        // An observer's copies are bounded like any packets of its own: they must not starve functions that
+        // forward.
+        let queue = if observes { QUEUE.min(policies.slots.quota as usize).max(1) } else { QUEUE };
+        let settings = InstanceSettings {
+            config: instance.config.to_cbor(),
+            slots: policies.slots,
+            max_call: policies.max_call,
+            memory: Some(instance.memory),
+            resident: instance.resident,
+            preemptible: instance.preemptible.then_some(slice),
+            log_lines,
+            ..InstanceSettings::default()
+        };
+        Unstarted { factory: Factory { program, pool, settings, slice }, image, queue }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// As [`StartedFunction::start`].
+    pub(crate) fn start(self) -> Result<StartedFunction, String> {
+        self.start_from(None)
+    }
+
+    fn start_from(
+        self,
+        saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
+    ) -> Result<StartedFunction, String> {
+        let Unstarted { factory, image, queue } = self;
+        let guest = match saved {
+            None => factory.guest().map_err(|error| match error {
+                InstanceError::Refused { log, .. } if !log.is_empty() => {
+                    let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
+                    format!("it refuses its configuration:{lines}")
+                }
+                error => error.to_string(),
+            })?,
+            Some((saved, shared)) => {
+                let Factory { program, pool, settings, .. } = &factory;
+                match shared {
+                    None => guest_wasm::restore(program, pool, settings.clone(), saved),
+                    Some(memory) => {
+                        guest_wasm::restore_sharing(program, pool, settings.clone(), saved, &memory)
+                    }
+                }
+                .map_err(|error| error.to_string())?
+            }
+        };
+        Ok(StartedFunction { guest, factory, image, queue })
+    }
+
+    /// With another setting of [`InstanceSettings::resident`].
+    pub(crate) fn with_resident(mut self, resident: Option<u64>) -> Unstarted {
+        self.factory.settings.resident = resident;
+        self
+    }
+
+    /// Its configuration, as its guest reads it.
+    pub(crate) fn config(&self) -> Vec<u8> {
+        self.factory.settings.config.clone()
+    }
+
+    /// What makes its guests.
+    pub(crate) fn factory(&self) -> Box<dyn GuestFactory> {
+        Box::new(self.factory.clone())
+    }
+
+    /// Whether its image hands over what it knows.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.factory.program.hands_over()
+    }
+
+    /// What an instance goes on with that has a guest, or is to have, of this factory: it is of the same
+    /// image.
+    pub(crate) fn setup(&self, guest: Option<Box<dyn Guest>>, factory: Box<dyn GuestFactory>) -> GuestSetup {
+        let manifest = self.image.manifest();
+        GuestSetup {
+            guest,
+            factory,
+            drop_reasons: manifest.drop_reasons.clone(),
+            counters: manifest.counters.clone(),
+            flow_hash: manifest.flow_hash,
+        }
+    }
+}
+
 /// A function that has started and is in no fleet yet.
 pub(crate) struct StartedFunction {
     guest: Box<dyn Guest>,
@@ -107,41 +210,8 @@ impl StartedFunction {
         saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
         log_lines: usize,
     ) -> Result<StartedFunction, String> {
-        let policies = policies(instance, &pool);
-        // An observer's copies are bounded like any packets of its own: they must not starve functions that
-        // forward.
-        let queue = if observes { QUEUE.min(policies.slots.quota as usize).max(1) } else { QUEUE };
-        let settings = InstanceSettings {
-            config: instance.config.to_cbor(),
-            slots: policies.slots,
-            max_call: policies.max_call,
-            memory: Some(instance.memory),
-            resident: instance.resident,
-            preemptible: instance.preemptible.then_some(slice),
-            log_lines,
-            ..InstanceSettings::default()
-        };
-        let factory = Factory { program, pool, settings, slice };
-        let guest = match saved {
-            None => factory.guest().map_err(|error| match error {
-                InstanceError::Refused { log, .. } if !log.is_empty() => {
-                    let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
-                    format!("it refuses its configuration:{lines}")
-                }
-                error => error.to_string(),
-            })?,
-            Some((saved, shared)) => {
-                let Factory { program, pool, settings, .. } = &factory;
-                match shared {
-                    None => guest_wasm::restore(program, pool, settings.clone(), saved),
-                    Some(memory) => {
-                        guest_wasm::restore_sharing(program, pool, settings.clone(), saved, &memory)
-                    }
-                }
-                .map_err(|error| error.to_string())?
-            }
-        };
-        Ok(StartedFunction { guest, factory, image, queue })
+        let unstarted = Unstarted::new(instance, (image, program), pool, slice, observes, log_lines);
+        unstarted.start_from(saved)
     }
 
     /// Freezes it before it has done anything: it will be paused from its beginning.

@@ -14,10 +14,14 @@
 //! 5. The old one is kept aside until the change has been written down, and takes over again if that fails.
 //!    Until then the wiring says of the function what it was, and no other change lets it hand over
 //!    ([`Handing`]).
+//!
+//! A function whose image takes what has changed about a file of its configuration, with nothing else of it
+//! changed, gets no new guest ([`mod@crate::taking`]). One that does not take it goes the way above.
 
 use crate::Host;
-use crate::function::StartedFunction;
+use crate::function::{StartedFunction, Unstarted};
 use crate::prepare::{PrepareError, Prepared, failed};
+use crate::taking::{self, Took};
 use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
 use guest::{Guest, GuestFault};
 use guest_wasm::watchdog;
@@ -44,6 +48,8 @@ pub struct TakenOver {
     pub(crate) name: String,
     pub(crate) id: FleetInstance,
     before: GuestSetup,
+    /// Its guest goes on, and has taken a changed file.
+    took_file: bool,
     /// What the wiring said of it, and what it is to say.
     pub(crate) instances: (Instance, Instance),
     /// It goes on with the memory of the one before, which it lays out alike.
@@ -66,12 +72,29 @@ pub(crate) struct Successor {
     pub(crate) instance: Instance,
     /// As it is.
     pub(crate) before: Instance,
-    pub(crate) started: StartedFunction,
+    pub(crate) starting: Starting,
     /// Both images are of one function, and of such as hand their state over.
     pub(crate) hands_over: bool,
     /// The new one lays its memory out as the one before, and has the same configuration. It has no populated
     /// pages: it is to go on with those of the one before.
     pub(crate) alike: bool,
+}
+
+/// The guest that waits for a function's hand-over.
+pub(crate) enum Starting {
+    Started(StartedFunction),
+    /// It is started if the guest that runs does not take what has changed about a file.
+    IfRefused(Unstarted, Vec<u8>),
+}
+
+impl Starting {
+    /// The guest, started if it was not. The thread is one for that.
+    pub(crate) fn started(self) -> Result<StartedFunction, String> {
+        match self {
+            Starting::Started(started) => Ok(started),
+            Starting::IfRefused(unstarted, _) => unstarted.start(),
+        }
+    }
 }
 
 /// Functions that hand over for changes that are not written down yet, each for one change.
@@ -189,10 +212,11 @@ impl Prepared {
             if !successor.alike && successor.hands_over {
                 let payer = successor.instance.payer().to_owned();
                 let asked = self.handed.offload.run(&payer, move || {
-                    let offers = successor.started.offers_state(HAND_OVER);
-                    (successor, offers)
+                    let mut started = successor.starting.started().ok()?;
+                    let offers = started.offers_state(HAND_OVER);
+                    Some((Successor { starting: Starting::Started(started), ..successor }, offers))
                 });
-                let Ok((back, offers)) = asked else {
+                let Ok(Some((back, offers))) = asked else {
                     anew.push(name);
                     continue;
                 };
@@ -245,6 +269,32 @@ impl Successor {
         offload: &Offload,
         allow_restart: bool,
     ) -> Result<TakenOver, PrepareError> {
+        if let Starting::IfRefused(unstarted, lines) = self.starting {
+            let payer = self.instance.payer();
+            match taking::take(fleet, self.id, &unstarted, lines)
+                .map_err(|error| failed("function", &self.name)(&error))?
+            {
+                Took::All { before, stood_still } => {
+                    return Ok(TakenOver {
+                        name: self.name,
+                        id: self.id,
+                        before,
+                        took_file: true,
+                        instances: (self.before, self.instance),
+                        moved: false,
+                        state_carried: true,
+                        anew: false,
+                        stood_still,
+                        waited: Nanos(0),
+                    });
+                }
+                Took::Nothing => {
+                    let started = offload.run(payer, move || unstarted.start())?;
+                    let started = started.map_err(|reason| failed("function", &self.name)(&reason))?;
+                    self.starting = Starting::Started(started);
+                }
+            }
+        }
         let mut slot = None;
         if !self.alike {
             // Before anything stands still: the tenant may have to wait for it.
@@ -252,12 +302,12 @@ impl Successor {
             self.make_ready(fleet, &got);
             slot = Some(got);
         }
-        let Successor { name, id, instance, before, started, hands_over, alike } = self;
+        let Successor { name, id, instance, before, starting, hands_over, alike } = self;
         let mut may = May { hand_over: hands_over || alike, begin_anew: allow_restart, populated: !alike };
         let failed = |reason: &dyn std::fmt::Display| failed("function", &name)(reason);
         let clock = watchdog::clock();
         let asked = clock.now();
-        let mut new = started.taking_over();
+        let mut new = starting.started().map_err(|reason| failed(&reason))?.taking_over();
         let (first, mut stood_still, began) = loop {
             let (first, stood_still) = fleet
                 .change(|change| {
@@ -323,6 +373,7 @@ impl Successor {
             name,
             id,
             before: before_setup,
+            took_file: false,
             instances: (before, instance),
             moved,
             state_carried,
@@ -338,7 +389,8 @@ impl Successor {
         let id = self.id;
         let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };
         let used = guest_wasm::resident(account.memory_place, account.memory as usize);
-        let (place, bytes) = self.started.memory();
+        let Starting::Started(started) = &mut self.starting else { return };
+        let (place, bytes) = started.memory();
         if bytes as u64 <= used * 2 + AS_WELL {
             // Should the thread break, pages come as they are needed.
             let _ = slot.run(move || guest_wasm::make_resident(place, bytes));
@@ -482,7 +534,11 @@ fn in_words(fault: &GuestFault) -> String {
 
 /// Lets the guest that was kept aside take over again.
 fn roll_back(fleet: &Fleet, taken: TakenOver) -> Result<(), TakeoverError> {
-    let TakenOver { id, before, moved, .. } = taken;
+    let TakenOver { id, mut before, moved, took_file, .. } = taken;
+    if took_file {
+        // Its guest has the changed file: another one has what it was.
+        before.guest = Some(before.factory.start().map_err(GuestFault::Contract)?);
+    }
     fleet.change(move |change| {
         if !moved {
             return change.swap_guest(id, before).map(drop);

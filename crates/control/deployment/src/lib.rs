@@ -24,6 +24,7 @@ mod deployed;
 mod desired;
 mod device_reading;
 mod devices;
+mod difference;
 mod drivers;
 mod event_queue;
 mod function;
@@ -42,6 +43,7 @@ mod regular_file;
 mod shared_images;
 mod stations;
 mod stripes;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod workshop;

@@ -3,8 +3,9 @@
 use crate::Host;
 use crate::catalog::Catalog;
 use crate::deployed::{Deployed, own_pool};
-use crate::function::StartedFunction;
-use crate::hand_over::{Successor, TakenOver};
+use crate::difference;
+use crate::function::{StartedFunction, Unstarted};
+use crate::hand_over::{Starting, Successor, TakenOver};
 use crate::prepare::{PrepareError, failed};
 use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
 use guest_wasm::Slice;
@@ -115,26 +116,51 @@ impl Host {
         };
         let alike = before.config == instance.config
             && matches!((layout(&before.image), layout(&instance.image)), (Ok(old), Ok(new)) if old == new);
-        // The memory that is to be moved brings its pages along. Pages of its own would be given back in the
-        // move, while the worker waits.
-        let started = if alike {
-            let bare = Instance { resident: Some(0), ..instance.clone() };
-            self.start_beside(name, &bare, catalog, around)?.restarting_with(instance.resident)
-        } else {
-            self.start_beside(name, instance, catalog, around)?
-        };
         let program = self.workshop.program(catalog, &before.image);
-        // An image that is here no more cannot be asked; its function may hand over all the same.
-        let hands_over = program.map_or(true, |(_, program)| started.can_follow(&program));
+        let unstarted = self.unstarted(name, instance, catalog, around)?;
+        let difference = match alike || before.image != instance.image {
+            true => None,
+            false => self.difference(&before, instance, catalog)?,
+        };
+        let (hands_over, starting) = match difference {
+            Some(lines) => (unstarted.hands_over(), Starting::IfRefused(unstarted, lines)),
+            None => {
+                // The memory that is to be moved brings its pages along. Pages of its own would be given back
+                // in the move, while the worker waits.
+                let resident = if alike { Some(0) } else { instance.resident };
+                let start = move || unstarted.with_resident(resident).start();
+                let started = self.run_start(instance.payer(), start)?;
+                let started = started.map_err(|reason| failed("function", name)(&reason))?;
+                let started = started.restarting_with(instance.resident);
+                // An image that is here no more cannot be asked; its function may hand over all the same.
+                let hands_over = program.map_or(true, |(_, program)| started.can_follow(&program));
+                (hands_over, Starting::Started(started))
+            }
+        };
         Ok(Successor {
             name: name.to_owned(),
             id,
             instance: instance.clone(),
             before,
-            started,
+            starting,
             hands_over,
             alike,
         })
+    }
+
+    /// What has changed about a file of a function's configuration, if the function takes that while it runs.
+    fn difference(
+        &self,
+        before: &Instance,
+        after: &Instance,
+        catalog: &Catalog,
+    ) -> Result<Option<Vec<u8>>, PrepareError> {
+        let files = match catalog.load(&after.image) {
+            Ok(image) if !image.manifest().differences.is_empty() => image.manifest().differences.clone(),
+            _ => return Ok(None),
+        };
+        let (payer, before, after) = (after.payer().to_owned(), before.clone(), after.clone());
+        Ok(self.run_start(&payer, move || difference::of(before, after, &files))?)
     }
 
     /// Everything that a function is now, and the packets that it has. It goes on.
@@ -182,12 +208,22 @@ impl Host {
         catalog: &Catalog,
         around: Around,
     ) -> Result<StartedFunction, PrepareError> {
+        let unstarted = self.unstarted(name, instance, catalog, around)?;
+        let started = self.run_start(instance.payer(), move || unstarted.start())?;
+        started.map_err(|reason| failed("function", name)(&reason))
+    }
+
+    fn unstarted(
+        &self,
+        name: &str,
+        instance: &Instance,
+        catalog: &Catalog,
+        Around { pool, observes }: Around,
+    ) -> Result<Unstarted, PrepareError> {
         let program = self.workshop.program(catalog, &instance.image);
         let program = program.map_err(|reason| failed("function", name)(&reason))?;
-        let (Around { pool, observes }, slice) = (around, Slice(self.workers.slice));
-        let theirs = instance.clone();
-        let start = move || StartedFunction::start(&theirs, program, pool, slice, observes, None);
-        self.run_start(instance.payer(), start)?.map_err(|reason| failed("function", name)(&reason))
+        let slice = Slice(self.workers.slice);
+        Ok(Unstarted::new(instance, program, pool, slice, observes, guest_wasm::LOG_LINES))
     }
 }
 

@@ -307,12 +307,14 @@ impl State {
             let feed = before.remove(&name).filter(|feed| feed.id == id && feed.tenant == *tenant);
             let mut feed = feed.unwrap_or_else(|| Feed::new(id, tenant));
             feed.interfaces = interfaces;
+            feed.members = there.wiring.instances.get(&name).map(feed::members).unwrap_or_default();
             self.feeds.insert(name, feed);
         }
         // One that opens no station any more knows of none.
         let left = before.into_iter().filter(|(name, feed)| there.instances.get(name) == Some(&feed.id));
         for (name, mut feed) in left {
             feed.interfaces.iter_mut().for_each(|interface| *interface = None);
+            feed.members.clear();
             self.feeds.insert(name, feed);
         }
         let askers = self.tenants.follow(&self.feeds.values().map(|feed| feed.tenant.as_str()).collect());

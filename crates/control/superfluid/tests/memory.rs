@@ -104,5 +104,14 @@ fn at_the_limit_all_can_be_looked_at_and_deleted() {
     assert!(promised(&memory) <= 8 * MIB, "{memory}");
     assert_eq!(memory["tenants"]["small"]["functions"], 2, "what is reserved is kept: {memory}");
     assert!(daemon.log().contains("may be promised on this host"), "{}", daemon.log());
+    let functions = socket.get("/v1/functions");
+    let functions = functions["items"].as_array().expect("a list");
+    let left_out: Vec<&str> = functions
+        .iter()
+        .filter(|it| it["status"]["state"] == "down")
+        .filter_map(|it| it["status"]["reason"].as_str())
+        .collect();
+    let is_told = |reason: &&str| reason.contains("may be promised on this host");
+    assert!(!left_out.is_empty() && left_out.iter().all(is_told), "{left_out:?}");
     assert!(daemon.end().contains("the account balances"));
 }

@@ -249,7 +249,9 @@ fn a_function_is_created_watched_and_driven() {
     assert_eq!((&one[0]["state"], &one[0]["cpu_share"]), (&"running".into(), &0.25.into()));
     assert!(daemon.done("top --every 10ms --sort name").starts_with("NAME   STATE    CPU    PACKETS/S"));
     assert!(daemon.done("account").contains("balanced"));
-    assert_eq!(daemon.json("memory"), serde_json::json!({"functions": {}, "pools": {}}));
+    let memory = daemon.json("memory");
+    assert_eq!((&memory["functions"], &memory["pools"]), (&serde_json::json!({}), &serde_json::json!({})));
+    assert!(memory["events"]["bytes"].as_u64() > Some(0), "those of the last hour: {memory}");
     assert!(daemon.done("health").contains("healthy"));
 }
 
@@ -411,6 +413,37 @@ fn events_and_logs_are_followed() {
     assert!(said.ends_with("notice: first\\u{1b}[2J\n") && !said.contains('\u{1b}'), "{said:?}");
     let (status, told) = daemon.refused("events --after 99");
     assert!(status == 1 && told.contains("no longer known"), "{told}");
+}
+
+#[test]
+fn events_of_the_last_hour_are_told_with_their_times() {
+    let daemon = Daemon::start();
+    daemon.done("function create fw --image firewall");
+    daemon.done("function pause fw");
+    let told = daemon.done("events --since 1h");
+    let lines: Vec<&str> = told.lines().collect();
+    let [first, created, ref rest @ ..] = lines[..] else { panic!("{told}") };
+    assert!(first.starts_with("all since 2") && created.ends_with("Z 1 function/fw put"), "{told}");
+    let has = |end: &str| rest.iter().any(|line| line.ends_with(end));
+    assert!(
+        rest.len() == 2 && has("Z 2 function/fw put") && has("Z function/fw paused: by request"),
+        "{told}"
+    );
+    let told = daemon.done("events --past 10m --limit 1 -o json");
+    let event: Value = serde_json::from_str(&told).expect("one line of JSON");
+    assert!(event["age_ms"].is_u64() && event["time"].is_string() && event["name"] == "fw", "{told}");
+    // What was, then what comes: each once.
+    let events = Followed::start(daemon.command("events --since 1h --follow"));
+    let before: Vec<String> = (0..4).map(|_| events.next()).collect();
+    assert!(before[0].starts_with("all since ") && before[1].ends_with("Z 1 function/fw put"), "{before:?}");
+    daemon.done("function resume fw");
+    let mut next = [events.next(), events.next()];
+    next.sort();
+    assert_eq!(next[1], "3 function/fw put", "{next:?}");
+    for wrong in ["events --since 2h", "events --since 0s", "events --limit 3", "events --since 1m --after 1"]
+    {
+        assert_eq!(daemon.refused(wrong).0, 2, "{wrong}");
+    }
 }
 
 #[test]

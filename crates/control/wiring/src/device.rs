@@ -64,6 +64,9 @@ pub struct PortPolicy {
     pub station: Option<PortStation>,
 }
 
+/// Drivers of ports that are on a link with neighbours.
+pub const ON_A_LINK: [&str; 5] = ["af_packet", "af_xdp", "memif", "native", "tap"];
+
 /// How a device is a station on the link of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStation {

@@ -50,8 +50,8 @@ pub use container::{
 };
 pub use cpu::{Cpu, Percent};
 pub use device::{
-    Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
-    TunnelEnds,
+    Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, ON_A_LINK, Opener, Opening, PortPolicy,
+    PortStation, TunnelEnds,
 };
 pub use fraction::Fraction;
 pub use guard::{INSIDE, OUTSIDE, guard_of, guard_of_opener, guarded_by};
@@ -210,6 +210,17 @@ pub struct Instance {
     pub pauses: Vec<Pause>,
     /// Interfaces that have addresses of their own on the links of the devices that they open.
     pub stations: BTreeMap<u16, Settings>,
+    /// Of a guard: what learns addresses that it is told, by the number of the list that they are on.
+    pub members: BTreeMap<u32, BTreeSet<Learner>>,
+}
+
+/// A station that learns addresses: a device, or an interface that opens it, by function and number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Learner {
+    /// The device.
+    pub device: String,
+    /// The interface, if it is not the device itself.
+    pub interface: Option<(String, u16)>,
 }
 
 impl Instance {

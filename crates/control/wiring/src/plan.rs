@@ -1,8 +1,8 @@
 //! From one wiring to another.
 
 use crate::{
-    Container, Cpu, Device, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays,
-    Service, Switch, Tenant, TenantMemory, Wiring, Workers,
+    Container, Cpu, Device, Edge, Endpoint, FailMode, Fraction, Instance, Learner, Observation, Port,
+    RestartDelays, Service, Switch, Tenant, TenantMemory, Wiring, Workers,
 };
 use indexmap::IndexMap;
 use neighbours::Settings;
@@ -106,6 +106,8 @@ pub struct Adjustment {
     pub longest_hold: Nanos,
     /// See [`Instance::stations`].
     pub stations: BTreeMap<u16, Settings>,
+    /// See [`Instance::members`].
+    pub members: BTreeMap<u32, BTreeSet<Learner>>,
 }
 
 impl Adjustment {
@@ -120,15 +122,18 @@ impl Adjustment {
             quota: instance.quota,
             longest_hold: instance.longest_hold,
             stations: instance.stations.clone(),
+            members: instance.members.clone(),
         }
     }
 
     /// Makes it an instance's.
     pub fn apply(self, instance: &mut Instance) {
-        let Adjustment { cpu, worker, fail, restart, max_call, quota, longest_hold, stations } = self;
+        let Adjustment { cpu, worker, fail, restart, max_call, quota, longest_hold, stations, members } =
+            self;
         (instance.cpu, instance.worker) = (cpu, worker);
         (instance.fail, instance.restart, instance.max_call) = (fail, restart, max_call);
-        (instance.quota, instance.longest_hold, instance.stations) = (quota, longest_hold, stations);
+        (instance.quota, instance.longest_hold) = (quota, longest_hold);
+        (instance.stations, instance.members) = (stations, members);
     }
 }
 

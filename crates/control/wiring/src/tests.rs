@@ -32,6 +32,7 @@ fn instance(tenant: &str) -> Instance {
         preemptible: false,
         pauses: Vec::new(),
         stations: BTreeMap::new(),
+        members: BTreeMap::new(),
     }
 }
 

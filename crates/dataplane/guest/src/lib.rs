@@ -20,6 +20,7 @@
 
 mod cold;
 mod fault;
+mod offer;
 mod packets;
 mod save;
 mod segments;
@@ -27,6 +28,7 @@ mod slots;
 
 pub use cold::Cold;
 pub use fault::{GuestFault, HandOutFault};
+pub use offer::Offer;
 pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
 pub use segments::to_other_version;
@@ -184,13 +186,21 @@ pub trait Guest: Send {
         let _ = entries;
     }
 
+    /// Has the function take a changed file of its configuration from its next [`Guest::timer`] on, a part in
+    /// each. `false`: it takes none now, and the offer is not kept.
+    fn offer(&mut self, offer: &Arc<Offer>) -> bool {
+        let _ = offer;
+        false
+    }
+
     /// The addresses that the function asked for since the last call of this method, at most
     /// [`nf_abi::MAX_ASKS`].
     fn take_asks(&mut self) -> Vec<Ask> {
         Vec::new()
     }
 
-    /// Puts what is new of the devices in its place and tells the function; runs the function's timer when
+    /// Puts what is new of the devices in its place and tells the function; has it go on with a changed file
+    /// that was offered; runs the function's timer when
     /// its deadline has passed, which is cleared first.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ pub enum SaveError {
     /// A call has begun and not ended.
     #[error("a call of it is suspended; it can be saved when the call has ended")]
     Suspended,
+    /// It is taking a changed file of its configuration.
+    #[error("it is taking a changed file of its configuration; it can be saved when it has")]
+    Changing,
     /// Its suspended call was ended, and it with it.
     #[error("its suspended call was ended, and it with it: nothing of it can be saved")]
     Ended,

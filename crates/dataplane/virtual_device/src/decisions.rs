@@ -7,8 +7,8 @@ use crate::settings::{Balance, Mode};
 use telemetry::clock::Nanos;
 use virtual_switch::{HEAD, SwitchPort};
 
-/// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a packet goes. The order says nothing; packets are sorted by it that go one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// Out by one plug.
     To(SwitchPort),
@@ -23,7 +23,7 @@ pub enum Way {
 }
 
 /// Several plugs of a device in their order, one of them left out or not. [`Device::plug`] names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Several {
     pub(crate) start: u32,
     pub(crate) count: u32,

@@ -19,6 +19,7 @@
 //! drop_reasons: [denied, invalid] # optional
 //! counters: [accepted]            # optional
 //! memory_layout: 1                # optional: other images with the same one go on with this one's memory
+//! differences: [routes_file]      # optional: files of `config` whose changes it takes while it runs
 //! config:                         # optional: the schema of the function's configuration
 //!   max_flows: {type: integer, min: 1, max: 4000000, default: 65536}
 //! ```
@@ -69,6 +70,8 @@ pub struct Manifest {
     /// Version of how it lays out its memory. Its author promises that an image with the same one goes on
     /// with the memory of another; without one, none but the same image does.
     pub memory_layout: Option<u32>,
+    /// Files of its configuration of which it takes what has changed while it runs.
+    pub differences: Vec<String>,
     /// What configuration it takes.
     pub schema: Schema,
     /// The text that all this was read from.

@@ -1,7 +1,7 @@
 //! Reading a manifest.
 
 use crate::{Access, FunctionName, Language, MAX_TEXT, Manifest};
-use schema::{Schema, Value};
+use schema::{Kind, Schema, Value};
 use std::sync::LazyLock;
 use yaml_document::{Document, Fault, Location, Node, Position, spelling};
 
@@ -47,6 +47,9 @@ impl Manifest {
         {
             check_names(&place, root, key, what, &mut faults);
         }
+        if let Some(values) = &values {
+            check_differences(&place, root, values, &schema, &mut faults);
+        }
         match (values, name, faults.is_empty()) {
             (Some(values), Some(name), true) => Ok(manifest(&values, name, schema, text)),
             _ => {
@@ -81,8 +84,27 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
             .and_then(Value::as_integer)
             .and_then(|it| u32::try_from(it).ok())
             .filter(|it| *it > 0),
+        differences: texts("differences"),
         schema,
         source: source.to_owned(),
+    }
+}
+
+/// Keys whose changes it takes have to be files of its configuration.
+fn check_differences(
+    place: &Location<'_>,
+    root: &Node,
+    values: &Value,
+    schema: &Schema,
+    faults: &mut Vec<Fault>,
+) {
+    let names = values.get("differences").and_then(Value::as_list).unwrap_or_default();
+    let Some((_, node)) = root.entry("differences") else { return };
+    let is_file = |name: &&str| schema.key(name).is_some_and(|key| matches!(key.kind, Kind::File { .. }));
+    for name in names.iter().filter_map(Value::as_text).filter(|name| !is_file(name)) {
+        place.key("differences", node.position).report(faults, || {
+            format!("found `{}`; allowed: keys of `config` of the type `file`", spelling::shown(name))
+        });
     }
 }
 

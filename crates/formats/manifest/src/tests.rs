@@ -25,7 +25,7 @@ fn faults(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_of_manifests_is_one() {
-    assert_eq!(KEYS.keys().len(), 13);
+    assert_eq!(KEYS.keys().len(), 14);
     let limit = KEYS.key("memory_limit").unwrap().kind.allowed();
     assert!(limit.contains("from 64KiB to 2GiB"), "{limit}");
     assert_eq!(nf_abi::PRIVATE_MAX, 2 << 30);
@@ -65,6 +65,23 @@ fn what_may_be_left_out_may_be_left_out() {
 }
 
 #[test]
+fn files_whose_changes_are_taken_are_keys_of_the_configuration() {
+    let with = |names: &str| {
+        let more = format!(
+            "differences: [{names}]\nconfig:\n  list: {{type: file, max: 1MiB, required: false, help: A list.}}\n  n: {{type: integer, min: 0, max: 1, default: 0, help: A number.}}\n"
+        );
+        let text: String = FIREWALL.lines().take(8).map(|line| format!("{line}\n")).collect();
+        Manifest::parse("function.yaml", &format!("{text}{more}"))
+    };
+    assert_eq!(with("list").unwrap().differences, ["list"]);
+    for (names, found) in [("n", "found `n`"), ("lists", "found `lists`")] {
+        let faults = with(names).unwrap_err();
+        let told = format!("differences: {found}; allowed: keys of `config` of the type `file`");
+        assert!(faults.iter().any(|fault| fault.to_string().ends_with(&told)), "{faults:?}");
+    }
+}
+
+#[test]
 fn all_faults_are_told_at_once() {
     let text = "\
 name: Fire_wall
@@ -88,7 +105,7 @@ function.yaml:5:9: access: found `rw`; allowed: one of read, write
 function.yaml:6:22: interfaces[1]: the interface `inside` is named twice
 function.yaml:6:30: interfaces[2]: found `0`; allowed: a lower-case letter, then lower-case letters, digits, `-` and `_`
 function.yaml:7:15: memory_limit: found `4GiB`; allowed: a size from 64KiB to 2GiB, such as `64KiB` (units: B, KiB, MiB, GiB)
-function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, memory_limit, resident, drop_reasons, counters, flow_hash, memory_layout; did you mean `drop_reasons`?
+function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, memory_limit, resident, drop_reasons, counters, flow_hash, memory_layout, differences; did you mean `drop_reasons`?
 function.yaml:10:47: config.max_flows.default: found `0`; allowed: an integer of at least 1";
     assert_eq!(faults(text).join("\n"), expected);
 }

@@ -2,7 +2,8 @@
 //! entries of [`stream::DEVICES`](crate::stream::DEVICES).
 //!
 //! Limits: an entry is [`DEVICE_ENTRY`] bytes; a stream has at most [`MAX_DEVICE_ENTRIES`] of them, ordered
-//! by interface, kind and address. Kinds that are not known here are passed over by readers.
+//! by interface, kind and address; members come last, by list and address. Kinds that are not known here are
+//! passed over by readers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -67,6 +68,13 @@ pub enum DeviceEntry {
         /// Its address.
         address: IpAddr,
     },
+    /// An address that a device learned which is a member of a security group. Guards alone are told.
+    Member {
+        /// The list of members, by the number that the guard's configuration has for it.
+        list: u32,
+        /// The address.
+        address: IpAddr,
+    },
 }
 
 impl DeviceEntry {
@@ -98,6 +106,11 @@ impl DeviceEntry {
             DeviceEntry::Gateway { interface, address } => {
                 put_address(&mut out, address);
                 (4, interface)
+            }
+            DeviceEntry::Member { list, address } => {
+                put(&mut out, 12, &list.to_le_bytes());
+                put_address(&mut out, address);
+                (5, 0)
             }
         };
         out[0] = kind;
@@ -137,6 +150,10 @@ impl DeviceEntry {
                 Some(DeviceEntry::Neighbour { interface, address, state, mac })
             }
             (4, _) => Some(DeviceEntry::Gateway { interface, address }),
+            (5, _) => {
+                let list = u32::from_le_bytes([wire[12], wire[13], wire[14], wire[15]]);
+                Some(DeviceEntry::Member { list, address })
+            }
             _ => None,
         }
     }
@@ -187,11 +204,12 @@ mod tests {
                 DeviceEntry::Address { interface: 1, address, prefix: 24 },
                 DeviceEntry::Gateway { interface: 1, address },
                 DeviceEntry::ask(1, address),
+                DeviceEntry::Member { list: 0x0102_0304, address },
             ];
             for entry in entries.into_iter().chain(others) {
                 let wire = entry.encode();
                 assert_eq!(DeviceEntry::decode(&wire), Some(entry));
-                for (at, value) in [(0, 0), (0, 5), (1, 0), (1, 5)] {
+                for (at, value) in [(0, 0), (0, 6), (1, 0), (1, 5)] {
                     let mut wrong = wire;
                     wrong[at] = value;
                     assert_eq!(DeviceEntry::decode(&wrong), None, "{entry:?} with {value} at {at}");

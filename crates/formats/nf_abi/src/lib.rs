@@ -247,12 +247,27 @@ pub mod exports {
     pub const FINISH: &str = "sf_finish";
     /// `(now: i64)`: what [`crate::stream::DEVICES`] says has changed. Optional.
     pub const DEVICES: &str = "sf_devices";
+    /// `(now: i64) -> i32`: a file of the configuration has changed, see [`crate::stream::CHANGE`]; one of
+    /// [`crate::change`]. Optional.
+    pub const CHANGE: &str = "sf_change";
     /// `(now: i64)`: write the JSON report to [`crate::stream::REPORT`]. Optional.
     pub const REPORT: &str = "sf_report";
     /// `() -> i32`: write entries to [`crate::stream::STATE`]; 0 when complete. Optional.
     pub const EXPORT_STATE: &str = "sf_export_state";
     /// `() -> i32`: read entries from [`crate::stream::STATE`]; 0 when taken over. Optional.
     pub const IMPORT_STATE: &str = "sf_import_state";
+}
+
+/// What [`exports::CHANGE`] answers.
+pub mod change {
+    /// The function is as it would be with the changed file.
+    pub const TAKEN: i32 = 0;
+    /// There is more to do: it is called again in another turn.
+    pub const MORE: i32 = 1;
+    /// The function is as it was: another instance is to take its place. So is any other answer.
+    pub const REFUSED: i32 = 2;
+    /// Longest line of [`stream::CHANGE`](crate::stream::CHANGE), in bytes.
+    pub const MAX_LINE: usize = 4096;
 }
 
 /// Functions that the host offers. There are six; each takes only ranges inside private memory.
@@ -295,6 +310,10 @@ pub mod stream {
     /// Read: of the slot whose number the offset is, the guest address of its packet's first byte and the
     /// packet's length, two `u32`; both 0 for an empty slot.
     pub const SLOTS: u32 = 5;
+    /// Read in `sf_change`: what has changed about a file of the configuration that the manifest's
+    /// `differences` names. The key in the first line, then each line that the file has no more, with `-` in
+    /// front, and each that it has now, with `+`; all end with a line feed.
+    pub const CHANGE: u32 = 6;
     /// Write: one log line in UTF-8, severity error.
     pub const LOG_ERROR: u32 = 8;
     /// Write: one log line, severity warning.

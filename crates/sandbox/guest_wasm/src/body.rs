@@ -332,8 +332,7 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
-        if self.store.data_mut().state_mut().renew_devices() {
-            self.call_at(exports::DEVICES, now)?;
+        if self.tell(now)? {
             let deadline = self.store.data().state().deadline;
             if deadline.is_none_or(|deadline| deadline > now.nanos) {
                 return Ok(());
@@ -341,6 +340,21 @@ impl<T: HostState> Body<T> {
         }
         self.store.data_mut().state_mut().deadline = None;
         self.call_at(exports::TIMER, now)
+    }
+
+    /// Tells the function what is new of its devices, and has it go on with a changed file; whether there was
+    /// either.
+    fn tell(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        let has_devices = self.store.data_mut().state_mut().renew_devices();
+        if has_devices {
+            self.call_at(exports::DEVICES, now)?;
+        }
+        if self.store.data().state().change.is_none() {
+            return Ok(has_devices);
+        }
+        let answer = self.call_for(exports::CHANGE, now)?.unwrap_or(nf_abi::change::REFUSED);
+        self.store.data_mut().state_mut().answer(answer);
+        Ok(true)
     }
 
     /// Calls an optional function that takes the time.
@@ -353,11 +367,16 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
-        let Some(finish) = self.optional::<u64, i32>(exports::FINISH) else { return Ok(false) };
+        Ok(self.call_for(exports::FINISH, now)?.is_some_and(|answer| answer != 0))
+    }
+
+    /// Calls an optional function that takes the time and answers a number; `None`: there is none.
+    fn call_for(&mut self, name: &str, now: Moment) -> Result<Option<i32>, GuestFault> {
+        let Some(function) = self.optional::<u64, i32>(name) else { return Ok(None) };
         self.store.data_mut().state_mut().now = now.nanos;
         let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
-        let result = T::call(&mut self.store, &finish, now.nanos.0);
-        Ok(self.ended(call.end(), result, self.limits.0)? != 0)
+        let result = T::call(&mut self.store, &function, now.nanos.0);
+        self.ended(call.end(), result, self.limits.0).map(Some)
     }
 
     pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {

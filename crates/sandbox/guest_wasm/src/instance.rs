@@ -8,7 +8,7 @@ use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use crate::watchdog;
 use guest::{
-    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError,
+    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Offer, Progress, SaveError,
     SlotConfig, SlotTable,
 };
 use packet_memory::{Packet, Pool};
@@ -85,6 +85,10 @@ impl Guest for WasmGuest {
 
     fn set_devices(&mut self, entries: Arc<[u8]>) {
         self.0.store.data_mut().new_devices = Some(entries);
+    }
+
+    fn offer(&mut self, offer: &Arc<Offer>) -> bool {
+        self.0.store.data_mut().offer(offer)
     }
 
     fn take_asks(&mut self) -> Vec<Ask> {

@@ -26,7 +26,7 @@ use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog::{self, Reach, Spent};
 use guest::{
-    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError,
+    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Offer, Progress, SaveError,
     SlotConfig, SlotTable,
 };
 use packet_memory::{Packet, Pool};
@@ -253,6 +253,10 @@ impl Guest for PreemptibleGuest {
 
     fn set_devices(&mut self, entries: Arc<[u8]>) {
         self.state.state_mut().new_devices = Some(entries);
+    }
+
+    fn offer(&mut self, offer: &Arc<Offer>) -> bool {
+        self.state.state_mut().offer(offer)
     }
 
     fn take_asks(&mut self) -> Vec<Ask> {

@@ -43,7 +43,9 @@ impl<T: HostState> Body<T> {
 
     /// Packets that were given up are nowhere a snapshot could have them from.
     pub(crate) fn carried_out(&self) -> Result<(), SaveError> {
-        match self.store.data().state().emitted.len() {
+        let state = self.store.data().state();
+        match state.emitted.len() {
+            0 if state.change.is_some() => Err(SaveError::Changing),
             0 => Ok(()),
             packets => Err(SaveError::Busy { packets }),
         }

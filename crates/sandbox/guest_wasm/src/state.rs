@@ -3,8 +3,8 @@
 use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
-use guest::{Ask, Events, LogLine, SlotConfig, SlotTable, pack, unpack};
-use nf_abi::{MAX_ASKS, stream};
+use guest::{Ask, Events, LogLine, Offer, SlotConfig, SlotTable, pack, unpack};
+use nf_abi::{MAX_ASKS, change, stream};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::borrow::Cow;
@@ -41,6 +41,8 @@ pub(crate) struct GuestState {
     /// What it reads of the devices behind its interfaces, and what it will from its next timer on.
     pub(crate) devices: Arc<[u8]>,
     pub(crate) new_devices: Option<Arc<[u8]>>,
+    /// A changed file that it is to take.
+    pub(crate) change: Option<Arc<Offer>>,
     /// Addresses that it asks for; since there are some, when they are to be told.
     pub(crate) asks: Vec<Ask>,
     pub(crate) asks_due: Option<Nanos>,
@@ -75,6 +77,7 @@ impl GuestState {
             now: Nanos(0),
             devices: Arc::default(),
             new_devices: None,
+            change: None,
             asks: Vec::new(),
             asks_due: None,
             asks_from: Nanos(0),
@@ -175,15 +178,15 @@ impl GuestState {
     /// Whether [`guest::Guest::left_over`] has something to tell.
     #[inline]
     pub(crate) fn has_left_over(&self) -> bool {
-        self.deadline.is_some() || self.kept() > 0 || self.asks_due.is_some()
+        self.deadline.is_some() || self.change.is_some() || self.kept() > 0 || self.asks_due.is_some()
     }
 
     /// When its timer is due, see [`guest::Guest::deadline`].
     pub(crate) fn due(&self) -> Option<Nanos> {
         let asks = self.asks_due.filter(|_| !self.asks.is_empty());
-        match self.new_devices {
-            Some(_) => Some(Nanos(0)),
-            None => [asks, self.deadline].into_iter().flatten().min(),
+        match self.new_devices.is_some() || self.change.is_some() {
+            true => Some(Nanos(0)),
+            false => [asks, self.deadline].into_iter().flatten().min(),
         }
     }
 
@@ -216,12 +219,31 @@ impl GuestState {
         is_new
     }
 
+    /// Keeps a changed file that it is to take, if it has none yet.
+    pub(crate) fn offer(&mut self, offer: &Arc<Offer>) -> bool {
+        let is_free = self.change.is_none();
+        if is_free {
+            self.change = Some(offer.clone());
+        }
+        is_free
+    }
+
+    /// What it answers to the file that it was to take.
+    pub(crate) fn answer(&mut self, answer: i32) {
+        let Some(offer) = self.change.take_if(|_| answer != change::MORE) else { return };
+        match answer {
+            change::TAKEN => offer.take(&mut self.config),
+            _ => offer.refuse(),
+        }
+    }
+
     /// What a stream has now, and from where on that is read; `None`: no such stream, or not at this time.
     pub(crate) fn input(&self, which: u32, offset: u32) -> Option<(Cow<'_, [u8]>, u32)> {
         Some(match which {
             stream::CONFIG => (Cow::Borrowed(&self.config), offset),
             stream::STATE => (Cow::Borrowed(self.import.as_deref()?), offset),
             stream::DEVICES => (Cow::Borrowed(&self.devices), offset),
+            stream::CHANGE => (Cow::Borrowed(self.change.as_ref()?.lines()), offset),
             stream::SLOTS => (Cow::Owned(self.slot(offset).to_vec()), 0),
             _ => return None,
         })

@@ -122,13 +122,14 @@ pub enum Link {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
     interfaces: Vec<Interface>,
+    members: Vec<(u32, IpAddr)>,
     was_read: bool,
 }
 
 impl Devices {
     /// Of which nothing is known yet.
     pub const fn new() -> Devices {
-        Devices { interfaces: Vec::new(), was_read: false }
+        Devices { interfaces: Vec::new(), members: Vec::new(), was_read: false }
     }
 
     /// Reads the table anew.
@@ -150,6 +151,7 @@ impl Devices {
     /// Makes it what the entries say.
     pub fn set(&mut self, entries: impl IntoIterator<Item = DeviceEntry>) {
         self.interfaces.clear();
+        self.members.clear();
         self.was_read = true;
         for entry in entries {
             match entry {
@@ -166,6 +168,7 @@ impl Devices {
                         .neighbours
                         .push((Neighbour { address, state, mac }, Cell::new(false)));
                 }
+                DeviceEntry::Member { list, address } => self.members.push((list, address)),
             }
         }
         for interface in &mut self.interfaces {
@@ -184,6 +187,12 @@ impl Devices {
     /// The interfaces that are known, by number.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
+    }
+
+    /// Addresses that members of security groups learned, each with the number of its list. Guards alone are
+    /// told of any.
+    pub fn members(&self) -> &[(u32, IpAddr)] {
+        &self.members
     }
 
     /// What is behind an interface.

@@ -47,6 +47,10 @@ macro_rules! superfluid_function {
                 INSTANCE.devices(now)
             }
             #[unsafe(no_mangle)]
+            extern "C" fn sf_change(now: u64) -> i32 {
+                INSTANCE.change(now)
+            }
+            #[unsafe(no_mangle)]
             extern "C" fn sf_report(now: u64) {
                 INSTANCE.report(now)
             }
@@ -189,6 +193,12 @@ mod sandbox {
             if let Some(function) = function {
                 function.devices(host, Nanos(now));
             }
+        }
+
+        pub fn change(&self, now: u64) -> i32 {
+            let Inner { host, function, .. } = self.inner();
+            let answer = function.as_mut().map(|function| function.change(host, Nanos(now)));
+            answer.unwrap_or(crate::Change::Refused).number()
         }
 
         pub fn report(&self, now: u64) {

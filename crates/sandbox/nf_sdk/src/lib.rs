@@ -84,6 +84,7 @@ mod allocator;
 mod batch;
 mod config;
 pub mod devices;
+mod difference;
 #[doc(hidden)]
 pub mod entry;
 mod error;
@@ -117,6 +118,7 @@ pub mod wire;
 pub use ::packet as headers;
 pub use batch::{Batch, Packets};
 pub use config::{Address, Config, File, List, Map, Prefix, Value};
+pub use difference::{Change, Difference};
 pub use error::Error;
 pub use host::{Host, HostRefusal, Severity};
 pub use json::{Json, decimal};
@@ -182,6 +184,14 @@ pub trait NetworkFunction: Sized {
     /// What [`Devices`](crate::devices::Devices) tells of the devices behind the interfaces has changed.
     fn devices(&mut self, host: &mut Host, now: Nanos) {
         let _ = (host, now);
+    }
+
+    /// A file of the configuration has changed that the manifest's `differences` names: takes what has
+    /// changed ([`Difference`] reads it), as much as is soon done. It is called again, in turns between which
+    /// packets pass, until the answer is another one than [`Change::More`].
+    fn change(&mut self, host: &mut Host, now: Nanos) -> Change {
+        let _ = (host, now);
+        Change::Refused
     }
 
     /// Appends one JSON value to `out` ([`Json`] helps); false when there is nothing to tell.

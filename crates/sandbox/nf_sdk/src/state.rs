@@ -58,6 +58,8 @@ pub struct StateReader<'a> {
     filled: usize,
     /// Those of them that are used up.
     used: usize,
+    /// Bytes of the entry that was given last.
+    last: usize,
     /// Bytes of the stream that were read.
     offset: u32,
     broken: bool,
@@ -65,13 +67,14 @@ pub struct StateReader<'a> {
 
 impl<'a> StateReader<'a> {
     pub(crate) fn new(host: &'a mut Host) -> StateReader<'a> {
-        StateReader { host, buffer: Vec::new(), filled: 0, used: 0, offset: 0, broken: false }
+        StateReader { host, buffer: Vec::new(), filled: 0, used: 0, last: 0, offset: 0, broken: false }
     }
 
     /// The next entry, key and value; `None` at the end, and where the stream is cut short or malformed
     /// ([`StateReader::is_broken`]).
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        self.last = 0;
         if self.broken || !self.fill(8) {
             self.broken |= self.left() != 0 || self.offset < self.host.stream_length(stream::STATE);
             return None;
@@ -88,7 +91,13 @@ impl<'a> StateReader<'a> {
         };
         let start = self.used + 8;
         self.used += whole;
+        self.last = whole;
         self.buffer.get(start..self.used).map(|entry| entry.split_at(key))
+    }
+
+    /// The entry that was given last is given again by the next [`StateReader::next`].
+    pub fn put_back(&mut self) {
+        self.used -= core::mem::take(&mut self.last);
     }
 
     /// The stream ended in the middle of an entry.

@@ -7,6 +7,7 @@ use crate::state;
 use crate::tally::{Reason, Tally};
 use crate::tracker::{Ahead, COMMON, SWEEP_PER_BATCH, Tracker, usual, usual_elsewhere};
 use alloc::boxed::Box;
+use core::net::IpAddr;
 use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::ticks::Ticks;
 use nf_sdk::usual::onward;
@@ -171,6 +172,14 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         match &mut self.tracker {
             Some(tracker) => state::import(tracker, rules, has_begun, entries),
             None => state::pass_over(entries),
+        }
+    }
+
+    /// Ends the flows whose opening packet the rules do not accept any more, of those whose outside end
+    /// `concerns`.
+    pub fn end_denied(&mut self, concerns: impl Fn(IpAddr) -> bool) {
+        if let Some(tracker) = &mut self.tracker {
+            state::end_denied(tracker, &self.judge.rules, concerns);
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::header::{KEY6, is_key6, opening, unmapped};
 use crate::rule_set::Rules;
 use crate::tcp::{self, BEGUN_OUTSIDE, LASTING, MOST_WINDOW, State, WINDOW_AT};
 use crate::tracker::{Terms, Tracker};
+use core::net::IpAddr;
+use nf_sdk::flow_table::Entry as _;
 use nf_sdk::{StateReader, StateWriter};
 
 /// Bytes of the longest key: family and twelve words.
@@ -127,21 +129,51 @@ pub fn pass_over(entries: &mut StateReader<'_>) -> bool {
 /// Whether the rules accept the packet that opened a flow.
 fn is_accepted(rules: &impl Rules, key: &[u8], state: u32) -> Option<bool> {
     let (family, key) = key.split_first()?;
-    let ingress = u32::from(state & BEGUN_OUTSIDE != 0);
     Some(match family {
-        4 => {
-            let [inside, outside, ports, protocol] = words(key)?;
-            rules.accepts4(&opening([inside, outside], ports, protocol, ingress))
-        }
-        _ => {
-            let key: [u32; KEY6] = words(key)?;
-            let [a, b, c, d, e, f, g, h, ports, protocol, ..] = key;
-            match unmapped(&key) {
-                Some(ends) => rules.accepts4(&opening(ends, ports, protocol, ingress)),
-                None => rules.accepts6(&opening([a, b, c, d, e, f, g, h], ports, protocol, ingress)),
-            }
-        }
+        4 => accepts4(rules, &words(key)?, state),
+        _ => accepts6(rules, &words(key)?, state),
     })
+}
+
+fn ingress(state: u32) -> u32 {
+    u32::from(state & BEGUN_OUTSIDE != 0)
+}
+
+fn accepts4(rules: &impl Rules, key: &[u32; 4], state: u32) -> bool {
+    let [inside, outside, ports, protocol] = *key;
+    rules.accepts4(&opening([inside, outside], ports, protocol, ingress(state)))
+}
+
+fn accepts6(rules: &impl Rules, key: &[u32; KEY6], state: u32) -> bool {
+    let [a, b, c, d, e, f, g, h, ports, protocol, ..] = *key;
+    match unmapped(key) {
+        Some(ends) => rules.accepts4(&opening(ends, ports, protocol, ingress(state))),
+        None => rules.accepts6(&opening([a, b, c, d, e, f, g, h], ports, protocol, ingress(state))),
+    }
+}
+
+/// Ends the flows whose opening packet the rules do not accept, of those whose outside end `concerns`. It
+/// looks at all flows, in one go.
+pub fn end_denied(tracker: &mut Tracker, rules: &impl Rules, concerns: impl Fn(IpAddr) -> bool) {
+    let four = |word: u32| IpAddr::from(word.to_le_bytes());
+    let outside6 = |key: &[u32; KEY6]| match unmapped(key) {
+        Some([_, outside]) => four(outside),
+        None => {
+            let mut octets = [0; 16];
+            put_words(&mut octets, &key[4..8]);
+            IpAddr::from(octets)
+        }
+    };
+    let Tracker { v4, v6, terms, .. } = tracker;
+    let groups = [v4.groups(), v6.groups()];
+    let ended = v4.sweep(groups[0], |slot| {
+        let key = slot.key();
+        concerns(four(key[1])) && !accepts4(rules, &key, slot.flow().state)
+    }) + v6.sweep(groups[1], |slot| {
+        let key = slot.key();
+        concerns(outside6(&key)) && !accepts6(rules, &key, slot.flow().state)
+    });
+    terms.turnover.expired += ended as u64;
 }
 
 /// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are

@@ -117,6 +117,20 @@ fn a_later_fragment_waits_for_its_first_one() {
     assert_eq!(bench.counted(), 5);
 }
 
+#[test]
+fn later_fragments_follow_for_as_long_as_is_configured() {
+    for (said, seconds) in [("", 5.0), ("fragment_timeout: 30s\n", 30.0)] {
+        let follows = |after: f64| {
+            let mut bench = Bench::new(&format!("{SERVICES}{said}"));
+            let (first, later) = cut(&datagram(&client(1), &end(VIP, 53), 100), 48);
+            assert_eq!(bench.show(0, first).0, TO_SERVER);
+            bench.wait(after);
+            bench.show(0, later).0 == TO_SERVER
+        };
+        assert!(follows(seconds - 2.0) && !follows(seconds + 2.0), "{said}");
+    }
+}
+
 /// An ICMP error about a frame, from a router.
 fn error(router: &str, to: &str, frame: &[u8], kind: u8) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0, 0, 0, 5, 0];

@@ -2,6 +2,7 @@
 
 mod answers;
 mod any_input;
+mod changes;
 mod configuration;
 mod devices;
 mod forwarding;

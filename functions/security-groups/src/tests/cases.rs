@@ -179,3 +179,101 @@ fn addresses_of_the_device_are_followed() {
     assert_eq!(bench.outside(udp(B, 2, A, 1)), drop::MISADDRESSED);
     assert_eq!(bench.inside(udp(C, 1, B, 2)), OUT);
 }
+
+/// What the platform tells of the device, which has its address, and of what members of groups learned, by
+/// list.
+fn told(bench: &mut Bench, members: &[(u32, &str)]) {
+    let ip = |text: &str| text.parse().expect("an address");
+    let link = DeviceEntry::Interface { interface: 1, is_up: true, mac: [2, 0, 0, 0, 0, 2], mtu: 1500 };
+    let own = DeviceEntry::Address { interface: 1, address: ip(A), prefix: 24 };
+    let members =
+        members.iter().map(|(list, address)| DeviceEntry::Member { list: *list, address: ip(address) });
+    let entries: Vec<DeviceEntry> = [link, own].into_iter().chain(members).collect();
+    bench.runner.set_devices(&entries, super::frames::at(bench.now));
+}
+
+fn of_members(direction: &str, list: u32) -> nf_sdk::native::ConfigValue {
+    rule(direction, &[("members", nf_sdk::native::ConfigValue::Integer(i64::from(list)))])
+}
+
+#[test]
+fn what_members_learned_counts_from_then_on() {
+    let mut bench = Bench::of(vec![of_members("in", 7), of_members("out", 8), to_port("in", "udp", 53)]);
+    assert_eq!(bench.outside(there(1000, flags::SYN, 100, 0)), drop::DENIED, "nothing is learned yet");
+    told(&mut bench, &[(8, B), (9, B)]);
+    assert_eq!(bench.outside(there(1000, flags::SYN, 100, 0)), drop::DENIED, "on another list");
+    assert_eq!(bench.inside(udp(A, 1, B, 2)), OUT);
+    assert_eq!(bench.inside(udp(A, 1, C, 2)), drop::DENIED);
+    told(&mut bench, &[(7, B), (7, B6), (8, B)]);
+    open(&mut bench, 1000);
+    assert_eq!(bench.outside(udp(B6, 9, A6, 9)), IN);
+    assert_eq!(bench.outside(udp("2001:db8:1::8", 9, A6, 9)), drop::DENIED);
+    assert_eq!(bench.outside(udp(C, 9, A, 9)), drop::DENIED);
+    let report = bench.report();
+    let members = &report["tenant"]["members"];
+    assert_eq!((&members[0]["addresses"], &members[0]["hits"]), (&2.into(), &2.into()), "{report}");
+    assert_eq!((&members[1]["addresses"], &members[1]["hits"]), (&1.into(), &1.into()), "{report}");
+    assert_eq!(report["tenant"]["default"]["hits"], 5, "a member's rule decided, not the default");
+}
+
+#[test]
+fn what_a_member_has_no_more_ends_what_it_alone_allowed() {
+    let mut bench = Bench::of(vec![of_members("in", 7), to_port("in", "udp", 53), of_members("out", 7)]);
+    told(&mut bench, &[(7, B), (7, C), (7, B6)]);
+    open(&mut bench, 1000);
+    assert_eq!(bench.outside(udp(B, 9, A, 53)), IN);
+    assert_eq!(bench.outside(tcp([(C, 1000), (A, 443)], flags::SYN, 100, 0, 0)), IN);
+    assert_eq!(bench.outside(udp(B6, 9, A6, 9)), IN);
+    told(&mut bench, &[(7, C)]);
+    assert!(!lives(&mut bench, 1000));
+    assert_eq!(bench.inside(udp(A, 53, B, 9)), OUT, "another rule allows it too");
+    let answer = flags::SYN | flags::ACK;
+    assert_eq!(bench.inside(tcp([(A, 443), (C, 1000)], answer, 500, 101, 0)), OUT, "another member's");
+    assert_eq!(bench.inside(udp(A6, 9, B6, 9)), drop::DENIED);
+    assert_eq!(bench.report()["flows"]["expired"], 2);
+    // Back again, it begins anew.
+    told(&mut bench, &[(7, C), (7, B)]);
+    assert!(!lives(&mut bench, 1000));
+    open(&mut bench, 1001);
+}
+
+#[test]
+fn connections_of_members_are_taken_over() {
+    let rules = || vec![of_members("in", 7)];
+    let mut bench = Bench::of(rules());
+    told(&mut bench, &[(7, B), (8, C)]);
+    open(&mut bench, 1000);
+    // The next instance is told of the devices after it has taken over.
+    let mut bench = bench.change(&[("tenant", rules())]);
+    told(&mut bench, &[(7, B), (8, C)]);
+    assert!(lives(&mut bench, 1000));
+    // What went meanwhile is found out then.
+    let mut bench = bench.change(&[("tenant", rules())]);
+    told(&mut bench, &[(8, C)]);
+    assert!(!lives(&mut bench, 1000));
+    // An instance with other rules has nothing for the list.
+    told(&mut bench, &[(7, B)]);
+    open(&mut bench, 1001);
+    let mut bench = bench.change(&[("tenant", vec![of_members("in", 8)])]);
+    told(&mut bench, &[(7, B), (8, C)]);
+    assert!(!lives(&mut bench, 1001));
+}
+
+#[test]
+fn members_that_cannot_be_are_not_taken_over() {
+    let entry = |key: &[u8], value: &[u8]| {
+        let lengths = [key.len() as u32, value.len() as u32].map(u32::to_le_bytes).concat();
+        [&lengths[..], key, value].concat()
+    };
+    let mut bench = Bench::of(vec![of_members("in", 7)]);
+    for state in [entry(&[5, 7, 0, 0], &[1; 4]), entry(&[5, 7, 0, 0, 0], &[1; 5]), entry(&[5; 6], &[1; 4])] {
+        assert!(!bench.runner.import_state(&state), "{state:?}");
+    }
+    let [a, b, c, d] = [198, 51, 100, 7];
+    assert!(bench.runner.import_state(&entry(&[5, 7, 0, 0, 0], &[a, b, c, d])));
+    open(&mut bench, 1000);
+    let both = rule("in", &[remote("0.0.0.0/0"), ("members", nf_sdk::native::ConfigValue::Integer(7))]);
+    let config = config(&[("tenant", vec![both])], true);
+    let refused = Runner::<crate::SecurityGroups>::new(&config).err().expect("both name the other end");
+    assert!(format!("{refused}").contains("`members` and `remote`"), "{refused}");
+}

@@ -128,3 +128,23 @@ fn what_is_on_the_side_that_it_came_from_goes_to_no_other() {
     sent(&from_vlan(&mut first, &frame(ALL, host(1), 40), at(0)), VXLAN);
     dropped(&from_vlan(&mut first, &frame(host(1), host(4), 40), at(0)), Reason::Filtered);
 }
+
+#[test]
+fn endpoints_that_are_not_listed_are_taken_where_that_is_said() {
+    let strange = in_vxlan(7, "192.0.2.3", &frame(ALL, host(2), 40));
+    let known = in_vxlan(7, "192.0.2.2", &frame(ALL, host(3), 40));
+    let takes = |remotes: &str, frame: &[u8]| {
+        let mut first = gateway(&FIRST.replace("remotes: [192.0.2.2]}\n", &format!("{remotes}}}\n")));
+        from_vxlan(&mut first, frame, at(0)).verdict == Some(Verdict::Interface(VLAN))
+    };
+    for (said, takes_strange) in [
+        ("remotes: [192.0.2.2]", false),
+        ("remotes: [192.0.2.2], accept: listed", false),
+        ("remotes: [192.0.2.2], accept: any", true),
+        ("group: 239.1.1.1, remotes: [192.0.2.2]", true),
+        ("group: 239.1.1.1, remotes: [192.0.2.2], accept: listed", false),
+    ] {
+        assert_eq!(takes(said, &strange), takes_strange, "{said}");
+        assert!(takes(said, &known), "{said}");
+    }
+}

@@ -95,3 +95,15 @@ fn the_mtu_is_the_configurations() {
     assert_eq!(sent(&from_vlan(&mut first, &of_length(8950, 0x40), at(0)), VXLAN).len(), 9014);
     dropped(&from_vlan(&mut first, &of_length(8951, 0x40), at(0)), Reason::TooLong);
 }
+
+#[test]
+fn errors_are_sent_at_the_rate_that_is_configured() {
+    for (rate, wanted) in [("icmp_rate: 1pps\n", [10, 11]), ("icmp_rate: 4pps\n", [10, 14]), ("", [10, 20])] {
+        let mut first = gateway(&format!("{FIRST}{rate}"));
+        let mut sent = |now: Nanos| {
+            (0..20).for_each(|_| drop(from_vlan(&mut first, &of_length(1451, 0x40), now)));
+            counted(&first, "icmp-sent")
+        };
+        assert_eq!([sent(at(0)), sent(at(1_000_000_000))], wanted, "{rate}");
+    }
+}

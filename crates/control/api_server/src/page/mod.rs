@@ -21,8 +21,9 @@ mod session_calls;
 mod sessions;
 
 use crate::answer::{Answer, one_fault};
+use crate::audit_records;
 use crate::body::Written;
-use crate::calls::{self, missing};
+use crate::calls::missing;
 use crate::connection;
 use crate::connection_groups::ConnectionSlot;
 use crate::error::BindError;
@@ -231,7 +232,7 @@ async fn refuse<B>(
 ) -> Response<Written> {
     let (method, path) =
         (shown(request.method().as_str().as_bytes()), shown(request.uri().path().as_bytes()));
-    calls::audit_refusal(&state.audit, who, &method, &path, &problem);
+    audit_records::audit_refusal(&state.audit, who, &method, &path, &problem);
     state.audit.written(None).await;
     state.counts.answered(problem.status);
     Answer::from(problem).into_response()

@@ -339,6 +339,23 @@ fn a_tunnel_has_its_next_hop_found_by_a_device_with_addresses() {
     let given = format!("{far}, remote_mac: '02:00:00:00:00:02'");
     let given = remote(addresses, &vxlan(&given));
     assert_eq!((given.outside, given.remote), (true, None));
+    // What DHCP gives is inside where both Ethernet addresses are given, unless `local` is the device's.
+    let links = "local_mac: '02:00:00:00:00:01', remote_mac: '02:00:00:00:00:02'";
+    let linked = vxlan(&format!("{far}, {links}"));
+    let inside_of = |device: &str, policy: &str| {
+        let text = format!(
+            "superfluid: 1\nports: {{wan: {{type: af_packet, interface: eth0}}}}\n\
+             devices:\n  d: {{mode: direct, {device} over: {{wan: {{{policy}}}}}}}\n\
+             functions: {{fw: {{image: firewall, attach: {{inside: d}}}}}}\n"
+        );
+        let device = good(&text).wiring.devices["d"].clone();
+        (device.has_station_inside(), device.station.unwrap().mtu)
+    };
+    assert_eq!(inside_of("dhcp: true,", &linked), (true, 1450));
+    assert_eq!(inside_of("dhcp: true,", &vxlan(far)), (false, 1500));
+    assert_eq!(inside_of("dhcp: true, addresses: [192.0.2.9/24],", &linked), (false, 1500));
+    let half = vxlan(&format!("{far}, remote_mac: '02:00:00:00:00:02'"));
+    assert_eq!(inside_of("dhcp: true,", &half), (false, 1500));
     // A VLAN alone is inside.
     let vlan = read("addresses: [192.0.2.9/24],", "decapsulate: [vlan], encapsulate: [{vlan: {id: 7}}]");
     assert!(vlan.unwrap_err().contains("the driver of its port `lan` is `null`"));

@@ -110,15 +110,53 @@ fn packets_stay_out_of_a_tenants_memory_once_they_are_checked() {
     assert!(faults(&text).contains(told), "{}", faults(&text));
 }
 
+/// What is on the lists of a guard, by the numbers that its rules of the tenant name.
+fn learning(wiring: &wiring::Wiring, guard: &str, list: &str) -> Vec<Vec<String>> {
+    let instance = &wiring.instances[guard];
+    let rules = instance.config.get(list).and_then(Value::as_list).unwrap_or_default();
+    let numbers = rules.iter().filter_map(|rule| rule.get("members")?.as_integer());
+    let learner = |it: &wiring::Learner| match &it.interface {
+        None => it.device.clone(),
+        Some((function, number)) => format!("{}/{function}:{number}", it.device),
+    };
+    let on =
+        numbers.map(|number| instance.members[&u32::try_from(number).unwrap()].iter().map(learner).collect());
+    on.collect()
+}
+
 #[test]
-fn addresses_that_change_are_no_rules() {
+fn addresses_that_are_learned_are_told_while_a_guard_runs() {
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}, {direction: out, to: {group: web}}]}, proxies: {}}";
+    let text = |zone: u16| {
+        net(groups, &format!(", groups: [web], zone: {zone}"), "")
+            .replace("addresses: [192.0.2.8/24]", "dhcp: true, addresses: ['2001:db8::8/64']")
+    };
+    let Configuration { wiring, .. } = good(&text(7));
+    let list = |guard| rules(&wiring, guard, "administrator").unwrap();
+    assert_eq!(list("groups@red"), ["web[0] 2001:db8::8/128", "web[0] ", "web[1] 192.0.2.9/32"]);
+    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other"]]);
+    assert!(wiring.instances["groups@other"].members.is_empty(), "its rules name no group");
+    // Nothing of another zone.
+    let Configuration { wiring, .. } = good(&text(8));
+    assert!(wiring.instances["groups@red"].members.is_empty());
+    // The number of a list is that of its group and zone, whatever else there is.
+    let number =
+        |text: &str| good(text).wiring.instances["groups@red"].members.keys().copied().collect::<Vec<_>>();
+    let more = text(7).replace("to: {group: web}", "to: {group: proxies}");
+    assert_eq!(number(&text(7)), number(&more));
+    let other_zone = text(8).replace("groups: [proxies], zone: 7", "groups: [proxies], zone: 8");
+    assert_ne!(number(&text(7)), number(&other_zone));
+}
+
+#[test]
+fn an_interface_that_learns_its_address_is_a_member() {
     let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}]}, proxies: {}}";
-    let text = net(groups, ", groups: [web], zone: 7", "").replace("addresses: [192.0.2.8/24]", "dhcp: true");
-    let told = "groups.web.rules[0]: the device `other` of the group `proxies` gets its address by DHCP";
-    assert!(faults(&text).contains(told), "{}", faults(&text));
-    // By itself it may be guarded.
-    let text = text.replace("from: {group: proxies}", "from: 0.0.0.0/0");
-    assert!(good(&text).wiring.instances.contains_key("groups@other"));
+    let text = net(groups, ", groups: [web], zone: 7", "")
+        .replace("attach: {left: other}", "attach: {left: {to: other, dhcp: true}}");
+    let Configuration { wiring, .. } = good(&text);
+    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other/h:0"]]);
+    assert!(wiring.instances["h"].stations[&0].dhcp);
+    assert_eq!(rules(&wiring, "groups@red", "administrator").unwrap(), ["web[0] 192.0.2.8/32", "web[0] "]);
 }
 
 #[test]

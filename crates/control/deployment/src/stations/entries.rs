@@ -1,14 +1,31 @@
 //! The table of a function, as it reads it.
 
 use super::station::{Station, is_used};
-use neighbours::{Asker, NeighbourState as Known};
+use neighbours::{Asker, NeighbourState as Known, Origin};
 use nf_abi::{DeviceEntry, MAX_DEVICE_ENTRIES, NeighbourState};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What a function of an asker reads whose interfaces are at these stations, or at none.
-pub(super) fn entries<'a>(asker: Asker, stations: impl Iterator<Item = Option<&'a Station>>) -> Arc<[u8]> {
+/// What a function of an asker reads whose interfaces are at these stations, or at none, and which is told
+/// what others on lists have learned. What there is no room for a guard does not allow.
+pub(super) fn entries<'a>(
+    asker: Asker,
+    stations: impl Iterator<Item = Option<&'a Station>>,
+    on_lists: impl Iterator<Item = (u32, &'a Station)>,
+) -> Arc<[u8]> {
     let all = (0..).zip(stations).flat_map(|(interface, station)| of_interface(asker, interface, station));
-    all.take(MAX_DEVICE_ENTRIES).flat_map(DeviceEntry::encode).collect()
+    // Two devices of a list may have the same address.
+    let learned: BTreeSet<(u32, IpAddr)> =
+        on_lists.flat_map(|(list, station)| learned(station).map(move |address| (list, address))).collect();
+    let members = learned.into_iter().map(|(list, address)| DeviceEntry::Member { list, address });
+    all.chain(members).take(MAX_DEVICE_ENTRIES).flat_map(DeviceEntry::encode).collect()
+}
+
+/// The addresses that a station has from a DHCP server.
+fn learned(station: &Station) -> impl Iterator<Item = IpAddr> {
+    let own = station.device.addresses();
+    own.filter(|own| own.origin == Origin::Dhcp && is_used(own.state)).map(|own| own.prefix.address)
 }
 
 /// The entries of one interface, by kind and address.

@@ -7,7 +7,7 @@ use engine::FleetInstance;
 use neighbours::Asker;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use wiring::{Device, Edge, Endpoint, Wiring};
+use wiring::{Device, Edge, Endpoint, Instance, Learner, Wiring};
 
 /// A function that opens a device with addresses, or did.
 pub(super) struct Feed {
@@ -16,14 +16,23 @@ pub(super) struct Feed {
     pub(super) tenant: String,
     /// What each of its interfaces is on the links of its device, where it is something.
     pub(super) interfaces: Vec<Option<StationName>>,
+    /// Of a guard: what is on each list that its rules name.
+    pub(super) members: Vec<(u32, StationName)>,
     told: Arc<[u8]>,
-    /// What was told came of these, and of stations that had changed so often.
-    of: Vec<Option<(StationName, u64)>>,
+    /// What was told came of these, each with its list, and of stations that had changed so often.
+    of: Vec<(u32, Option<(StationName, u64)>)>,
 }
 
 impl Feed {
     pub(super) fn new(id: FleetInstance, tenant: &str) -> Feed {
-        Feed { id, tenant: tenant.to_owned(), interfaces: Vec::new(), told: Arc::default(), of: Vec::new() }
+        Feed {
+            id,
+            tenant: tenant.to_owned(),
+            interfaces: Vec::new(),
+            members: Vec::new(),
+            told: Arc::default(),
+            of: Vec::new(),
+        }
     }
 
     /// What it is to be told, if that is not what it was told last. Its tenant asks as this one.
@@ -36,13 +45,21 @@ impl Feed {
         let versions = self
             .interfaces
             .iter()
-            .map(|name| behind(name).map(|(name, station)| (name.clone(), station.version(asker))));
-        let of: Vec<_> = versions.collect();
+            .map(|name| (0, behind(name).map(|(name, station)| (name.clone(), station.version(asker)))));
+        let on_lists =
+            self.members.iter().filter_map(|(list, name)| Some((*list, stations.get_key_value(name)?)));
+        let learned = on_lists
+            .clone()
+            .map(|(list, (name, station))| (list, Some((name.clone(), station.addresses_version()))));
+        let of: Vec<_> = versions.chain(learned).collect();
         if self.of == of {
             return None;
         }
-        let entries =
-            entries(asker, self.interfaces.iter().map(|name| behind(name).map(|(_, station)| station)));
+        let entries = entries(
+            asker,
+            self.interfaces.iter().map(|name| behind(name).map(|(_, station)| station)),
+            on_lists.map(|(list, (_, station))| (list, station)),
+        );
         self.of = of;
         if *entries == *self.told {
             return None;
@@ -50,6 +67,15 @@ impl Feed {
         self.told = entries;
         Some(self.told.clone())
     }
+}
+
+/// What is on the lists that a guard is told of.
+pub(super) fn members(instance: &Instance) -> Vec<(u32, StationName)> {
+    let on = instance.members.iter().flat_map(|(list, on)| on.iter().map(|learner| (*list, learner)));
+    on.map(|(list, Learner { device, interface })| {
+        (list, StationName { device: device.clone(), interface: interface.clone() })
+    })
+    .collect()
 }
 
 /// Functions whose interfaces have addresses, open devices that have, or are wired to the guards of such:

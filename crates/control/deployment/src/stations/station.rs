@@ -53,6 +53,8 @@ pub(super) struct Station {
     pub(super) unsent: u64,
     /// What all functions see has changed this often.
     changes: u64,
+    /// Its addresses have changed this often.
+    address_changes: u64,
     /// Neighbours that an asker asked for have changed this often.
     changes_for: BTreeMap<Asker, u64>,
 }
@@ -76,6 +78,7 @@ impl Station {
             missed_before: 0,
             unsent: 0,
             changes: 1,
+            address_changes: 0,
             changes_for: BTreeMap::new(),
         })
     }
@@ -168,6 +171,11 @@ impl Station {
         self.changes + self.changes_for.get(&asker).copied().unwrap_or(0)
     }
 
+    /// How often its addresses may have changed.
+    pub(super) fn addresses_version(&self) -> u64 {
+        self.address_changes
+    }
+
     /// No other than these asks any more.
     pub(super) fn keep_askers(&mut self, askers: &BTreeSet<Asker>) {
         self.changes_for.retain(|asker, _| askers.contains(asker));
@@ -192,6 +200,7 @@ impl Station {
         self.changed_for(over);
         if changes.addresses || changes.routers || changes.mtu {
             self.changes += 1;
+            self.address_changes += 1;
             let used = self.device.addresses().filter(|own| is_used(own.state));
             let used: Vec<IpAddr> = used.map(|own| own.prefix.address).collect();
             *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = used;

@@ -264,3 +264,103 @@ fn frames_are_counted_by_what_became_of_them() {
     assert_eq!((after.received, after.ignored), (before.received + 2, before.ignored + 1));
     assert_eq!(after.dropped["malformed"], before.dropped["malformed"] + 1);
 }
+
+/// What a DHCP server tells the station in an exchange: an offer (2) or an acknowledgement (5) of an address
+/// for 120 s.
+fn from_server(kind: u8, exchange: u32) -> Vec<u8> {
+    let server = router(FIRST).octets();
+    let mut message = vec![2, 1, 6, 0];
+    message.extend(exchange.to_be_bytes());
+    message.extend([0; 8]);
+    message.extend(LEASED);
+    message.extend([0; 8]);
+    message.extend(OWN);
+    message.extend([0; 10 + 64 + 128]);
+    message.extend([0x63, 0x82, 0x53, 0x63, 53, 1, kind, 54, 4]);
+    message.extend(server);
+    message.extend([1, 4, 255, 255, 255, 0, 51, 4, 0, 0, 0, 120, 255]);
+    let length = |bytes: usize| u16::try_from(bytes).expect("short").to_be_bytes();
+    let mut header = vec![0x45, 0];
+    header.extend(length(28 + message.len()));
+    header.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    header.extend(server);
+    header.extend(LEASED);
+    let words = header.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
+    let sum: u32 = words.sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = [&[0, 67, 0, 68][..], &length(8 + message.len()), &[0, 0]].concat();
+    [&OWN[..], &mac(FIRST), &[8, 0], &header, &udp, &message].concat()
+}
+
+const LEASED: [u8; 4] = [192, 0, 2, 77];
+
+/// A guard of the device `edge`, whose list 7 has the device `other`, which gets its address by DHCP.
+fn guarded() -> Shared {
+    let mut shared = Shared::new();
+    let other = StationName { device: "other".to_owned(), interface: None };
+    let settings = Settings { dhcp: true, ipv6: false, ..Settings::new(OWN) };
+    let station = Station::new(&other, &settings, shared.now).expect("allowed settings");
+    shared.state.stations.insert(other.clone(), station);
+    let guard = shared.state.feeds.get_mut("modest").expect("a function");
+    guard.interfaces = vec![None, Some(station_name())];
+    guard.members = vec![(7, other)];
+    shared.told();
+    shared
+}
+
+impl Shared {
+    /// What the guard is told that members have learned, if it is told anything.
+    fn learned(&mut self) -> Option<Vec<(u32, IpAddr)>> {
+        let id = self.state.feeds["modest"].id;
+        let (told, _) = self.state.changed(self.now);
+        let (_, entries) = told.into_iter().find(|(of, _)| *of == id)?;
+        let entries = entries.as_chunks::<DEVICE_ENTRY>().0.iter().filter_map(nf_abi::DeviceEntry::decode);
+        let members = entries.filter_map(|entry| match entry {
+            nf_abi::DeviceEntry::Member { list, address } => Some((list, address)),
+            _ => None,
+        });
+        Some(members.collect())
+    }
+
+    fn serve(&mut self, kind: u8) {
+        let other = StationName { device: "other".to_owned(), interface: None };
+        let device = &mut self.state.stations.get_mut(&other).expect("it is there").device;
+        let exchange = device.awaited_exchange().expect("it has asked");
+        device.input(&from_server(kind, exchange), self.now);
+    }
+}
+
+#[test]
+fn a_guard_is_told_what_members_have_by_dhcp_as_long_as_they_have_it() {
+    let mut shared = guarded();
+    (0..50).for_each(|_| shared.pass(100));
+    assert_eq!(shared.learned(), None, "nothing is learned yet");
+    shared.serve(2);
+    shared.pass(100);
+    shared.serve(5);
+    shared.pass(100);
+    assert_eq!(shared.learned(), None, "the address may be another station's yet");
+    (0..100).for_each(|_| shared.pass(100));
+    assert_eq!(shared.learned(), Some(vec![(7, LEASED.into())]));
+    // Another list, of the same device.
+    shared.state.feeds.get_mut("modest").expect("a function").members[0].0 = 8;
+    assert_eq!(shared.learned(), Some(vec![(8, LEASED.into())]));
+    // No server renews it.
+    (0..600).for_each(|_| shared.pass(100));
+    assert_eq!(shared.learned(), None);
+    (0..700).for_each(|_| shared.pass(100));
+    assert_eq!(shared.learned(), Some(vec![]), "the lease has ended");
+}
+
+#[test]
+fn functions_that_are_no_guards_are_told_of_no_members() {
+    let mut shared = guarded();
+    shared.state.feeds.get_mut("modest").expect("a function").members.clear();
+    (0..50).for_each(|_| shared.pass(100));
+    shared.serve(2);
+    shared.pass(100);
+    shared.serve(5);
+    (0..100).for_each(|_| shared.pass(100));
+    assert_eq!(shared.learned(), None);
+}

@@ -159,7 +159,7 @@ fn one_that_goes_on_with_the_memory_of_another_has_no_pages_of_its_own_until_the
     let pages = |next: &Instance| {
         let around = Around::of(&rig.host.deployed(), "f", next).expect("it has a pool");
         let successor = rig.host.successor("f", id, (before.clone(), next), &rig.catalog, around);
-        let mut started = successor.expect("it starts").started;
+        let mut started = successor.expect("it starts").starting.started().expect("it is started");
         let (place, bytes) = started.memory();
         let own = guest_wasm::resident(place, bytes);
         // What is started after a fault has all pages again, as at any start.

@@ -11,6 +11,7 @@ mod plans;
 mod restoring;
 mod services;
 mod shares;
+mod taking;
 
 use crate::{
     Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, TakenOver,

@@ -575,16 +575,23 @@ pub(crate) enum SortBy {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  superfluid events --follow\n  superfluid events --after 0 -o json\n\nWithout --after it begins with what happens next. With -o json each \
+    after_help = "Examples:\n  superfluid events --follow\n  superfluid events --after 0 -o json\n  superfluid events --since 10m\n  superfluid events --since 1h --follow\n\nWithout --after and --since it begins with what happens next. \
+                        --since has the time of each event, and notices too: the daemon keeps those of the last hour. With -o json each \
                         line is one object."
 )]
 pub(crate) struct EventsOptions {
     /// Go on with what happens next, until Ctrl-C.
-    #[arg(long, short, required_unless_present = "after")]
+    #[arg(long, short, required_unless_present_any = ["after", "since"])]
     pub(crate) follow: bool,
     /// Begin after this revision.
     #[arg(long, value_name = "REVISION")]
     pub(crate) after: Option<u64>,
+    /// Begin so long ago, at most an hour.
+    #[arg(long, visible_alias = "past", value_name = "TIME", value_parser = past, conflicts_with = "after")]
+    pub(crate) since: Option<Duration>,
+    /// Of what was, the latest alone, at most so many.
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..=8192), requires = "since")]
+    pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]
@@ -684,4 +691,14 @@ pub(crate) struct CaptureOptions {
     pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+/// How far back events are kept.
+fn past(text: &str) -> Result<Duration, String> {
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(3600));
+    let span = time(text)?;
+    match (least..=most).contains(&span) {
+        true => Ok(span),
+        false => Err(format!("`{text}` is out of range; allowed: 1s to 1h, for which events are kept")),
+    }
 }

@@ -5,8 +5,10 @@ use crate::control::fault::Life;
 use crate::ids::InstanceId;
 use crate::state::instances::GuestFactory;
 use crate::worker::Worker;
-use guest::{Guest, GuestFault, SaveError, pack};
+use guest::{Guest, GuestFault, Offer, SaveError, pack};
 use snapshot::{PacketState, Saved, Tally};
+use std::sync::Arc;
+use telemetry::clock::Nanos;
 
 /// What an instance is called by: a guest, and how the next one is made.
 pub struct GuestSetup {
@@ -120,6 +122,37 @@ impl Worker {
             counters: old_counters,
             flow_hash: old_flow_hash,
         })
+    }
+
+    /// Has an instance's guest take a changed file of its configuration, which `factory` has for the next
+    /// guest. `Ok`: the factory before; `Err`: it takes none, and the new factory comes back.
+    pub(crate) fn offer(
+        &mut self,
+        id: InstanceId,
+        offer: &Arc<Offer>,
+        factory: Box<dyn GuestFactory>,
+    ) -> Result<Result<Box<dyn GuestFactory>, Box<dyn GuestFactory>>, TakeoverError> {
+        self.check_present(id)?;
+        let index = id.index();
+        let instance = &mut self.instances[index];
+        let stands_still = instance.stands_still();
+        let Life::Up { guest, .. } = &mut instance.life else { return Ok(Err(factory)) };
+        if stands_still || !guest.offer(offer) {
+            return Ok(Err(factory));
+        }
+        let before = std::mem::replace(&mut instance.factory, factory);
+        self.schedule(index, Nanos(0));
+        Ok(Ok(before))
+    }
+
+    /// Gives an instance another factory for the guests to come; the one before.
+    pub(crate) fn swap_factory(
+        &mut self,
+        id: InstanceId,
+        factory: Box<dyn GuestFactory>,
+    ) -> Result<Box<dyn GuestFactory>, TakeoverError> {
+        let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;
+        Ok(std::mem::replace(&mut instance.factory, factory))
     }
 
     /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for

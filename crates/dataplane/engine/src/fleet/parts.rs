@@ -15,10 +15,10 @@ use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
 use crate::path::observers::View;
-use crate::state::instances::{Instance, InstanceSetup, Policies};
+use crate::state::instances::{GuestFactory, Instance, InstanceSetup, Policies};
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
-use guest::Guest;
+use guest::{Guest, Offer};
 use packet_memory::{Packet, Pool};
 use port::Port;
 use std::sync::Arc;
@@ -388,6 +388,35 @@ impl Change<'_, '_> {
             share_flow_hash(self.workers);
         }
         Ok(done)
+    }
+
+    /// Has an instance's guest take a changed file of its configuration while it runs; `factory` makes the
+    /// guests to come. `Ok`: it will, and the factory before comes back. `Err`: it takes none, and the new
+    /// one comes back.
+    ///
+    /// # Errors
+    /// [`TakeoverError`]; nothing has changed.
+    pub fn offer(
+        &mut self,
+        instance: FleetInstance,
+        offer: &Arc<Offer>,
+        factory: Box<dyn GuestFactory>,
+    ) -> Result<Result<Box<dyn GuestFactory>, Box<dyn GuestFactory>>, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        self.workers[home.worker].offer(home.id, offer, factory)
+    }
+
+    /// Gives an instance another factory for the guests to come; the one before comes back.
+    ///
+    /// # Errors
+    /// [`TakeoverError::Absent`].
+    pub fn swap_factory(
+        &mut self,
+        instance: FleetInstance,
+        factory: Box<dyn GuestFactory>,
+    ) -> Result<Box<dyn GuestFactory>, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        self.workers[home.worker].swap_factory(home.id, factory)
     }
 
     /// Puts packets into an instance's queue, counted as generated there; what finds no room comes back.

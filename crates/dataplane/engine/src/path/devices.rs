@@ -3,6 +3,7 @@
 use crate::forwarding::Forwarding;
 use crate::ids::{SwitchId, Target};
 use crate::path::switching::{Source, SwitchNode};
+use crate::state::Batches;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use port::PortStatus;
@@ -22,6 +23,39 @@ impl SwitchNode {
             Forwarding::Device(device) => self.end(device.only(from)?),
             Forwarding::Ports(devices) => self.end(devices.only(from)?),
         }
+    }
+}
+
+impl Batches {
+    /// Brings packets together that go one way, in their order; `ways` are theirs. Each is moved twice at
+    /// most, however many ways there are.
+    fn bring_together(&mut self, batch: &mut [Packet], ways: &mut [Way]) {
+        self.order.clear();
+        self.order.extend(0..ways.len());
+        self.order.sort_unstable_by_key(|place| (ways[*place], *place));
+        for place in 0..ways.len() {
+            // What was in front of here is where the one came from that took its place.
+            let mut from = self.order[place];
+            while from < place {
+                from = self.order[from];
+            }
+            batch.swap(place, from);
+            ways.swap(place, from);
+        }
+    }
+
+    /// Takes the last packets out of a batch that go one way.
+    fn take_last(&mut self, batch: &mut Vec<Packet>, ways: &mut Vec<Way>) -> Option<(Way, Vec<Packet>)> {
+        let way = *ways.last()?;
+        let first = ways.iter().rposition(|other| *other != way).map_or(0, |place| place + 1);
+        let mut taken = self.spare();
+        if first == 0 {
+            std::mem::swap(batch, &mut taken);
+        } else {
+            taken.extend(batch.drain(first..));
+        }
+        ways.truncate(first);
+        Some((way, taken))
     }
 }
 
@@ -45,7 +79,10 @@ impl Worker {
         }
         let mut ways = std::mem::take(&mut self.batches.ways);
         self.decide_ways(source, id, from, &batch, &mut ways);
-        while let Some((way, together)) = self.batches.take_together(&mut batch, &mut ways) {
+        if !ways.is_sorted() {
+            self.batches.bring_together(&mut batch, &mut ways);
+        }
+        while let Some((way, together)) = self.batches.take_last(&mut batch, &mut ways) {
             self.go(source, (id, from), together, way);
         }
         self.batches.recycle(batch);
@@ -195,6 +232,44 @@ impl Worker {
         match &self.switch(id).forwarding {
             Forwarding::Ports(_) => self.switch(id).ends().for_each(tell),
             Forwarding::Device(_) | Forwarding::Learning(_) => tell(Target::Switch(id, plug)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet_memory::{PageKind, Pool, PoolConfig};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However they are mixed, packets that go one way come together, in their order, and none is lost.
+        #[test]
+        fn packets_of_one_way_come_together_in_their_order(plugs in prop::collection::vec(0u16..9, 0..64)) {
+            let config = PoolConfig { buffers: 64, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+            let pool = Pool::new("test", config).expect("a pool");
+            let mut batches = Batches::default();
+            let (mut batch, mut ways) = (Vec::new(), Vec::new());
+            for (number, plug) in plugs.iter().enumerate() {
+                let mut packet = pool.allocate().expect("a buffer");
+                packet.edit(|record| record.mark = number as u64);
+                batch.push(packet);
+                ways.push(if *plug == 8 { Way::Nowhere } else { Way::To(SwitchPort(*plug)) });
+            }
+            let before = ways.clone();
+            batches.bring_together(&mut batch, &mut ways);
+            let (mut seen, mut found) = (Vec::new(), Vec::new());
+            while let Some((way, together)) = batches.take_last(&mut batch, &mut ways) {
+                prop_assert!(!found.contains(&way), "{way:?} comes twice");
+                found.push(way);
+                let marks: Vec<u64> = together.iter().map(|packet| packet.record().mark).collect();
+                prop_assert!(marks.is_sorted() && marks.iter().all(|mark| before[*mark as usize] == way));
+                seen.extend(marks);
+                pool.free_batch(together);
+            }
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..plugs.len() as u64).collect::<Vec<_>>());
+            prop_assert!(batch.is_empty() && ways.is_empty());
         }
     }
 }

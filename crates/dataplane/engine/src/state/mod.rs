@@ -35,6 +35,8 @@ pub(crate) struct Batches {
     pub(crate) routes: Vec<Route>,
     /// Ways of the batch that passes a device.
     pub(crate) ways: Vec<Way>,
+    /// Where packets of it belong that are brought together.
+    pub(crate) order: Vec<usize>,
     /// Packets of it, by their position, that a device sees which does not take them.
     pub(crate) seen: Vec<(usize, SwitchPort)>,
     /// Of the outer IPv4 packet that was made last (RFC 6864).

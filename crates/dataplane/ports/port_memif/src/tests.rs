@@ -647,3 +647,52 @@ fn the_readme_has_the_keys_of_the_schema_and_examples_that_are_accepted() {
         assert!(value.is_some(), "{}: {faults:?}", name.text);
     }
 }
+
+/// What a station at this port is known by.
+fn identity() -> port::station::Identity {
+    port::station::Identity {
+        mac: [2, 0, 0, 0, 0, 9],
+        dhcp: false,
+        addresses: Arc::default(),
+        awaited: Arc::default(),
+        around: port::station::Around::Nothing,
+    }
+}
+
+#[test]
+fn a_station_has_neighbours_at_the_peer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [Bench { pool, port, .. }, mut peer] = pair(&folder, |_| ());
+    let mut port = port::station::StationPort::new(Box::new(port)).expect("descriptors");
+    let mut link = port.stations().expect("room").attach(identity(), || ());
+    let mut question = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 6][..], &[0; 46]].concat();
+    let other = frame(1, 60);
+    peer.send(&[question.clone(), other.clone()]);
+    let (mut got, mut passed) = (None, Vec::new());
+    until("the question is the station's, and the other frame goes on", || {
+        let mut out = Vec::new();
+        port.receive(&pool, NOW, 64, &mut out);
+        passed.extend(out.iter().map(|packet| pool.to_vec(packet)));
+        pool.free_batch(out);
+        got = got.take().or_else(|| link.next_frame());
+        got.is_some() && !passed.is_empty()
+    });
+    assert_eq!((got, passed), (Some(question.clone()), vec![other]));
+    question[..12].rotate_left(6);
+    assert!(link.send(question.clone()));
+    let mut sent = Vec::new();
+    until("the answer is the peer's", || {
+        port.receive(&pool, NOW, 64, &mut Vec::new());
+        sent.extend(peer.take());
+        !sent.is_empty()
+    });
+    assert_eq!(sent, [question]);
+    assert!(link.is_up());
+    drop(peer);
+    until("it is told that the peer is gone", || {
+        port.maintain(NOW);
+        port.receive(&pool, NOW, 64, &mut Vec::new());
+        !link.is_up()
+    });
+    assert_eq!(pool.available(), BUFFERS as usize);
+}

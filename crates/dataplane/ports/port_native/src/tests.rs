@@ -430,3 +430,37 @@ fn the_readme_has_the_keys_of_the_schema_and_examples_that_are_accepted() {
         assert!(value.is_some(), "{}: {faults:?}", name.text);
     }
 }
+
+#[test]
+fn a_station_has_the_process_for_a_neighbour() {
+    let mut bench = Bench::new(|_| ());
+    let mut process = bench.attach();
+    let Bench { _folder, pool, port, .. } = bench;
+    let mut port = port::station::StationPort::new(Box::new(port)).expect("descriptors");
+    let identity = port::station::Identity {
+        mac: [2, 0, 0, 0, 0, 9],
+        dhcp: false,
+        addresses: Arc::default(),
+        awaited: Arc::default(),
+        around: port::station::Around::Nothing,
+    };
+    let mut link = port.stations().expect("room").attach(identity, || ());
+    let question = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 6][..], &[0; 46]].concat();
+    let mut packet = pool.allocate().expect("a buffer");
+    pool.write(&mut packet, &question).expect("room");
+    port.transmit(&pool, NOW, &mut vec![packet]);
+    let lent = take(&mut process);
+    assert_eq!(process.send(&lent), 1);
+    let mut out = Vec::new();
+    port.receive(&pool, NOW, 64, &mut out);
+    assert_eq!((out.len(), link.next_frame()), (0, Some(question.clone())), "it is the station's alone");
+    assert_eq!(port.counters().ledger.consumed, 1);
+    assert!(link.send(question.clone()));
+    port.receive(&pool, NOW, 64, &mut out);
+    let answers = take(&mut process);
+    let [answer] = answers[..] else { panic!("{answers:?}") };
+    assert_eq!(answer.length, 60);
+    assert_eq!(process.release(&answers), 1);
+    port.receive(&pool, NOW, 64, &mut out);
+    assert_eq!((out.len(), pool.available()), (0, 1024));
+}

@@ -3,7 +3,7 @@
 use crate::support::calls::{CONFIG, Call, MEMORY, any_call, check, make, of_bytes};
 use crate::support::*;
 use arbitrary::Unstructured;
-use guest::{Ask, Guest, GuestFault};
+use guest::{Ask, Guest, GuestFault, Offer, SaveError};
 use guest_wasm::{Access, InstanceSettings, WasmGuest};
 use nf_abi::{Verdict, error, stream};
 use packet_memory::{Packet, Pool};
@@ -191,6 +191,45 @@ fn devices_change_between_calls_and_are_told_before_the_timer() {
     guest.set_devices(Arc::new([7, 0, 0, 0, 0, 0, 0, 0]));
     guest.timer(now()).expect("devices alone");
     assert_eq!((guest.counters(), guest.deadline()), (&[7, 1][..], Some(Nanos(9_000_000_000_000_000_000))));
+    room.assert_goes_on();
+}
+
+#[test]
+fn a_changed_file_is_taken_part_by_part_between_calls() {
+    // `sf_change` counts the bytes that it may read, sets a timer that is due, and is done the third time.
+    let look = "(drop (call $counter_add (i32.const 0) (i64.extend_i32_s
+        (call $read (i32.const 6) (i32.const 0) (i32.const 0) (i32.const 0)))))";
+    let without = format!(
+        "(global $n (mut i32) (i32.const 0))
+         (func (export \"sf_process\") (param i32 i64) {look})
+         (func (export \"sf_timer\") (param i64) (drop (call $counter_add (i32.const 1) (i64.const 100))))"
+    );
+    let with = format!(
+        "{without} (func (export \"sf_change\") (param i64) (result i32) {look}
+            (drop (call $timer_set (i64.const 1)))
+            (global.set $n (i32.add (global.get $n) (i32.const 1)))
+            (i32.lt_u (global.get $n) (i32.const 3)))"
+    );
+    let offer = || Arc::new(Offer::new(b"k\n+x\n".to_vec(), vec![7]));
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(&with), Access::Read), patient()).expect("an instance");
+    let (first, second) = (offer(), offer());
+    assert!(guest.offer(&first) && !guest.offer(&second), "one at a time");
+    for left in [2, 1, 0] {
+        assert_eq!(guest.deadline(), Some(Nanos(0)), "due at once");
+        assert_eq!(guest.save().map(drop), Err(SaveError::Changing));
+        guest.timer(now()).expect("a part, and the timer that it set");
+        assert_eq!(first.answer(), (left == 0).then_some(true));
+    }
+    assert_eq!((guest.counters(), guest.deadline()), (&[15, 300][..], None));
+    assert!(first.is_alone() && guest.save().is_ok());
+    room.show(&mut guest, 0).expect("a call");
+    assert_eq!(guest.counters()[0] as i64, 15 + i64::from(error::STREAM), "there is nothing to read");
+    // One that takes none refuses.
+    let mut guest = room.guest(&program(&module(&without), Access::Read), patient()).expect("an instance");
+    assert!(guest.offer(&second));
+    guest.timer(now()).expect("it is asked");
+    assert_eq!((second.answer(), guest.counters()[1]), (Some(false), 0));
     room.assert_goes_on();
 }
 

@@ -41,13 +41,14 @@ pub(crate) const IMPORTS: [Contracted; 6] = [
 ];
 
 /// All functions that the host calls.
-pub(crate) const EXPORTS: [Contracted; 9] = [
+pub(crate) const EXPORTS: [Contracted; 10] = [
     required(function(exports::BATCH, &[], &[I32])),
     required(function(exports::INIT, &[], &[I32])),
     required(function(exports::PROCESS, &[I32, I64], &[])),
     function(exports::TIMER, &[I64], &[]),
     function(exports::FINISH, &[I64], &[I32]),
     function(exports::DEVICES, &[I64], &[]),
+    function(exports::CHANGE, &[I64], &[I32]),
     function(exports::REPORT, &[I64], &[]),
     function(exports::EXPORT_STATE, &[], &[I32]),
     function(exports::IMPORT_STATE, &[], &[I32]),

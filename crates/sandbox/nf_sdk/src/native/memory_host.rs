@@ -39,6 +39,7 @@ pub struct Backend {
     deadline: u64,
     pub(crate) refuses_packets: bool,
     pub(crate) config: Vec<u8>,
+    pub(crate) change: Vec<u8>,
     pub(crate) state_in: Vec<u8>,
     pub(crate) state_out: Vec<u8>,
 }
@@ -102,6 +103,7 @@ impl Backend {
             stream::CONFIG => &self.config,
             stream::STATE => &self.state_in,
             stream::DEVICES => &self.devices,
+            stream::CHANGE => &self.change,
             _ => return error::STREAM,
         };
         let rest = whole.get(offset as usize..).unwrap_or(&[]);

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::native::MemoryHost;
 use crate::state::{StateReader, StateWriter};
 use crate::window::Window;
-use crate::{Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
+use crate::{Change, Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
 use alloc::string::String;
 use alloc::vec::Vec;
 use nf_abi::{DeviceEntry, WINDOW_BASE};
@@ -173,6 +173,17 @@ impl<F: NetworkFunction> Runner<F> {
     pub fn set_devices(&mut self, entries: &[DeviceEntry], now: Nanos) {
         self.host.backend_mut().devices = entries.iter().flat_map(|entry| entry.encode()).collect();
         self.function.devices(&mut self.host, now);
+    }
+
+    /// Offers the function a changed file of its configuration, by its key: lines that went and came, each
+    /// with `-` or `+` in front. [`Runner::change`] has it take them.
+    pub fn offer(&mut self, key: &str, lines: &str) {
+        self.host.backend_mut().change = [key, "\n", lines].concat().into_bytes();
+    }
+
+    /// Has the function take a part of what was offered.
+    pub fn change(&mut self, now: Nanos) -> Change {
+        self.function.change(&mut self.host, now)
     }
 
     /// Takes back every packet that is held, as the host does after the

@@ -1,5 +1,6 @@
 //! Captures with two sides, and what is left of packets that a capture has only a part of.
 
+use super::sides::SideFinder;
 use super::testing::{Builder, Folder, Order, contents};
 use super::*;
 use crate::taking::checked;
@@ -147,6 +148,31 @@ fn openers_are_inside_also_where_the_answer_comes_first() {
     let mut ports = both(capture(&folder, &frames), Sides::Openers, Pace::FlatOut);
     let sides: Vec<_> = through(&mut ports, &pool, 32).into_iter().map(|(side, _)| side).collect();
     assert_eq!(sides, [Side::Inside, Side::Outside, Side::Outside, Side::Inside, Side::Inside]);
+}
+
+#[test]
+fn as_many_connections_are_remembered_as_is_said() {
+    let mut finder = SideFinder::new(Sides::Openers);
+    // Another connection for each number, from its opener and back.
+    let frame = |number: u32, is_back: bool| {
+        let mut frame = if is_back { segment(2, 1, 0x10) } else { segment(1, 2, 0x10) };
+        let ports = number.to_be_bytes();
+        frame[34..38].copy_from_slice(&ports);
+        if is_back {
+            frame[34..38].rotate_left(2);
+        }
+        frame
+    };
+    for number in 0..1 << 16 {
+        assert_eq!(finder.of(&frame(number, false)), Side::Inside);
+    }
+    assert!((0..1 << 16).all(|number| finder.of(&frame(number, true)) == Side::Outside));
+    // Twice as many others: what was not used meanwhile is forgotten, and opened by who sends next.
+    for number in 1 << 16..3 << 16 {
+        assert_eq!(finder.of(&frame(number, false)), Side::Inside);
+        assert_eq!(finder.of(&frame(7, true)), Side::Outside, "it is used");
+    }
+    assert_eq!(finder.of(&frame(8, true)), Side::Inside);
 }
 
 #[test]

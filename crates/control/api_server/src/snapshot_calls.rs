@@ -1,0 +1,120 @@
+//! The calls that save, restore, give and delete snapshots.
+
+use crate::answer::{Answer, one_fault, refused};
+use crate::calls::aside_alone;
+use crate::change::WantedObject;
+use crate::change_calls::change_one;
+use crate::claims::Claimed;
+use crate::request::Asked;
+use crate::rights::Rights;
+use crate::seen::missing_snapshot;
+use crate::state::State;
+use crate::stored::Stored;
+use api::{Adopt, Fault, Kind, Name, ObjectName, Problem, ProblemType, Restore, Save, paths};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Save { name } = asked.body_with(&["name"])?;
+    let (function, rights) = (asked.id(Kind::Function)?, asked.rights);
+    state.find(&rights, &function)?;
+    let of = rights.tenant().map(|tenant| Claimed::SnapshotsOf(tenant.to_owned()));
+    let claimed = [Claimed::function(&function.name), Claimed::Snapshot(name.to_string())];
+    let claimed = claimed.into_iter().chain(of);
+    aside_alone(state, &rights.clone(), claimed, move |state| {
+        if let Err(problem) = state.is_still(&rights, &function) {
+            return problem.into();
+        }
+        let allowed = state.limits.tenant_snapshots;
+        if rights.tenant().is_some() && state.snapshots(&rights).len() >= allowed {
+            let what =
+                format!("the tenant has {allowed} snapshots, which is as many as it may have; delete some");
+            return Problem::new(ProblemType::NoRoom, what).into();
+        }
+        if state.control.snapshot(&name).is_some() {
+            let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
+            return Problem::new(ProblemType::Conflict, what).into();
+        }
+        match state.control.save(&function.name, &name) {
+            Ok(snapshot) => {
+                let location = Some(paths::snapshot(&snapshot.name));
+                Answer { location, ..Answer::json(201, &snapshot) }
+            }
+            Err(refusal) => state.refused(&rights, refusal).into(),
+        }
+    })
+    .await
+}
+
+pub(crate) async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Restore { function } = asked.body_with(&["function"])?;
+    let id = ObjectName::new(Kind::Function, function);
+    let (rights, name, named) = (asked.rights.clone(), asked.name()?.clone(), id.clone());
+    let precondition = std::mem::take(&mut asked.precondition);
+    // What the snapshot is, is read from disk.
+    let restored = state.work_on(&asked.rights, true, move |state| {
+        let snapshot = state.snapshot(&rights, &name)?;
+        let mut spec = snapshot.spec;
+        if snapshot.function != *named.name
+            && let Value::Object(spec) = &mut spec
+        {
+            // Wires are of the place and not of the function that was saved there: another one has its own,
+            // or none.
+            let there = state.read(&rights, &named);
+            let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
+            match attach {
+                Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
+                None => drop(spec.remove("attach")),
+            }
+        }
+        let (copy, snapshot) = (spec.clone(), Some(snapshot.name));
+        Ok::<_, Problem>((WantedObject { id: named, spec: Some(spec), precondition, snapshot }, copy))
+    });
+    let (wanted, spec) = restored.await??;
+    change_one(state, &asked, wanted, spec, true).await
+}
+
+/// Gives an imported snapshot to a tenant.
+pub(crate) async fn adopt(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Adopt { tenant } = asked.body_with(&["tenant"])?;
+    let (rights, name) = (asked.rights.clone(), asked.name()?.clone());
+    let tenants = Claimed::Object(ObjectName::new(Kind::Tenant, tenant.to_string()));
+    let claimed = [Claimed::Snapshot(name.to_string()), tenants];
+    aside_alone(state, &asked.rights, claimed, move |state| {
+        let snapshot = match state.snapshot(&rights, &name) {
+            Ok(snapshot) => snapshot,
+            Err(problem) => return problem.into(),
+        };
+        if !snapshot.imported {
+            if snapshot.tenant.as_ref() == Some(&tenant) {
+                return Answer::json(200, &snapshot);
+            }
+            let what = format!("the snapshot `{name}` has a tenant; allowed: one that is imported");
+            return Problem::new(ProblemType::Conflict, what).into();
+        }
+        if !state.owners.is_tenant(&tenant) {
+            let message = format!("there is no tenant `{tenant}`");
+            return one_fault(ProblemType::Invalid, Fault::new("tenant", message)).into();
+        }
+        match state.control.adopt_snapshot(&name, &tenant) {
+            Ok(snapshot) => {
+                let about = Some(json!({"tenant": tenant}));
+                Answer { about, ..Answer::json(200, &snapshot) }
+            }
+            Err(refusal) => refused(refusal).into(),
+        }
+    })
+    .await
+}
+
+pub(crate) fn delete_snapshot(state: &State, rights: &Rights, name: &Name) -> Answer {
+    let shown = state.tokens.hold(rights).and_then(|()| state.snapshot(rights, name));
+    if let Err(problem) = shown {
+        return problem.into();
+    }
+    match state.control.delete_snapshot(name) {
+        Ok(true) => Answer::json(200, &json!({"deleted": name})),
+        Ok(false) => missing_snapshot(name).into(),
+        Err(refusal) => state.refused(rights, refusal).into(),
+    }
+}
