@@ -1,10 +1,10 @@
-// UNSAFETY: the process that is measured writes to packets where they lie, as native functions do: through the
-// pointer that the library gives for them, within the length that it was asked for.
+// UNSAFETY: the process that is measured writes to packets where they lie, as native functions do: through
+// the pointer that the library gives for them, within the length that it was asked for.
 #![allow(unsafe_code)]
 //! A native function: with a processor of its own, beside two testpmd that are joined by memif; and on the
 //! worker's processor, beside one that is woken for every batch.
 //!
-//! The function is a process that exchanges the addresses of each frame, as l2fwd does; testpmd only forwards.
+//! The function is a process that exchanges the addresses of each frame, as l2fwd and testpmd's `macswap` do.
 //! What comes to it and what it sends passes native ports of one worker, between a source that always has a
 //! packet and an end. Where the function is woken for every batch, the next [`BATCH`] packets come when those
 //! before have come out, as in a switch that hands a guest one batch at a time (`merge`).

@@ -35,6 +35,8 @@ const HOPS: usize = 21;
 const OWN: usize = HOPS / 2;
 /// Buffers of a function's own pool: a queue is full before, so that nothing is lost for want of one.
 const BUFFERS: u32 = 2048;
+/// Buffers of the tenant's pool: as many for each function that has its queue there.
+const SHARED_BUFFERS: u32 = 16_384;
 /// Bytes of packets.
 const SIZES: [usize; 2] = [64, 1500];
 /// Pages whose protection is changed.
@@ -56,7 +58,7 @@ impl Chain {
         let settings = InstanceSettings { config: configuration(image, "")?, ..InstanceSettings::default() };
         let mut worker =
             Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
-        let shared = pool(2048, None)?;
+        let shared = pool(SHARED_BUFFERS, None)?;
         let shared_id = worker.add_pool(shared.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
         let feed = Feed::open(Frames::Computed { size }).at_most(BATCH);
@@ -175,7 +177,8 @@ impl Pages {
         Some(Ok(began.elapsed().as_nanos() as f64 / (BATCHES * BATCH) as f64))
     }
 
-    /// Makes the pages of each batch writable, writes to them, and makes them read-only; nanoseconds a packet.
+    /// Makes the pages of each batch writable, writes to them, and makes them read-only; nanoseconds a
+    /// packet.
     fn run(&self) -> Result<f64, BenchError> {
         let began = Instant::now();
         for batch in 0..BATCHES {
@@ -216,8 +219,8 @@ impl Key {
     fn open(&self, open: bool) {
         let deny_write = 2u32 << (2 * self.0);
         let (mut rights, high): (u32, u32);
-        // SAFETY: keys were allocated, so the processor has the instructions; no key but this one changes, and
-        // nothing but [`Pages::write`] writes to its pages.
+        // SAFETY: keys were allocated, so the processor has the instructions; no key but this one changes,
+        // and nothing but [`Pages::write`] writes to its pages.
         unsafe {
             std::arch::asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") high);
             let _ = high;
@@ -242,7 +245,9 @@ impl Key {
         None
     }
 
-    fn open(&self, _open: bool) {}
+    fn open(&self, _open: bool) {
+        let _ = self.0;
+    }
 }
 
 pub(crate) fn run(

@@ -234,7 +234,10 @@ fn what_is_missing_after_a_restart_is_fetched_when_it_is_applied_again() {
     fs::remove_dir_all(images).expect("removed");
     let daemon = options.start();
     let object = daemon.json("get functions fw");
-    assert_eq!((&object["spec"]["image"], &object["status"]), (&pinned.clone().into(), &Value::Null));
+    let (image, state) = (&object["spec"]["image"], &object["status"]["state"]);
+    assert_eq!((image, state), (&pinned.clone().into(), &Value::from("down")));
+    let reason = object["status"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("apply it again"), "{reason}");
     assert!(daemon.log().contains("apply it again"), "{}", daemon.log());
     daemon.done("apply -f edge.yaml");
     assert_eq!(image_of(&daemon, "fw"), (pinned, content(1)));

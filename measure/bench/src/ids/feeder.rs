@@ -1,7 +1,7 @@
 //! A worker that sends frames out of memory by memif ports, or by a port of the kernel's, and loses none.
 //!
-//! Its source looks at the ports' rings: it stops when one is nearly full and goes on when all are half empty,
-//! so that Suricata always has something to do, and the thread sleeps seldom.
+//! Its source looks at the ports' rings: it stops when one is nearly full and goes on when all are half
+//! empty, so that Suricata always has something to do, and the thread sleeps seldom.
 
 use super::Frames;
 use crate::guests::pool;

@@ -1,8 +1,8 @@
 //! How much later packets are that go through Suricata, inline between two memif ports, than by a plain wire.
 //!
-//! Packets go one at a time, a millisecond after each other, through a worker that works and sleeps as it does
-//! in the program. Suricata's thread for the way there has a processor, and the worker has the other one; its
-//! thread for the way back, which has nothing to do and polls, has what the first one leaves.
+//! Packets go one at a time, a millisecond after each other, through a worker that works and sleeps as it
+//! does in the program. Suricata's thread for the way there has a processor, and the worker has the other
+//! one; its thread for the way back, which has nothing to do and polls, has what the first one leaves.
 
 use super::feeder::Watched;
 use super::{Frames, RING, Stage, datagrams, rules};

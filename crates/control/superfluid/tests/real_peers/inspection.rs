@@ -1,5 +1,5 @@
-//! Suricata in two containers, as `examples/ids.yaml` has them: one observes what passes, and all goes through
-//! the other one. Their image is made of what is installed here.
+//! Suricata in two containers, as `examples/ids.yaml` has them: one observes what passes, and all goes
+//! through the other one. Their image is made of what is installed here.
 
 use crate::{LIMIT, Product, is_installed, peer, shown};
 use serde_json::Value;

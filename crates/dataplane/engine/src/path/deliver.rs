@@ -125,24 +125,28 @@ impl Worker {
             (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE, usize::MAX),
             (Target::Switch(..), _) => return,
         };
-        let (mut copies, mut beyond) = (self.batches.spare(), self.batches.spare());
-        beyond.extend(batch.drain(room.min(batch.len())..));
+        let mut copies = self.batches.spare();
         let before = self.time.switch(payer);
-        self.copy_batch(from, end, batch, &mut copies);
+        self.copy_batch(from, end, room, batch, &mut copies);
         self.time.switch(before);
-        batch.append(&mut beyond);
-        self.copy_batch(from, end, batch, &mut copies);
+        self.copy_batch(from, end, usize::MAX, batch, &mut copies);
         let lost = std::mem::replace(batch, copies);
         self.drop_batch(from, lost, DropReason::NoBuffer);
-        self.batches.recycle(beyond);
     }
 
-    /// Copies packets, as far as there are buffers for them; the others stay.
-    fn copy_batch(&mut self, from: Source, end: Source, batch: &mut Vec<Packet>, copies: &mut Vec<Packet>) {
+    /// Copies packets until there are so many copies, as far as there are buffers for them; the others stay.
+    fn copy_batch(
+        &mut self,
+        from: Source,
+        end: Source,
+        most: usize,
+        batch: &mut Vec<Packet>,
+        copies: &mut Vec<Packet>,
+    ) {
         let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
         let mut left = self.batches.spare();
         for packet in batch.drain(..) {
-            if !left.is_empty() {
+            if copies.len() >= most || !left.is_empty() {
                 left.push(packet);
                 continue;
             }
