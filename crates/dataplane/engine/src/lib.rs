@@ -37,7 +37,7 @@ pub use control::detach::Detached;
 pub use control::events::{Event, Stopped};
 pub use control::fault::{FailPolicy, RestartPolicy};
 pub use control::starts::{Background, StartWork, Started};
-pub use control::takeover::{GuestSetup, TakeoverError};
+pub use control::takeover::{GuestSetup, Offered, TakeoverError};
 pub use control::tap::{Onward, Passage, Tap};
 pub use fleet::{
     Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetObserver, FleetPort,

@@ -53,6 +53,10 @@ pub enum TakeoverError {
     Fault(#[from] GuestFault),
 }
 
+/// What became of a changed file that a guest was offered. `Ok`: it takes it, and this is the factory before.
+/// `Err`: it takes none, and the new factory comes back.
+pub type Offered = Result<Box<dyn GuestFactory>, Box<dyn GuestFactory>>;
+
 impl Worker {
     /// Lets another guest take over; the one before comes back. Packets that it held wait in the queue: the
     /// new guest is shown them.
@@ -125,13 +129,13 @@ impl Worker {
     }
 
     /// Has an instance's guest take a changed file of its configuration, which `factory` has for the next
-    /// guest. `Ok`: the factory before; `Err`: it takes none, and the new factory comes back.
+    /// guest.
     pub(crate) fn offer(
         &mut self,
         id: InstanceId,
         offer: &Arc<Offer>,
         factory: Box<dyn GuestFactory>,
-    ) -> Result<Result<Box<dyn GuestFactory>, Box<dyn GuestFactory>>, TakeoverError> {
+    ) -> Result<Offered, TakeoverError> {
         self.check_present(id)?;
         let index = id.index();
         let instance = &mut self.instances[index];

@@ -10,7 +10,7 @@ use super::{Fleet, FleetError};
 use crate::control::account::{InstanceAccount, PortAccount};
 use crate::control::events::Stopped;
 use crate::control::quiesce::Quiesced;
-use crate::control::takeover::{GuestSetup, TakeoverError};
+use crate::control::takeover::{GuestSetup, Offered, TakeoverError};
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
@@ -401,7 +401,7 @@ impl Change<'_, '_> {
         instance: FleetInstance,
         offer: &Arc<Offer>,
         factory: Box<dyn GuestFactory>,
-    ) -> Result<Result<Box<dyn GuestFactory>, Box<dyn GuestFactory>>, TakeoverError> {
+    ) -> Result<Offered, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
         self.workers[home.worker].offer(home.id, offer, factory)
     }

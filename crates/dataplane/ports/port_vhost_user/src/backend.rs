@@ -116,7 +116,7 @@ impl Backend {
                 return Ok(Some(Reply::Log));
             }
             Request::SetVringNum(RingState { index, number }) => {
-                if !number.is_power_of_two() || number > SIZE_MAX || number < 2 {
+                if !number.is_power_of_two() || !(2..=SIZE_MAX).contains(&number) {
                     return Err(format!(
                         "found: a ring of {number} descriptors; allowed: a power of two from 2 to {SIZE_MAX}"
                     ));
