@@ -75,9 +75,10 @@ fn exchange(attachment: &Attachment, packet: &Packet) {
 }
 
 /// Gives a batch when all packets before have come out.
-struct InTurn {
-    feed: Feed<Frames>,
-    delivered: Arc<AtomicU64>,
+pub(crate) struct InTurn {
+    pub(crate) feed: Feed<Frames>,
+    /// What has come out.
+    pub(crate) delivered: Arc<AtomicU64>,
 }
 
 impl InTurn {

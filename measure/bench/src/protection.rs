@@ -17,12 +17,14 @@ use crate::chain::Factory;
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::{BATCH, DISTINCT};
 use crate::guests::{configuration, module, pool, program};
+use crate::native::InTurn;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use cpu_share::Claim;
 use engine::{FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
+use port::Port;
 use std::io::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,10 +35,8 @@ use telemetry::clock::Clock;
 const HOPS: usize = 21;
 /// Those of them with a pool of their own in the second chain.
 const OWN: usize = HOPS / 2;
-/// Buffers of a function's own pool: a queue is full before, so that nothing is lost for want of one.
+/// Buffers of a function's own pool.
 const BUFFERS: u32 = 2048;
-/// Buffers of the tenant's pool: as many for each function that has its queue there.
-const SHARED_BUFFERS: u32 = 16_384;
 /// Bytes of packets.
 const SIZES: [usize; 2] = [64, 1500];
 /// Pages whose protection is changed.
@@ -44,6 +44,16 @@ const PAGES: usize = 2048;
 const PAGE: usize = 4096;
 /// Batches in a run.
 const BATCHES: usize = 400;
+
+/// Where a chain's packets come from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The next batch comes when those before have come out.
+    InTurn,
+    /// There is always another one.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a flood, which is a test's"))]
+    Endless,
+}
 
 /// A chain of functions that do nothing.
 struct Chain {
@@ -53,16 +63,27 @@ struct Chain {
 
 impl Chain {
     /// In one pool, or with every second function in one of its own with so many buffers.
-    fn new(sandbox: &Sandbox, image: &Image, own: Option<u32>, size: usize) -> Result<Chain, BenchError> {
+    fn new(
+        sandbox: &Sandbox,
+        image: &Image,
+        own: Option<u32>,
+        size: usize,
+        source: Source,
+    ) -> Result<Chain, BenchError> {
         let program = program(sandbox, image)?;
         let settings = InstanceSettings { config: configuration(image, "")?, ..InstanceSettings::default() };
         let mut worker =
             Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
-        let shared = pool(SHARED_BUFFERS, None)?;
+        let shared = pool(BUFFERS, None)?;
         let shared_id = worker.add_pool(shared.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
+        // Copies apply no backpressure: a source that always has packets would have some of them lost.
         let feed = Feed::open(Frames::Computed { size }).at_most(BATCH);
-        let mut last = Target::Port(worker.add_port("feed", shared_id, Box::new(feed)));
+        let feed: Box<dyn Port> = match source {
+            Source::InTurn => Box::new(InTurn { feed, delivered: delivered.clone() }),
+            Source::Endless => Box::new(feed),
+        };
+        let mut last = Target::Port(worker.add_port("feed", shared_id, feed));
         for hop in 0..HOPS {
             let (place, pool): (_, Arc<Pool>) = if let Some(buffers) = own.filter(|_| hop % 2 == 1) {
                 let pool = pool(buffers, None)?;
@@ -257,8 +278,8 @@ pub(crate) fn run(
     let image = module("empty")?;
     let mut results = Vec::new();
     for (place, size) in SIZES.into_iter().enumerate() {
-        let mut shared = Chain::new(&sandbox, &image, None, size)?;
-        let mut own = Chain::new(&sandbox, &image, Some(BUFFERS), size)?;
+        let mut shared = Chain::new(&sandbox, &image, None, size, Source::InTurn)?;
+        let mut own = Chain::new(&sandbox, &image, Some(BUFFERS), size, Source::InTurn)?;
         let (mut cost, mut hop) = (Vec::new(), Vec::new());
         for run in 0..=RUNS {
             progress(0.4 * (place as f64 + run as f64 / RUNS as f64), "pools of functions");
@@ -309,10 +330,10 @@ mod tests {
     fn every_second_function_has_its_packets_copied_twice() {
         let sandbox = Sandbox::new().expect("a sandbox");
         let image = module("empty").expect("an image");
-        let mut own = Chain::new(&sandbox, &image, Some(BUFFERS), 64).expect("a chain");
+        let mut own = Chain::new(&sandbox, &image, Some(BUFFERS), 64, Source::InTurn).expect("a chain");
         own.run(1000).expect("packets pass");
-        assert!(own.check(2 * OWN as u64).is_ok());
-        let mut shared = Chain::new(&sandbox, &image, None, 64).expect("a chain");
+        own.check(2 * OWN as u64).expect("two copies of each packet");
+        let mut shared = Chain::new(&sandbox, &image, None, 64, Source::InTurn).expect("a chain");
         shared.run(1000).expect("packets pass");
         assert!(shared.check(1).is_err(), "nothing is copied in one pool");
     }
@@ -322,7 +343,7 @@ mod tests {
     fn a_flood_into_a_small_pool_leaves_its_receiver_time() {
         let sandbox = Sandbox::new().expect("a sandbox");
         let image = module("empty").expect("an image");
-        let mut own = Chain::new(&sandbox, &image, Some(256), 64).expect("a chain");
+        let mut own = Chain::new(&sandbox, &image, Some(256), 64, Source::Endless).expect("a chain");
         own.run(1000).expect("packets pass");
         let account = own.worker.account(false);
         account.balance().expect("balanced");

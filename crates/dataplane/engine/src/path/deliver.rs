@@ -114,40 +114,27 @@ impl Worker {
     /// time to take anything.
     #[cold]
     fn copy_to_pool(&mut self, from: Source, batch: &mut Vec<Packet>, target: Target) {
-        let (end, payer, room) = match (target, from) {
-            (Target::Instance(to, _), _) => {
-                let receiver = &self.instances[to.index()];
-                (Source::Instance(to.index()), receiver.entity, receiver.queue.room())
-            }
+        let (end, payer) = match (target, from) {
+            (Target::Instance(to, _), _) => (Source::Instance(to.index()), self.instances[to.index()].entity),
             (Target::Port(port), Source::Instance(from)) => {
-                (Source::Port(port.index()), self.instances[from].entity, usize::MAX)
+                (Source::Port(port.index()), self.instances[from].entity)
             }
-            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE, usize::MAX),
+            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE),
             (Target::Switch(..), _) => return,
         };
-        let mut copies = self.batches.spare();
-        let before = self.time.switch(payer);
-        self.copy_batch(from, end, room, batch, &mut copies);
-        self.time.switch(before);
-        self.copy_batch(from, end, usize::MAX, batch, &mut copies);
-        let lost = std::mem::replace(batch, copies);
-        self.drop_batch(from, lost, DropReason::NoBuffer);
-    }
-
-    /// Copies packets until there are so many copies, as far as there are buffers for them; the others stay.
-    fn copy_batch(
-        &mut self,
-        from: Source,
-        end: Source,
-        most: usize,
-        batch: &mut Vec<Packet>,
-        copies: &mut Vec<Packet>,
-    ) {
+        let room = match target {
+            Target::Instance(to, _) => self.instances[to.index()].queue.room(),
+            _ => usize::MAX,
+        };
         let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
-        let mut left = self.batches.spare();
+        let (mut copies, mut lost) = (self.batches.spare(), self.batches.spare());
+        let before = self.time.switch(payer);
         for packet in batch.drain(..) {
-            if copies.len() >= most || !left.is_empty() {
-                left.push(packet);
+            if copies.len() == room || lost.len() == 1 {
+                self.time.switch(before);
+            }
+            if !lost.is_empty() {
+                lost.push(packet);
                 continue;
             }
             let (mine, theirs) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(there.0)]);
@@ -161,11 +148,13 @@ impl Worker {
                     self.pools[usize::from(here.0)].free(packet);
                     copies.push(copy);
                 }
-                Ok(None) => left.push(packet),
+                Ok(None) => lost.push(packet),
                 Err(_) => self.drop_packet(from, packet, DropReason::TooLong),
             }
         }
-        self.batches.recycle(std::mem::replace(batch, left));
+        self.time.switch(before);
+        self.drop_batch(from, lost, DropReason::NoBuffer);
+        self.batches.recycle(std::mem::replace(batch, copies));
     }
 
     /// Ends packets for a reason, in the account of the instance or port that had them.
