@@ -5,13 +5,16 @@
 //! 2. [`peer`] says which process is at the other end, and its user; [`Users`] whether that may be there.
 //! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of
 //!    a descriptor may be shared with another process, which could change them.
-//! 4. A listener that is dropped removes its file, if it is still its own.
+//! 4. [`Endpoint`] is a socket at which one peer after another is met, on either side.
+//! 5. A listener that is dropped removes its file, if it is still its own.
 
+mod endpoint;
 mod listener;
 mod messages;
 mod peer;
 mod users;
 
+pub use endpoint::{Endpoint, Opened, Side};
 pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
 pub use peer::{Peer, own_uid, peer};

@@ -9,7 +9,7 @@ use crate::config::Role;
 use crate::desk::{Desk, Line, Session, ring};
 use crate::handshake::{Handshake, Joined};
 use crate::message::{LENGTH, Message, shown};
-use local_socket::{Listener, Users};
+use local_socket::{Endpoint, Kind, Opened, Side};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::time::Timespec;
@@ -23,10 +23,6 @@ use std::time::{Duration, Instant};
 
 /// How long a handshake may take: another peer waits meanwhile.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// How often listening or connecting is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
-const SOON: Duration = Duration::from_millis(100);
 /// How long the end of the thread is waited for. See [`Attendant::drop`].
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -41,10 +37,8 @@ pub(crate) struct Attendant {
 struct Work {
     settings: Settings,
     desk: Arc<Desk>,
-    listener: Option<Listener>,
+    endpoint: Endpoint,
     connection: Connection,
-    /// When listening or connecting is tried next.
-    next: Instant,
 }
 
 /// How far a connection has come.
@@ -61,12 +55,15 @@ impl Attendant {
     /// No descriptors or threads are left.
     pub fn start(settings: &Settings) -> io::Result<Attendant> {
         let desk = Arc::new(Desk::new()?);
+        let side = match settings.role {
+            Role::Master => Side::Listens,
+            Role::Slave => Side::Connects,
+        };
         let mut work = Work {
             settings: settings.clone(),
             desk: desk.clone(),
-            listener: None,
+            endpoint: Endpoint::new(Kind::Messages, side, &settings.socket, settings.users),
             connection: Connection::None,
-            next: Instant::now(),
         };
         work.look_for_peer();
         let thread = std::thread::Builder::new().name("memif".into()).spawn(move || work.run())?;
@@ -117,38 +114,20 @@ impl Work {
             {
                 self.refuse("the handshake took longer than 3 s");
             }
-            if seen.connection {
-                self.accept();
+            if seen.connection
+                && let Some(socket) = self.endpoint.accept()
+            {
+                self.begin(socket);
             }
-            if self.is_due() {
+            if self.endpoint.is_due(self.has_peer()) {
                 self.look_for_peer();
             }
         }
         self.leave("the port was closed");
     }
 
-    /// Whether there is neither a connection nor a socket at which one may come.
-    fn seeks(&self) -> bool {
-        matches!(self.connection, Connection::None) && self.listener.is_none()
-    }
-
-    fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        if now < self.next || self.seeks() {
-            return now >= self.next;
-        }
-        self.next = now + AGAIN;
-        self.is_out_of_place()
-    }
-
-    /// The socket's folder is a guest's, which comes and goes with the launcher's.
-    fn in_guests_folder(&self) -> bool {
-        self.settings.users == Users::OfFolder
-    }
-
-    /// The folder was removed, and the socket with it: no peer finds it any more.
-    fn is_out_of_place(&self) -> bool {
-        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
+    fn has_peer(&self) -> bool {
+        !matches!(self.connection, Connection::None)
     }
 
     fn wait(&self) -> Seen {
@@ -160,21 +139,15 @@ impl Work {
         };
         let (connection, message, span) = match &self.connection {
             // One connection at a time: others wait for their turn.
-            Connection::None => {
-                let listener = self.listener.as_ref().map(|listener| add(listener.readable()));
-                let left = self.next.saturating_duration_since(Instant::now());
-                (listener, None, listener.is_none().then_some(left))
-            }
+            Connection::None => (self.endpoint.readable().map(&mut add), None, None),
             Connection::Shaking { socket, since, .. } => {
                 (None, Some(add(socket.as_fd())), Some(HANDSHAKE.saturating_sub(since.elapsed())))
             }
             Connection::Joined { line, .. } => (None, Some(add(line.socket.as_fd())), None),
         };
-        // The folder may go without a word.
-        let look = self.in_guests_folder().then_some(AGAIN);
         let timeout = span
             .into_iter()
-            .chain(look)
+            .chain(self.endpoint.span(self.has_peer()))
             .min()
             .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
         if poll(&mut fds, timeout.as_ref()).is_err() {
@@ -195,38 +168,20 @@ impl Work {
 
     /// A master listens, a slave connects.
     fn look_for_peer(&mut self) {
-        let again = if self.in_guests_folder() { SOON } else { AGAIN };
-        self.next = Instant::now() + again;
-        self.listener = None;
-        match self.settings.role {
-            Role::Master => match Listener::bind(&self.settings.socket, self.settings.users) {
-                Ok(listener) => {
-                    self.listener = Some(listener);
-                    self.desk.tell(self.waiting());
-                }
-                // It is told once.
-                Err(reason) if reason == self.desk.reason() => {}
-                Err(reason) => self.desk.tell(reason),
-            },
-            Role::Slave => match local_socket::connect(&self.settings.socket) {
-                Ok(socket) => self.begin(socket),
-                Err(error) => self.desk.tell(format!("{}: {error}", self.waiting())),
-            },
-        }
-    }
-
-    fn accept(&mut self) {
-        if let Some(socket) = self.listener.as_ref().and_then(Listener::accept) {
-            self.begin(socket);
+        match self.endpoint.open() {
+            Opened::Listening => self.desk.tell(self.waiting()),
+            Opened::Connected(socket) => self.begin(socket),
+            // It is told once.
+            Opened::Refused(reason) if reason == self.desk.reason() => {}
+            Opened::Refused(reason) => self.desk.tell(reason),
+            Opened::Absent(error) => self.desk.tell(format!("{}: {error}", self.waiting())),
         }
     }
 
     fn begin(&mut self, socket: OwnedFd) {
         let (handshake, hello) = Handshake::new(&self.settings);
-        let user = local_socket::peer(&socket).map(|peer| peer.uid);
+        let admitted = self.endpoint.admit(&socket);
         self.connection = Connection::Shaking { socket, handshake, since: Instant::now() };
-        let user = user.map_err(|error| format!("its process is not known: {error}"));
-        let admitted = user.and_then(|uid| self.settings.users.admit(&self.settings.socket, uid));
         if let Err(reason) = admitted {
             return self.refuse(&reason);
         }
@@ -324,7 +279,7 @@ impl Work {
         }
         self.leave(reason);
         self.desk.tell(format!("{}; the last one: {reason}", self.waiting()));
-        self.next = Instant::now() + AGAIN;
+        self.endpoint.pause();
     }
 
     /// The peer has closed its socket, or the worker has.
@@ -340,7 +295,7 @@ impl Work {
         self.connection = was;
         self.end();
         self.desk.tell(format!("{}; the last one {what}", self.waiting()));
-        self.next = Instant::now() + AGAIN;
+        self.endpoint.pause();
     }
 
     /// Says why, and ends the connection.

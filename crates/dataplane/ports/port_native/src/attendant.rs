@@ -12,7 +12,7 @@ use crate::Settings;
 use crate::hint;
 use crate::processes::{Process, Processes};
 use crate::session::{Line, Session};
-use local_socket::{Listener, Peer, Users};
+use local_socket::{Endpoint, Kind, Opened, Peer, Side};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
 use packet_memory::Pool;
@@ -32,10 +32,6 @@ use std::time::{Duration, Instant};
 const GREETING: Duration = Duration::from_secs(1);
 /// How long one may take that will be refused: it keeps others waiting.
 const REFUSAL: Duration = Duration::from_millis(50);
-/// How often making the socket is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
-const SOON: Duration = Duration::from_millis(100);
 /// How often processes are looked at whose sockets are closed and that live; the last few are waited for.
 const LINGERING: Duration = Duration::from_secs(1);
 /// So many.
@@ -82,7 +78,7 @@ struct Work {
     pool: Arc<Pool>,
     processes: Processes,
     desk: Arc<Desk>,
-    listener: Option<Listener>,
+    endpoint: Endpoint,
     /// A connection that has not said anything yet.
     greeting: Option<Greeting>,
     attached: Option<Visit>,
@@ -92,8 +88,6 @@ struct Work {
     parted: Vec<Arc<Process>>,
     /// Whether there are such processes, of this port or another.
     lingering: bool,
-    /// When it was looked at last whether the socket is in its place.
-    looked: Instant,
 }
 
 /// A connection that has not said anything yet: whose it is, or why it will be refused. It is refused when it
@@ -211,13 +205,12 @@ impl Attendant {
             pool: pool.clone(),
             processes: processes.clone(),
             desk: desk.clone(),
-            listener: None,
+            endpoint: Endpoint::new(Kind::Messages, Side::Listens, &settings.socket, settings.users),
             greeting: None,
             attached: None,
             standby: Vec::new(),
             parted: Vec::new(),
             lingering: false,
-            looked: Instant::now(),
         };
         work.listen();
         let thread = std::thread::Builder::new().name("native".into()).spawn(move || work.run())?;
@@ -265,8 +258,8 @@ impl Work {
             if seen.connection {
                 self.accept();
             }
-            if self.listener.is_none() || self.is_out_of_place() {
-                self.listener = None;
+            // Others may attach while a process is there.
+            if self.endpoint.is_due(false) {
                 self.listen();
             }
             if self.lingering || !self.parted.is_empty() {
@@ -285,8 +278,8 @@ impl Work {
             fds.len() - 1
         };
         // One connection at a time: others wait, and are refused in their turn.
-        let listener = self.listener.as_ref().filter(|_| self.greeting.is_none());
-        let listener = listener.map(|listener| add(listener.readable(), PollFlags::IN));
+        let listener = self.endpoint.readable().filter(|_| self.greeting.is_none());
+        let listener = listener.map(|listener| add(listener, PollFlags::IN));
         let greeting = self.greeting.as_ref().map(|greeting| add(greeting.connection.as_fd(), PollFlags::IN));
         let first = add(self.desk.dying.as_fd(), PollFlags::IN);
         let mut last = first;
@@ -317,8 +310,7 @@ impl Work {
     fn patience(&self) -> Option<Duration> {
         let heartbeat = Duration::from_nanos(self.settings.heartbeat.0);
         let spans = [
-            self.listener.is_none().then_some(if self.in_guests_folder() { SOON } else { AGAIN }),
-            self.in_guests_folder().then_some(AGAIN),
+            self.endpoint.span(false),
             self.greeting.as_ref().map(Greeting::patience),
             self.attached.is_some().then_some(heartbeat / 4),
             (!self.standby.is_empty()).then_some(BEAT),
@@ -327,29 +319,14 @@ impl Work {
         spans.into_iter().flatten().min()
     }
 
-    /// The socket's folder is a guest's, which comes and goes with the launcher's.
-    fn in_guests_folder(&self) -> bool {
-        self.settings.users == Users::OfFolder
-    }
-
-    /// The folder was removed, and the socket with it: no process finds it any more.
-    fn is_out_of_place(&mut self) -> bool {
-        if !self.in_guests_folder() || self.looked.elapsed() < AGAIN {
-            return false;
-        }
-        self.looked = Instant::now();
-        self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
-    }
-
     fn listen(&mut self) {
-        match Listener::bind(&self.settings.socket, self.settings.users) {
-            Ok(listener) => {
-                self.listener = Some(listener);
+        match self.endpoint.open() {
+            // It is told once.
+            Opened::Refused(reason) if reason == self.desk.reason() => {}
+            Opened::Refused(reason) => self.desk.tell(Some(reason)),
+            Opened::Listening | Opened::Connected(_) | Opened::Absent(_) => {
                 self.desk.tell(Some(self.waiting()));
             }
-            // It is told once.
-            Err(reason) if reason == self.desk.reason() => {}
-            Err(reason) => self.desk.tell(Some(reason)),
         }
     }
 
@@ -363,11 +340,8 @@ impl Work {
     }
 
     fn accept(&mut self) {
-        let Some(connection) = self.listener.as_ref().and_then(Listener::accept) else { return };
-        let peer = match local_socket::peer(&connection) {
-            Ok(peer) => self.settings.users.admit(&self.settings.socket, peer.uid).map(|()| peer),
-            Err(error) => Err(format!("its process is not known: {error}")),
-        };
+        let Some(connection) = self.endpoint.accept() else { return };
+        let peer = self.endpoint.admit(&connection);
         self.greeting = Some(Greeting { connection, peer, since: Instant::now() });
     }
 

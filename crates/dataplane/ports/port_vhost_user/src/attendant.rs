@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::config::Role;
 use crate::desk::{Desk, Line, ring};
 use crate::stream::{self, Read, Reader};
-use local_socket::{Kind, Listener, Users};
+use local_socket::{Endpoint, Kind, Opened, Side};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::io;
@@ -20,10 +20,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often listening or connecting is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
-const SOON: Duration = Duration::from_millis(100);
 /// How long the end of the thread is waited for. See [`Attendant::drop`].
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Messages that are read within one [`SPAN`]: a device of 16 pairs of rings starts with some 300.
@@ -41,10 +37,8 @@ pub(crate) struct Attendant {
 struct Work {
     settings: Settings,
     desk: Arc<Desk>,
-    listener: Option<Listener>,
+    endpoint: Endpoint,
     connection: Option<Connection>,
-    /// When listening or connecting is tried next.
-    next: Instant,
 }
 
 struct Connection {
@@ -71,12 +65,15 @@ impl Attendant {
     /// No descriptors or threads are left.
     pub fn start(settings: &Settings) -> io::Result<Attendant> {
         let desk = Arc::new(Desk::new()?);
+        let side = match settings.role {
+            Role::Server => Side::Listens,
+            Role::Client => Side::Connects,
+        };
         let mut work = Work {
             settings: settings.clone(),
             desk: desk.clone(),
-            listener: None,
+            endpoint: Endpoint::new(Kind::Stream, side, &settings.socket, settings.users),
             connection: None,
-            next: Instant::now(),
         };
         work.look_for_peer();
         let thread = std::thread::Builder::new().name("vhost-user".into()).spawn(move || work.run())?;
@@ -128,33 +125,14 @@ impl Work {
                 self.refuse("the rest of a message took longer than 3 s");
             }
             if seen.connection
-                && let Some(socket) = self.listener.as_ref().and_then(Listener::accept)
+                && let Some(socket) = self.endpoint.accept()
             {
                 self.begin(socket);
             }
-            if self.is_due() {
+            if self.endpoint.is_due(self.connection.is_some()) {
                 self.look_for_peer();
             }
         }
-    }
-
-    /// Whether it is time to listen or connect: there is neither a connection nor a socket at which one may
-    /// come, or the socket was removed with its folder.
-    fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        if now < self.next {
-            return false;
-        }
-        if self.connection.is_none() && self.listener.is_none() {
-            return true;
-        }
-        self.next = now + AGAIN;
-        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
-    }
-
-    /// The socket's folder is a guest's, which comes and goes with the launcher's.
-    fn in_guests_folder(&self) -> bool {
-        self.settings.users == Users::OfFolder
     }
 
     fn wait(&self) -> Seen {
@@ -164,15 +142,10 @@ impl Work {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             fds.len() - 1
         };
-        let (mut connection, mut message) = (None, None);
-        let span;
+        let (mut connection, mut message, mut span) = (None, None, None);
         match &self.connection {
             // One connection at a time: others wait for their turn.
-            None => {
-                connection = self.listener.as_ref().map(|listener| add(listener.readable()));
-                let left = self.next.saturating_duration_since(Instant::now());
-                span = connection.is_none().then_some(left);
-            }
+            None => connection = self.endpoint.readable().map(&mut add),
             Some(open) => match open.pause() {
                 Some(pause) => span = Some(pause),
                 None => {
@@ -181,13 +154,10 @@ impl Work {
                 }
             },
         }
-        // The folder may go without a word.
-        let look = self.in_guests_folder().then_some(AGAIN);
-        let timeout = span
-            .into_iter()
-            .chain(look)
-            .min()
-            .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
+        let timeout =
+            span.into_iter().chain(self.endpoint.span(self.connection.is_some())).min().map(|span| {
+                Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
+            });
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
         }
@@ -210,36 +180,25 @@ impl Work {
 
     /// A server listens, a client connects.
     fn look_for_peer(&mut self) {
-        self.next = Instant::now() + if self.in_guests_folder() { SOON } else { AGAIN };
-        self.listener = None;
-        match self.settings.role {
-            Role::Server => match Listener::bind_as(Kind::Stream, &self.settings.socket, self.settings.users)
-            {
-                Ok(listener) => {
-                    self.listener = Some(listener);
-                    self.tell(self.waiting());
-                }
-                // It is told once.
-                Err(reason) if reason == self.desk.told().words => {}
-                Err(reason) => self.tell(reason),
-            },
-            Role::Client => match local_socket::connect_as(Kind::Stream, &self.settings.socket) {
-                Ok(socket) => self.begin(socket),
-                Err(error) => self.tell(format!("{}: {error}", self.waiting())),
-            },
+        match self.endpoint.open() {
+            Opened::Listening => self.tell(self.waiting()),
+            Opened::Connected(socket) => self.begin(socket),
+            // It is told once.
+            Opened::Refused(reason) if reason == self.desk.told().words => {}
+            Opened::Refused(reason) => self.tell(reason),
+            Opened::Absent(error) => self.tell(format!("{}: {error}", self.waiting())),
         }
     }
 
     fn begin(&mut self, socket: OwnedFd) {
-        let user = local_socket::peer(&socket).map(|peer| peer.uid);
+        let admitted = self.endpoint.admit(&socket);
         let line = Arc::new(Line { socket, cut_off: AtomicBool::new(false) });
         let backend = Backend::new(&self.settings, &self.desk);
         self.desk.rings().line = Some(line.clone());
         self.connection =
             Some(Connection { backend, line, reader: Reader::default(), counted: (Instant::now(), 0) });
-        let user = user.map_err(|error| format!("its process is not known: {error}"));
-        match user.and_then(|uid| self.settings.users.admit(&self.settings.socket, uid)) {
-            Ok(()) => self.desk.tell(|told| {
+        match admitted {
+            Ok(_) => self.desk.tell(|told| {
                 told.peers += 1;
                 told.words = "a front end is connected; its guest has not started the device".into();
             }),
@@ -290,6 +249,6 @@ impl Work {
         self.connection.iter().for_each(|open| open.line.hang_up());
         self.connection = None;
         self.tell(format!("{}; the last one: {reason}", self.waiting()));
-        self.next = Instant::now() + AGAIN;
+        self.endpoint.pause();
     }
 }

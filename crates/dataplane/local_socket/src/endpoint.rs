@@ -1,0 +1,188 @@
+//! A socket where a peer is met: listened at, or connected to, again and again until one comes.
+
+use crate::{Kind, Listener, Peer, Users, connect_as, peer};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often listening or connecting is tried again, and how often a guest's folder is looked at.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
+const SOON: Duration = Duration::from_millis(100);
+
+/// Which side this one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It makes the socket.
+    Listens,
+    /// The peer makes it.
+    Connects,
+}
+
+/// What came of [`Endpoint::open`].
+#[derive(Debug)]
+pub enum Opened {
+    /// Peers may connect.
+    Listening,
+    /// A peer was there.
+    Connected(OwnedFd),
+    /// It cannot be listened at, in words for the operator.
+    Refused(String),
+    /// No peer is there.
+    Absent(io::Error),
+}
+
+/// See the module's documentation. It never waits.
+#[derive(Debug)]
+pub struct Endpoint {
+    kind: Kind,
+    side: Side,
+    path: String,
+    users: Users,
+    listener: Option<Listener>,
+    /// When it is opened or looked at next.
+    next: Instant,
+}
+
+impl Endpoint {
+    /// One that is to be [opened](Endpoint::open), for peers of these users.
+    pub fn new(kind: Kind, side: Side, path: &str, users: Users) -> Endpoint {
+        Endpoint { kind, side, path: path.to_owned(), users, listener: None, next: Instant::now() }
+    }
+
+    /// Listens anew, or connects.
+    pub fn open(&mut self) -> Opened {
+        self.next = Instant::now() + if self.in_guests_folder() { SOON } else { AGAIN };
+        // Its file goes before another one is made.
+        self.listener = None;
+        match self.side {
+            Side::Listens => match Listener::bind_as(self.kind, &self.path, self.users) {
+                Ok(listener) => {
+                    self.listener = Some(listener);
+                    Opened::Listening
+                }
+                Err(reason) => Opened::Refused(reason),
+            },
+            Side::Connects => match connect_as(self.kind, &self.path) {
+                Ok(socket) => Opened::Connected(socket),
+                Err(error) => Opened::Absent(error),
+            },
+        }
+    }
+
+    /// Whether it is time to open it: there is neither a peer nor a socket at which one may come, or the
+    /// socket was removed with its folder.
+    pub fn is_due(&mut self, has_peer: bool) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        if !has_peer && self.listener.is_none() {
+            return true;
+        }
+        self.next = now + AGAIN;
+        self.in_guests_folder() && self.listener.as_ref().is_some_and(|listener| !listener.is_in_place())
+    }
+
+    /// After how long it may be due if nothing happens.
+    pub fn span(&self, has_peer: bool) -> Option<Duration> {
+        let seeks = !has_peer && self.listener.is_none();
+        // A guest's folder may go without a word.
+        let looks = self.in_guests_folder().then_some(AGAIN);
+        let left = seeks.then(|| self.next.saturating_duration_since(Instant::now()));
+        left.into_iter().chain(looks).min()
+    }
+
+    /// A peer has gone: another one is looked for later.
+    pub fn pause(&mut self) {
+        self.next = Instant::now() + AGAIN;
+    }
+
+    /// Readable when a peer waits, where this side listens.
+    pub fn readable(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(Listener::readable)
+    }
+
+    /// The next peer; `None` when none waits.
+    pub fn accept(&self) -> Option<OwnedFd> {
+        self.listener.as_ref().and_then(Listener::accept)
+    }
+
+    /// The process at the other end, if it may be there.
+    ///
+    /// # Errors
+    /// Which it is, and which may.
+    pub fn admit(&self, socket: &OwnedFd) -> Result<Peer, String> {
+        let peer = peer(socket).map_err(|error| format!("its process is not known: {error}"))?;
+        self.users.admit(&self.path, peer.uid).map(|()| peer)
+    }
+
+    /// The socket's folder is a guest's, which comes and goes with the launcher's.
+    fn in_guests_folder(&self) -> bool {
+        self.users == Users::OfFolder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own_uid;
+
+    #[test]
+    fn one_that_cannot_listen_yet_is_due_again_and_one_that_listens_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("later/a.sock");
+        let name = path.display().to_string();
+        let mut endpoint = Endpoint::new(Kind::Stream, Side::Listens, &name, Users::own());
+        assert!(endpoint.is_due(false), "it was never opened");
+        assert!(matches!(endpoint.open(), Opened::Refused(reason) if reason.contains(&name)));
+        assert!(!endpoint.is_due(false), "not at once");
+        assert!(endpoint.span(false).is_some_and(|span| span <= AGAIN) && endpoint.readable().is_none());
+        endpoint.next = Instant::now();
+        assert!(endpoint.is_due(false));
+        std::fs::create_dir(folder.path().join("later")).expect("a folder");
+        assert!(matches!(endpoint.open(), Opened::Listening));
+        endpoint.next = Instant::now();
+        assert!(!endpoint.is_due(false) && endpoint.span(false).is_none());
+        // The folder is no guest's: nobody else takes the socket away.
+        std::fs::remove_file(&path).expect("removed");
+        endpoint.next = Instant::now();
+        assert!(!endpoint.is_due(false));
+    }
+
+    #[test]
+    fn a_socket_that_went_with_its_guests_folder_is_made_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.sock");
+        let name = path.display().to_string();
+        let mut endpoint = Endpoint::new(Kind::Messages, Side::Listens, &name, Users::OfFolder);
+        assert!(matches!(endpoint.open(), Opened::Listening));
+        endpoint.next = Instant::now();
+        assert!(
+            !endpoint.is_due(true) && endpoint.span(true) == Some(AGAIN),
+            "it is looked at with a peer, too"
+        );
+        std::fs::remove_file(&path).expect("removed");
+        assert!(!endpoint.is_due(true), "not at once");
+        endpoint.next = Instant::now();
+        assert!(endpoint.is_due(true));
+        assert!(matches!(endpoint.open(), Opened::Listening) && path.exists());
+    }
+
+    #[test]
+    fn both_sides_meet_and_a_peer_that_has_gone_is_looked_for_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("a.sock").display().to_string();
+        let end = |side| Endpoint::new(Kind::Stream, side, &name, Users::own());
+        let (mut listens, mut connects) = (end(Side::Listens), end(Side::Connects));
+        assert!(matches!(connects.open(), Opened::Absent(_)));
+        assert!(matches!(listens.open(), Opened::Listening));
+        let Opened::Connected(socket) = connects.open() else { panic!("a peer listens") };
+        let other = listens.accept().expect("a peer");
+        assert_eq!(connects.admit(&socket).expect("this user's").uid, own_uid());
+        assert_eq!(listens.admit(&other).expect("this user's").uid, own_uid());
+        connects.next = Instant::now();
+        connects.pause();
+        assert!(!connects.is_due(false) && connects.span(false).is_some());
+    }
+}
