@@ -7,10 +7,10 @@ use crate::functions::ten_rules;
 use crate::guests::{configuration, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use cpu_share::Claim;
+use cpu_share::{Claim, TenantId};
 use engine::{
-    FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, StartWork, Target, Worker, WorkerSettings,
-    classify,
+    FailPolicy, GuestFactory, InstanceSetup, PoolId, RestartPolicy, StartWork, Target, Worker,
+    WorkerSettings, classify,
 };
 use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
 use image::Image;
@@ -41,6 +41,30 @@ impl GuestFactory for Factory {
             Ok(guest) => Ok(Box::new(guest)),
             Err(error) => Err(error.to_string()),
         })
+    }
+}
+
+/// What a function of an image is made of, with what is usual where nothing else is said.
+pub(crate) fn setup(
+    image: &Image,
+    factory: Box<dyn GuestFactory>,
+    tenant: TenantId,
+    pool: PoolId,
+) -> InstanceSetup {
+    InstanceSetup {
+        name: image.manifest().name.as_str().to_owned(),
+        pool,
+        tenant,
+        owner: "default".to_owned(),
+        claim: Claim::default(),
+        interfaces: image.manifest().interfaces.len() as u16,
+        flow_hash: false,
+        drop_reasons: image.manifest().drop_reasons.clone(),
+        counters: image.manifest().counters.clone(),
+        factory,
+        fail: FailPolicy::Closed,
+        restart: RestartPolicy::default(),
+        queue: 1024,
     }
 }
 
@@ -173,18 +197,7 @@ impl EngineChain {
             let guest = factory.start().map_err(BenchError::Setup)?;
             let setup = InstanceSetup {
                 name: format!("hop-{hop}"),
-                pool: pool_id,
-                tenant: worker.default_tenant(),
-                owner: "default".to_owned(),
-                claim: Claim::default(),
-                interfaces: image.manifest().interfaces.len() as u16,
-                flow_hash: false,
-                drop_reasons: image.manifest().drop_reasons.clone(),
-                counters: image.manifest().counters.clone(),
-                factory,
-                fail: FailPolicy::Closed,
-                restart: RestartPolicy::default(),
-                queue: 1024,
+                ..setup(image, factory, worker.default_tenant(), pool_id)
             };
             let id = worker.add_instance(setup, guest);
             let mut next = Target::Instance(id, 0);

@@ -1,13 +1,12 @@
 //! Whether a function with a large table is stopped for the pages that it touches first: a stateful firewall
 //! for four million flows, with default settings, flat out from its first packet on, until its table is full.
 
-use crate::chain::{Factory, last_rule_flow};
+use crate::chain::{Factory, last_rule_flow, setup};
 use crate::feed::{Counter, Feed, Supply};
 use crate::frames::{BATCH, Numbers};
 use crate::guests::{configuration, pool, program, stock};
 use crate::{BenchError, Bound, Measurement};
-use cpu_share::Claim;
-use engine::{Event, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings};
+use engine::{Event, GuestFactory, InstanceSetup, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Program, Sandbox};
 use image::Image;
 use packet_memory::{Packet, Pool};
@@ -72,18 +71,7 @@ fn start(
     let start = began.elapsed().as_secs_f64() * 1e3;
     let setup = InstanceSetup {
         name: "firewall".to_owned(),
-        pool: pool_id,
-        tenant: worker.default_tenant(),
-        owner: "default".to_owned(),
-        claim: Claim::default(),
-        interfaces: image.manifest().interfaces.len() as u16,
-        flow_hash: false,
-        drop_reasons: image.manifest().drop_reasons.clone(),
-        counters: image.manifest().counters.clone(),
-        factory: Box::new(factory),
-        fail: FailPolicy::Closed,
-        restart: RestartPolicy::default(),
-        queue: 1024,
+        ..setup(image, Box::new(factory), worker.default_tenant(), pool_id)
     };
     let id = worker.add_instance(setup, guest);
     let source = worker.add_port("feed", pool_id, Box::new(Feed::open(NewFlows).at_most(BATCH)));

@@ -13,14 +13,13 @@
 //!    call, where the processor has keys. All pages of a key are open together: a key stands for a pool and
 //!    not for a packet.
 
-use crate::chain::Factory;
+use crate::chain::{Factory, setup};
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::{BATCH, DISTINCT};
 use crate::guests::{configuration, module, pool, program};
 use crate::native::InTurn;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use cpu_share::Claim;
-use engine::{FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings};
+use engine::{GuestFactory, InstanceSetup, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
@@ -95,18 +94,7 @@ impl Chain {
             let guest = factory.start().map_err(BenchError::Setup)?;
             let setup = InstanceSetup {
                 name: format!("hop-{hop}"),
-                pool: place,
-                tenant: worker.default_tenant(),
-                owner: "default".to_owned(),
-                claim: Claim::default(),
-                interfaces: image.manifest().interfaces.len() as u16,
-                flow_hash: false,
-                drop_reasons: image.manifest().drop_reasons.clone(),
-                counters: image.manifest().counters.clone(),
-                factory: Box::new(factory),
-                fail: FailPolicy::Closed,
-                restart: RestartPolicy::default(),
-                queue: 1024,
+                ..setup(image, Box::new(factory), worker.default_tenant(), place)
             };
             let id = worker.add_instance(setup, guest);
             worker.link(last, Target::Instance(id, 0)).map_err(BenchError::setup)?;

@@ -1,15 +1,11 @@
 //! A worker with a device between a feed and a function, and observers at the device.
 
-use crate::chain::Factory;
+use crate::chain::{Factory, setup};
 use crate::feed::{Counter, Feed, Frames, drive};
 use crate::frames::BATCH;
 use crate::guests::program;
 use crate::{BenchError, RUNS};
-use cpu_share::Claim;
-use engine::{
-    FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, RestartPolicy, Target, View, Worker,
-    WorkerSettings,
-};
+use engine::{GuestFactory, InstanceId, Target, View, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
@@ -20,30 +16,6 @@ use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort};
 
 /// A run, and the one before that warms up.
 pub(super) const ROUNDS: usize = RUNS + 1;
-
-/// What a function of an image is made of.
-pub(super) fn setup(
-    image: &Image,
-    factory: Factory,
-    tenant: cpu_share::TenantId,
-    pool: PoolId,
-) -> InstanceSetup {
-    InstanceSetup {
-        name: image.manifest().name.as_str().to_owned(),
-        pool,
-        tenant,
-        owner: "default".to_owned(),
-        claim: Claim::default(),
-        interfaces: image.manifest().interfaces.len() as u16,
-        flow_hash: false,
-        drop_reasons: image.manifest().drop_reasons.clone(),
-        counters: image.manifest().counters.clone(),
-        factory: Box::new(factory),
-        fail: FailPolicy::Closed,
-        restart: RestartPolicy::default(),
-        queue: 1024,
-    }
-}
 
 /// Makes guests of an image without a configuration.
 pub(super) fn factory(sandbox: &Sandbox, image: &Image, pool: &Arc<Pool>) -> Result<Factory, BenchError> {
@@ -83,7 +55,7 @@ impl Line {
         let factory = factory(sandbox, image, pool)?;
         let add = |worker: &mut Worker| {
             let guest = factory.start().map_err(BenchError::Setup)?;
-            let setup = setup(image, factory.clone(), worker.default_tenant(), pool_id);
+            let setup = setup(image, Box::new(factory.clone()), worker.default_tenant(), pool_id);
             Ok::<_, BenchError>(worker.add_instance(setup, guest))
         };
         let function = add(&mut worker)?;

@@ -4,7 +4,8 @@
 //! Throughput is of the chain's worker: packets for the processor time that it charged, which is not
 //! disturbed by what else runs on the machine. The observer comes and goes between windows of one run.
 
-use super::line::{ROUNDS, direct, factory, setup};
+use super::line::{ROUNDS, direct, factory};
+use crate::chain::setup;
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::BATCH;
 use crate::guests::{module, pool};
@@ -33,7 +34,7 @@ pub(super) fn run(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> Result<(), 
         let factory = factory(sandbox, image, &packets)?;
         let guest = factory.start().map_err(BenchError::Setup)?;
         fleet
-            .add_instance(worker, setup(image, factory, TenantId(0), pool_id), guest)
+            .add_instance(worker, setup(image, Box::new(factory), TenantId(0), pool_id), guest)
             .map_err(BenchError::setup)
     };
     let (function, observer) = (add(0, &work)?, add(1, &slow)?);

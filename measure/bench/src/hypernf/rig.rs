@@ -15,12 +15,12 @@ use super::devices::Devices;
 use super::feed::{Counter, Feed, Frames, MemoryPort};
 use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
-use crate::chain::Factory;
+use crate::chain::{Factory, setup};
 use crate::guests::{configuration, pool, program, stock};
 use cpu_share::{Claim, TenantId};
 use engine::{
-    Account, Balancer, End, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
-    RestartPolicy, ThreadPlan, WorkerSettings,
+    Account, Balancer, End, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId, ThreadPlan,
+    WorkerSettings,
 };
 use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox};
@@ -360,23 +360,8 @@ impl Rig {
         let settings = InstanceSettings { config: what.config.clone(), ..InstanceSettings::default() };
         let factory = Factory { program: what.program.clone(), pool: kit.pool.clone(), settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
-        let manifest = what.image.manifest();
-        let setup = InstanceSetup {
-            name: name.to_owned(),
-            pool: self.pool,
-            tenant: TenantId(0),
-            owner: "default".to_owned(),
-            claim: Claim::default(),
-            interfaces: what.image.manifest().interfaces.len() as u16,
-            flow_hash: false,
-            drop_reasons: manifest.drop_reasons.clone(),
-            counters: manifest.counters.clone(),
-            factory: Box::new(factory),
-            fail: FailPolicy::Closed,
-            restart: RestartPolicy::default(),
-            queue: 1024,
-        };
-        Ok((setup, guest))
+        let setup = setup(&what.image, Box::new(factory), TenantId(0), self.pool);
+        Ok((InstanceSetup { name: name.to_owned(), ..setup }, guest))
     }
 
     /// The first worker on which nothing is placed.

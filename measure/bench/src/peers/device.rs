@@ -2,12 +2,9 @@
 
 use super::Side;
 use crate::BenchError;
-use crate::chain::Factory;
+use crate::chain::{Factory, setup};
 use crate::guests::program;
-use cpu_share::Claim;
-use engine::{
-    Account, Event, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
-};
+use engine::{Account, Event, GuestFactory, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
@@ -53,22 +50,8 @@ impl Device {
         let settings = InstanceSettings { config, ..InstanceSettings::default() };
         let factory = Factory { program: program(sandbox, image)?, pool, settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
-        let setup = InstanceSetup {
-            name: image.manifest().name.as_str().to_owned(),
-            pool: pool_id,
-            tenant: worker.default_tenant(),
-            owner: "default".to_owned(),
-            claim: Claim::default(),
-            interfaces: image.manifest().interfaces.len() as u16,
-            flow_hash: false,
-            drop_reasons: image.manifest().drop_reasons.clone(),
-            counters: image.manifest().counters.clone(),
-            factory: Box::new(factory),
-            fail: FailPolicy::Closed,
-            restart: RestartPolicy::default(),
-            queue: 1024,
-        };
-        let function = worker.add_instance(setup, guest);
+        let tenant = worker.default_tenant();
+        let function = worker.add_instance(setup(image, Box::new(factory), tenant, pool_id), guest);
         for (interface, mut port) in (0..).zip(ports) {
             port.maintain(clock.now());
             let name = format!("port-{interface}");

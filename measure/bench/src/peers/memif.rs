@@ -9,7 +9,7 @@ use super::device::Device;
 use super::{Pairs, Stage, WARM_UP, WINDOW};
 use crate::guests::{configuration, pool, stock};
 use crate::{BenchError, Measurement, RUNS};
-use ::peers::{Busy, Folder, MemifLoop, OpenVswitchMemif};
+use ::peers::{Busy, Folder, OpenVswitchMemif, TestpmdLoop};
 use port::Port;
 use port_memif::{MemifPort, Role, Settings};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn compare(stage: &mut Stage<'_>) -> Result<(), BenchError> {
     let peer = OpenVswitchMemif::start(stage.cores).map_err(BenchError::setup)?;
     let sockets = peer.sockets();
     let around = |name, sockets: [&Path; 2]| {
-        MemifLoop::start(&namespace, name, sockets, stage.cores).map_err(BenchError::setup)
+        TestpmdLoop::memif(&namespace, name, sockets, stage.cores).map_err(BenchError::setup)
     };
     let around_peer = around("loop-peer", [&sockets[0], &sockets[1]])?;
     around_peer.pause().map_err(BenchError::setup)?;

@@ -5,7 +5,7 @@ use super::device::Device;
 use super::{Pairs, Stage, WARM_UP, WINDOW};
 use crate::guests::{configuration, pool, stock};
 use crate::{BenchError, Measurement, RUNS};
-use ::peers::{Folder, TestpmdVhost, VirtioUserLoop, Window};
+use ::peers::{Folder, TestpmdLoop, TestpmdVhost, Window};
 use port::Port;
 use port_vhost_user::{Role, Settings, VhostUserPort};
 use std::path::Path;
@@ -35,7 +35,7 @@ fn compare(stage: &mut Stage<'_>) -> Result<(), BenchError> {
     let peer = TestpmdVhost::start(&namespace, BURST, stage.cores).map_err(BenchError::setup)?;
     let sockets = peer.sockets();
     let around = |name, sockets: [&Path; 2]| {
-        VirtioUserLoop::start(&namespace, name, sockets, stage.cores).map_err(BenchError::setup)
+        TestpmdLoop::virtio_user(&namespace, name, sockets, stage.cores).map_err(BenchError::setup)
     };
     let around_peer = around("loop-peer", [&sockets[0], &sockets[1]])?;
     around_peer.pause().map_err(BenchError::setup)?;
