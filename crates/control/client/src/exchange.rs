@@ -201,7 +201,7 @@ impl Client {
         }
     }
 
-    /// What went wrong, with whom.
+    /// A failure with the daemon that was asked.
     pub(crate) fn fault(&self, failure: impl Into<Failure>) -> ClientError {
         let (daemon, settings) = (self.daemon(), &self.settings);
         match failure.into() {
