@@ -332,14 +332,13 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
-        if self.tell(now)? {
-            let deadline = self.store.data().state().deadline;
-            if deadline.is_none_or(|deadline| deadline > now.nanos) {
-                return Ok(());
-            }
+        let told = self.tell(now)?;
+        let deadline = self.store.data().state().deadline;
+        if told && deadline.is_none_or(|deadline| deadline > now.nanos) {
+            return Ok(());
         }
         self.store.data_mut().state_mut().deadline = None;
-        self.call_at(exports::TIMER, now)
+        self.call_at::<()>(exports::TIMER, now).map(drop)
     }
 
     /// Tells the function what is new of its devices, and has it go on with a changed file; whether there was
@@ -347,32 +346,23 @@ impl<T: HostState> Body<T> {
     fn tell(&mut self, now: Moment) -> Result<bool, GuestFault> {
         let has_devices = self.store.data_mut().state_mut().renew_devices();
         if has_devices {
-            self.call_at(exports::DEVICES, now)?;
+            self.call_at::<()>(exports::DEVICES, now)?;
         }
-        if self.store.data().state().change.is_none() {
-            return Ok(has_devices);
+        let has_change = self.store.data().state().change.is_some();
+        if has_change {
+            let answer = self.call_at(exports::CHANGE, now)?.unwrap_or(nf_abi::change::REFUSED);
+            self.store.data_mut().state_mut().answer(answer);
         }
-        let answer = self.call_for(exports::CHANGE, now)?.unwrap_or(nf_abi::change::REFUSED);
-        self.store.data_mut().state_mut().answer(answer);
-        Ok(true)
-    }
-
-    /// Calls an optional function that takes the time.
-    fn call_at(&mut self, name: &str, now: Moment) -> Result<(), GuestFault> {
-        let Some(function) = self.optional::<u64, ()>(name) else { return Ok(()) };
-        self.store.data_mut().state_mut().now = now.nanos;
-        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
-        let result = T::call(&mut self.store, &function, now.nanos.0);
-        self.ended(call.end(), result, self.limits.0)
+        Ok(has_devices || has_change)
     }
 
     pub(crate) fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
-        Ok(self.call_for(exports::FINISH, now)?.is_some_and(|answer| answer != 0))
+        Ok(self.call_at::<i32>(exports::FINISH, now)?.is_some_and(|answer| answer != 0))
     }
 
-    /// Calls an optional function that takes the time and answers a number; `None`: there is none.
-    fn call_for(&mut self, name: &str, now: Moment) -> Result<Option<i32>, GuestFault> {
-        let Some(function) = self.optional::<u64, i32>(name) else { return Ok(None) };
+    /// Calls an optional function that takes the time; `None`: there is none.
+    fn call_at<R: WasmResults + Sync>(&mut self, name: &str, now: Moment) -> Result<Option<R>, GuestFault> {
+        let Some(function) = self.optional::<u64, R>(name) else { return Ok(None) };
         self.store.data_mut().state_mut().now = now.nanos;
         let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
         let result = T::call(&mut self.store, &function, now.nanos.0);
@@ -380,13 +370,9 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
-        let Some(report) = self.optional::<u64, ()>(exports::REPORT) else { return Ok(None) };
         self.store.data_mut().state_mut().report = Some(Vec::new());
-        self.store.data_mut().state_mut().now = now.nanos;
         // It is asked for while packets wait: it has the time of any other call.
-        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
-        let result = T::call(&mut self.store, &report, now.nanos.0);
-        let called = self.ended(call.end(), result, self.limits.0);
+        let called = self.call_at::<()>(exports::REPORT, now);
         let text = self.store.data_mut().state_mut().report.take().unwrap_or_default();
         called?;
         match String::from_utf8(text) {

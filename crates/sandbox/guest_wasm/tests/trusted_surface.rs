@@ -174,7 +174,8 @@ const NOT_COUNTED: [(&str, &[&str]); 15] = [
     ("engine", &["sleep_unparked"]),
     // Once for a thread; an instance that faulted; memory that the watchdog took away.
     ("guest_wasm", &["install", "trace", "reopen"]),
-    // What a function is told when its devices or a file of its configuration have changed.
+    // What a function is told when its devices or a file of its configuration have changed; whether they have
+    // is looked at with each timer.
     ("guest_wasm", &["tell"]),
     // What devices are told of the state of links.
     ("engine", &["note_link"]),
