@@ -227,16 +227,24 @@ impl Work<'_, '_, '_> {
         if let Some(workers) = &plan.workers {
             self.deployed.wiring.workers = workers.clone();
         }
-        for (name, pool) in pools {
-            match self.change.add_pool(pool.clone()) {
-                Ok(id) => drop(self.deployed.pools.insert(name, (pool, id))),
-                Err(error) => self.troubles.push(format!("pool `{name}`: {error}")),
-            }
-        }
         for (name, tenant) in plan.add_tenants {
             let id = self.change.add_tenant(tenant.cpu.claim());
             self.deployed.tenants.insert(name.clone(), id);
             self.deployed.wiring.tenants.insert(name, tenant);
+        }
+        // Those that are not a tenant's are a function's own.
+        let of_functions: HashMap<String, &String> =
+            plan.add_instances.iter().map(|(name, instance)| (own_pool(name), &instance.tenant)).collect();
+        for (name, pool) in pools {
+            let owner = of_functions.get(&name).copied().unwrap_or(&name);
+            let added = match self.deployed.tenants.get(owner) {
+                Some(owner) => self.change.add_pool_of(*owner, pool.clone()),
+                None => self.change.add_pool(pool.clone()),
+            };
+            match added {
+                Ok(id) => drop(self.deployed.pools.insert(name, (pool, id))),
+                Err(error) => self.troubles.push(format!("pool `{name}`: {error}")),
+            }
         }
         for (name, switch) in plan.add_switches {
             let Some(table) = switches.get(&name).cloned() else { continue };

@@ -19,7 +19,7 @@ use crate::state::instances::Instance;
 use crate::state::ports::Ports;
 use crate::state::sparse::Sparse;
 use crate::state::timers::Timers;
-use cpu_share::Claim;
+use cpu_share::{Claim, TenantId};
 use packet_memory::Pool;
 use port::Bell;
 use rustix::thread::set_current_timer_slack;
@@ -101,6 +101,8 @@ pub struct Worker {
     pub(crate) number: u16,
     pub(crate) settings: WorkerSettings,
     pub(crate) pools: Vec<Arc<Pool>>,
+    /// The tenant of each pool.
+    pub(crate) owners: Vec<TenantId>,
     /// Places of pools that were taken out.
     pub(crate) free_pools: Vec<PoolId>,
     pub(crate) ports: Ports,
@@ -140,6 +142,7 @@ impl Worker {
             number: 0,
             settings,
             pools: Vec::new(),
+            owners: Vec::new(),
             free_pools: Vec::new(),
             ports: Ports::default(),
             instances: Sparse::default(),

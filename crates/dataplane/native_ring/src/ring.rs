@@ -55,9 +55,18 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
     /// [`OutOfStep`], by the reader's count.
     #[inline]
     pub fn room(&mut self) -> Result<u32, OutOfStep> {
-        let used = self.tail.wrapping_sub(self.entries.head().load(Acquire));
-        self.room = self.entries.size().checked_sub(used).ok_or(OutOfStep)?;
+        self.room = self.free()?;
         Ok(self.room)
+    }
+
+    /// The same, without taking note of it.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn free(&self) -> Result<u32, OutOfStep> {
+        let used = self.tail.wrapping_sub(self.entries.head().load(Acquire));
+        self.entries.size().checked_sub(used).ok_or(OutOfStep)
     }
 
     /// Puts an entry in, to be published; whether there was room when it was last looked at.

@@ -157,7 +157,7 @@ impl Worker {
         for mut packet in packets {
             let budget = packet.record().hop_budget;
             if budget == 0 {
-                self.drop_packet(Source::Instance(to), packet, DropReason::HopBudget);
+                self.drop_batch(Source::Instance(to), vec![packet], DropReason::HopBudget);
                 continue;
             }
             packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));

@@ -29,17 +29,27 @@ impl Worker {
         self.time.tenants[0].0
     }
 
-    /// Takes a pool in.
+    /// Takes a pool of the default tenant in.
     ///
     /// # Errors
     /// [`WireError::TooMany`].
     pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, WireError> {
+        self.add_pool_of(self.default_tenant(), pool)
+    }
+
+    /// Takes a pool of a tenant in. Backpressure passes between the pools of one tenant, and no others.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_pool_of(&mut self, owner: TenantId, pool: Arc<Pool>) -> Result<PoolId, WireError> {
         if let Some(id) = self.free_pools.pop() {
             self.pools[usize::from(id.0)] = pool;
+            self.owners[usize::from(id.0)] = owner;
             return Ok(id);
         }
         let id = numbered(self.pools.len()).map(PoolId)?;
         self.pools.push(pool);
+        self.owners.push(owner);
         Ok(id)
     }
 
@@ -49,11 +59,12 @@ impl Worker {
             name: name.to_owned(),
             pool,
             relay: false,
+            inside: false,
             port,
             target: None,
             consumer: None,
             idle_polls: 0,
-            throttles: false,
+            watermark: 0,
             to_signal: false,
             wait: WireWait::default(),
             ledger: Ledger::default(),
@@ -68,6 +79,10 @@ impl Worker {
     pub(crate) fn insert_port(&mut self, mut node: Box<PortNode>) -> PortId {
         self.ports.flow_hash |= node.port.reads_flow_hash();
         node.relay = node.port.relay().is_some();
+        node.inside = node.relay;
+        if let Some(packets) = node.port.capacity() {
+            (node.inside, node.watermark) = (true, packets / 2);
+        }
         node.target = None;
         node.consumer = None;
         let (maintained, tapped) = (node.port.needs_maintenance(), !node.taps.is_empty());

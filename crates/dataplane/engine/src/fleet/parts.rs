@@ -67,6 +67,14 @@ impl Fleet {
         self.change(move |change| change.add_pool(pool))?
     }
 
+    /// See [`Change::add_pool_of`].
+    ///
+    /// # Errors
+    /// As there, or [`FleetError::Stopped`].
+    pub fn add_pool_of(&self, owner: TenantId, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
+        self.change(move |change| change.add_pool_of(owner, pool))?
+    }
+
     /// See [`Change::add_switch`].
     ///
     /// # Errors
@@ -203,14 +211,24 @@ impl Change<'_, '_> {
         }
     }
 
-    /// Takes a pool in.
+    /// Takes a pool of the default tenant in.
     ///
     /// # Errors
     /// [`WireError::TooMany`].
     pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
+        let first = self.workers.iter_mut().next().ok_or(WireError::Absent)?;
+        let owner = first.default_tenant();
+        self.add_pool_of(owner, pool)
+    }
+
+    /// Takes a pool of a tenant in. Backpressure passes between the pools of one tenant, and no others.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_pool_of(&mut self, owner: TenantId, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
         let mut id = Err(WireError::Absent);
         for worker in self.workers.iter_mut() {
-            id = worker.add_pool(pool.clone());
+            id = worker.add_pool_of(owner, pool.clone());
         }
         Ok(id?)
     }

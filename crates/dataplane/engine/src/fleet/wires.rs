@@ -6,7 +6,7 @@ use super::state::{End, FleetInstance, Home, Relay, State, Wire};
 use crate::control::quiesce::Quiesced;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, PortId, ServiceId, SwitchId, Target, WireError};
-use port::relay::one_way;
+use port::relay::{RELAY_PACKETS, one_way};
 use std::collections::{BTreeMap, BTreeSet};
 use virtual_switch::SwitchPort;
 
@@ -310,16 +310,18 @@ impl State {
         self.joined.range((switch, SwitchId(0))..=(switch, SwitchId(u16::MAX))).map(|((_, other), _)| *other)
     }
 
-    /// Whether an end throttles senders of packets of a pool when it has more than it can do: one function or
-    /// port of the same tenant does, be it behind a switch that no other end is plugged into.
-    fn throttles(&self, workers: &Quiesced<'_>, end: End, pool: PoolId) -> bool {
+    /// The watermark of a wire by which packets of a pool reach an end: one function or port of the same
+    /// tenant throttles their senders, be it behind a switch that no other end is plugged into.
+    fn watermark(&self, workers: &Quiesced<'_>, end: End, pool: PoolId) -> usize {
         let ends = match end {
             End::Switch(id, here) => {
                 self.plugged_into(id).into_iter().filter(|(port, ..)| *port != here).collect()
             }
             End::Instance(..) | End::Port(_) => vec![(SwitchPort(0), true, end)],
         };
-        matches!(ends[..], [(_, _, only)] if self.pool_of(workers, only) == Some(pool))
+        let owner = |pool: PoolId| workers[0].owners.get(usize::from(pool.0));
+        let together = |end| self.pool_of(workers, end).is_some_and(|there| owner(there) == owner(pool));
+        if matches!(ends[..], [(_, _, only)] if together(only)) { RELAY_PACKETS / 2 } else { 0 }
     }
 
     /// Lets senders on other workers that reach a switch wait, or not, depending on what is plugged into it
@@ -328,8 +330,8 @@ impl State {
         let first = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0));
         let last = (End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
         for ((end, from, pool), relay) in self.relays.range(first..=last) {
-            let throttles = self.throttles(workers, *end, *pool);
-            workers[*from].ports[relay.sending.index()].throttles = throttles;
+            let watermark = self.watermark(workers, *end, *pool);
+            workers[*from].ports[relay.sending.index()].watermark = watermark;
         }
     }
 
@@ -440,7 +442,7 @@ impl State {
         let name = format!("worker-{from} to worker-{home}");
         let sending = workers[from].add_port(&name, pool, Box::new(sending));
         let arriving = workers[home].add_port(&name, pool, Box::new(arriving));
-        workers[from].ports[sending.index()].throttles = self.throttles(workers, end, pool);
+        workers[from].ports[sending.index()].watermark = self.watermark(workers, end, pool);
         *workers[home].end(Target::Port(arriving))? = Some(target);
         let relay = Relay { sending, arriving: Home { worker: home, id: arriving } };
         self.relays.insert((end, from, pool), relay);

@@ -19,6 +19,9 @@ use telemetry::clock::{Clock, Cycles, Nanos};
 /// A worker that waits for more descriptors is not left for others: its thread would need each of them for
 /// itself.
 const FEW: usize = 16;
+/// A port that leads out of the engine is looked at so often while there is no room: what takes its packets
+/// wakes no worker.
+const ROOM_INTERVAL: Nanos = Nanos(50_000);
 /// After a shorter sleep the next one is taken to be short as well, and the worker is not parked for others
 /// to find; also for how long a worker must have had nothing to do before a request makes it sleep.
 const LONG: Nanos = Nanos(200_000);
@@ -195,9 +198,10 @@ impl Worker {
         for wire in self.awaited_wires() {
             wake_at = wake_at.min(self.room_expected(wire));
         }
-        if self.backpressure.congested.iter().any(|wire| !self.is_filling_up(*wire)) {
-            // Those that it throttled may fetch again.
-            wake_at = Nanos(0);
+        for wire in &self.backpressure.congested {
+            // Those that it throttled may fetch again, or will before long.
+            let is_full = self.ports.get(*wire).is_some_and(|node| node.is_filling_up());
+            wake_at = if is_full { wake_at.min(self.room_looked_for(*wire, now)) } else { Nanos(0) };
         }
         if self.has_started() || self.is_asked_to_show() {
             wake_at = Nanos(0);
@@ -210,12 +214,12 @@ impl Worker {
             let Some(node) = self.ports.get(index) else { continue };
             if let Some(target) = node.target
                 && let Some(blocking) = self.blocked_by(target)
-                && self.ports[blocking].relay
             {
+                wake_at = wake_at.min(self.room_looked_for(blocking, now));
                 continue;
             }
             let held_back = node.consumer.is_some_and(|index| {
-                self.instances[index].polls_for_itself() || !node.relay && self.find_congestion(index)
+                self.instances[index].polls_for_itself() || !node.inside && self.find_congestion(index)
             });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what
@@ -236,6 +240,11 @@ impl Worker {
         (wake_at, readable)
     }
 
+    /// When a sleeping worker looks for room at a port next, if it is not woken when there is.
+    fn room_looked_for(&self, port: usize, now: Nanos) -> Nanos {
+        if self.ports[port].relay { Nanos(u64::MAX) } else { now.saturating_add(ROOM_INTERVAL) }
+    }
+
     /// Has the worker that empties a ring ring the bell when there is room, if that is waited for; what comes
     /// meanwhile waits outside.
     fn ask_for_room(&mut self) {
@@ -247,7 +256,6 @@ impl Worker {
             if let Some(node) = self.ports.get(index)
                 && let Some(target) = node.target
                 && let Some(blocking) = self.blocked_by(target)
-                && self.ports[blocking].relay
             {
                 self.ports[blocking].port.want_room();
             }

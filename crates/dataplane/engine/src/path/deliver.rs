@@ -33,12 +33,13 @@ impl Worker {
     }
 
     /// Puts a batch into the next instance's queue, or into this worker's hand if that instance has nothing
-    /// else to do and may run at once. Packets that stay in their pool apply backpressure.
+    /// else to do and may run at once. Packets that stay with their tenant apply backpressure.
     #[inline(always)]
     fn enqueue(&mut self, source: Source, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
         let may_hop = address(&mut batch, interface);
+        let there = self.instances[to].pool;
+        let (stays, together) = (there == pool, self.have_one_owner(pool, there));
         let mut receiver = &mut self.instances[to];
-        let stays = receiver.pool == pool;
         if !(stays && may_hop && (1..=receiver.queue.room()).contains(&batch.len())) {
             self.bring(source, pool, Target::Instance(InstanceId(to as u32), interface), &mut batch);
             self.end_those_too_many(to, &mut batch);
@@ -48,12 +49,12 @@ impl Worker {
             receiver = &mut self.instances[to];
         }
         let (count, sender) = (batch.len(), self.time.current);
-        let congested = stays && receiver.is_congested();
-        if stays {
+        let congested = together && receiver.is_congested();
+        if together {
             // An instance that polls a port in front of a switch hands packets to itself.
             receiver.handed_by = if sender == to { NO_CALLER } else { sender };
         }
-        let is_idle = stays && !receiver.has_work() && !receiver.stands_still() && count <= receiver.batch;
+        let is_idle = together && !receiver.has_work() && !receiver.stands_still() && count <= receiver.batch;
         let may_run = is_idle && sender != NO_CALLER && sender != to && self.batches.in_hand.is_none();
         if may_run && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles) {
             self.batches.in_hand = Some(HandOff { to, batch });
@@ -95,7 +96,7 @@ impl Worker {
         node.count_latency(&self.time.clock, batch);
         node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
-        if node.relay {
+        if node.inside {
             self.ports.note_passage(port);
             self.note_congested_wire(port);
         }
@@ -149,7 +150,7 @@ impl Worker {
                     copies.push(copy);
                 }
                 Ok(None) => lost.push(packet),
-                Err(_) => self.drop_packet(from, packet, DropReason::TooLong),
+                Err(_) => self.drop_batch(from, vec![packet], DropReason::TooLong),
             }
         }
         self.time.switch(before);
@@ -165,13 +166,6 @@ impl Worker {
         self.ledger_of(of).dropped[reason] += batch.len() as u64;
         self.pools[usize::from(self.pool_of_source(of).0)].free_batch(batch.drain(..));
         self.batches.recycle(batch);
-    }
-
-    /// The same with one packet.
-    pub(crate) fn drop_packet(&mut self, of: Source, packet: Packet, reason: DropReason) {
-        let mut one = self.batches.spare();
-        one.push(packet);
-        self.drop_batch(of, one, reason);
     }
 
     /// Ends packets that have come to where they were to go.

@@ -50,7 +50,7 @@ impl Worker {
         headers: u32,
     ) {
         let Some(device) = self.device(id) else {
-            return self.drop_packet(source, packet, DropReason::NoDevice);
+            return self.drop_batch(source, vec![packet], DropReason::NoDevice);
         };
         let (longest, here) = (device.longest(plug), device.device_port(plug));
         let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
@@ -81,11 +81,11 @@ impl Worker {
             }
             Remedy::Answer(answer) if !is_deep && self.device(id).is_some_and(|it| it.may_answer(now)) => {
                 let (timestamp, mark) = (packet.record().timestamp, packet.record().mark);
-                self.drop_packet(source, packet, DropReason::TooLong);
+                self.drop_batch(source, vec![packet], DropReason::TooLong);
                 let Some(mut made) = pool.allocate() else { return };
                 self.ledger_of(source).generated += 1;
                 if pool.write(&mut made, &answer).is_err() {
-                    return self.drop_packet(source, made, DropReason::TooLong);
+                    return self.drop_batch(source, vec![made], DropReason::TooLong);
                 }
                 let here = here.unwrap_or(0);
                 made.edit(|it| (it.timestamp, it.mark, it.device_port) = (timestamp, mark, here));
@@ -96,7 +96,7 @@ impl Worker {
                 self.enter(source, id, plug, one);
                 self.batches.in_a_row -= 1;
             }
-            _ => self.drop_packet(source, packet, DropReason::TooLong),
+            _ => self.drop_batch(source, vec![packet], DropReason::TooLong),
         }
     }
 
@@ -112,7 +112,7 @@ impl Worker {
                 ledger.split += split.more;
                 ledger.dropped[DropReason::NoBuffer] += split.lost;
             }
-            Err(packet) => self.drop_packet(source, packet, DropReason::Malformed),
+            Err(packet) => self.drop_batch(source, vec![packet], DropReason::Malformed),
         }
     }
 }

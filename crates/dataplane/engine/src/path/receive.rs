@@ -37,9 +37,9 @@ impl Worker {
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
             }
-            let (consumer, relay) = (node.consumer, node.relay);
+            let (consumer, relay, inside) = (node.consumer, node.relay, node.inside);
             if let Some(consumer) = consumer
-                && (self.instances[consumer].polls_for_itself() || !relay && self.is_throttled(consumer))
+                && (self.instances[consumer].polls_for_itself() || !inside && self.is_throttled(consumer))
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to
                 // meanwhile. A port whose taker is paused learns that time goes on: what it does by a
@@ -76,8 +76,7 @@ impl Worker {
     }
 
     /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that
-    /// is throttled fetches nothing from outside, but goes on taking what another worker has put work into:
-    /// two that would not take from each other would wait for ever.
+    /// is throttled fetches nothing from outside, but goes on taking what work has been put into.
     pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
@@ -86,7 +85,7 @@ impl Worker {
         for n in 0..feeds {
             let instance = &self.instances[index];
             let port = instance.feeds[n];
-            if throttled && !self.ports[port].relay {
+            if throttled && !self.ports[port].inside {
                 continue;
             }
             // Beside what waits already no more is fetched than there is room for: the rest waits outside.
@@ -157,11 +156,12 @@ impl Worker {
         self.charge_receivers();
     }
 
-    /// The wire to another worker, if any, that has no room for what the port would bring.
+    /// The port or wire, if any, that has no room for what a port would bring, and takes what it has.
     #[inline]
     pub(crate) fn blocked_by(&self, target: Target) -> Option<usize> {
         let Some(Target::Port(out)) = self.only_end(target) else { return None };
-        (self.ports[out.index()].port.room() < self.settings.batch).then_some(out.index())
+        let node = &self.ports[out.index()];
+        (node.port.room() < self.settings.batch && node.takes()).then_some(out.index())
     }
 
     /// Charges what receiving has cost to the instances that got packets, by how many they got.

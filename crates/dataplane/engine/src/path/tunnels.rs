@@ -97,7 +97,7 @@ impl Worker {
         }));
         for (packet, refused) in refused.into_iter().zip(reasons) {
             match refused {
-                Refused::Lost(reason) => self.drop_packet(source, packet, reason),
+                Refused::Lost(reason) => self.drop_batch(source, vec![packet], reason),
                 Refused::TooLong { headers } => self.leave_oversized(source, id, plug, packet, headers),
             }
         }

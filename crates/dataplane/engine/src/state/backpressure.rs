@@ -14,17 +14,22 @@
 //! a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is
 //! free.
 //!
+//! A port behind which a process takes packets from a ring ([`Port::capacity`](port::Port::capacity)) is like
+//! such a wire: what leads to it is throttled, or not polled, and what it brings is taken all the same. The
+//! process wakes no worker when it has made room; one that sleeps looks again every 50 us.
+//!
 //! That is for functions that belong together. Where more than two ends are plugged into a switch, and
 //! between tenants, no sender is throttled: a receiver that takes too long there loses packets itself, as at
-//! any switch, and cannot stop instances that send to it among others.
+//! any switch, and cannot stop instances that send to it among others. A function with a pool of its own is
+//! its tenant's.
 //!
 //! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle
 //! lose what is too much: a chain on one worker whose both directions are overloaded is one.
 
 use crate::control::fault::Life;
-use crate::ids::{PortId, Target};
+use crate::ids::{PoolId, Target};
+use crate::state::accounting::NO_CALLER;
 use crate::worker::Worker;
-use port::relay::RELAY_PACKETS;
 use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// Longest time to wait for room in a wire from which nothing is taken.
@@ -35,7 +40,7 @@ pub(crate) const WIRE_WAIT: Nanos = Nanos::from_millis(100);
 pub(crate) enum Ahead {
     /// An instance on the same worker.
     Instance(usize),
-    /// The port at this end of a wire to another worker.
+    /// The port at this end of a wire to another worker, or one to a process.
     Wire(usize),
 }
 
@@ -44,17 +49,14 @@ pub(crate) enum Ahead {
 pub(crate) struct WireWait {
     /// How much room there was when that changed last, and when that was.
     seen: Option<(usize, Cycles)>,
-    /// It has come to its end.
-    over: bool,
+    /// It has come to its end: what finds no room is lost.
+    pub(crate) over: bool,
 }
 
 impl WireWait {
     /// Whether to wait for more room than this.
     pub(crate) fn lasts(&mut self, room: usize, now: Cycles, limit: Cycles) -> bool {
-        let since = match self.seen {
-            Some((seen, since)) if seen == room => since,
-            _ => now,
-        };
+        let since = self.seen.filter(|(seen, _)| *seen == room).map_or(now, |(_, since)| since);
         self.seen = Some((room, since));
         self.over |= now.since(since) >= limit;
         !self.over
@@ -80,33 +82,35 @@ impl Backpressure {
 }
 
 impl Worker {
+    /// Whether packets of two pools are one tenant's.
+    #[inline]
+    pub(crate) fn have_one_owner(&self, one: PoolId, other: PoolId) -> bool {
+        self.owners[usize::from(one.0)] == self.owners[usize::from(other.0)]
+    }
+
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
-        if !self.ports[wire].throttles {
-            return;
-        }
-        if self.is_filling_up(wire) {
+        let (sender, node) = (self.time.current, &mut self.ports[wire]);
+        if node.port.room() >= node.watermark {
+            node.wait = WireWait::default();
+        } else if node.takes() && (sender == NO_CALLER || self.leads_to(sender, Ahead::Wire(wire))) {
             if !self.backpressure.congested.contains(&wire) {
                 self.backpressure.congested.push(wire);
             }
-            self.throttle(self.time.current, Ahead::Wire(wire));
-        } else {
-            self.ports[wire].wait = WireWait::default();
+            self.throttle(sender, Ahead::Wire(wire));
         }
     }
 
-    /// Takes those from the congested wires that are so no more.
+    /// Takes those from the congested wires that are so no more, or that nothing moves on.
     pub(crate) fn forget_free_wires(&mut self) {
         let mut congested = std::mem::take(&mut self.backpressure.congested);
-        congested.retain(|wire| self.is_filling_up(*wire));
+        congested.retain(|wire| {
+            let (now, limit) = (self.time.now.cycles, self.backpressure.wire_wait);
+            let node = self.ports.get_mut(*wire).filter(|node| node.is_filling_up());
+            node.is_some_and(|node| node.wait.lasts(node.port.room(), now, limit) || node.relay)
+        });
         self.backpressure.congested = congested;
-    }
-
-    /// More than half of a wire is used.
-    #[inline]
-    pub(crate) fn is_filling_up(&self, wire: usize) -> bool {
-        self.ports.get(wire).is_some_and(|node| node.relay && node.port.room() < RELAY_PACKETS / 2)
     }
 
     /// Throttles an instance, and those from which its packets come.
@@ -128,12 +132,16 @@ impl Worker {
 
     /// Whether an instance is there and wired to the next one, be it over a switch with no other ends.
     fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
+        let Some(instance) = self.instances.get(index) else { return false };
         let leads = |target: &Target| match self.only_end(*target) {
             Some(Target::Instance(next, _)) => ahead == Ahead::Instance(next.index()),
-            Some(Target::Port(port)) => ahead == Ahead::Wire(port.index()),
+            Some(Target::Port(port)) => {
+                ahead == Ahead::Wire(port.index())
+                    && self.have_one_owner(instance.pool, self.ports[port.index()].pool)
+            }
             Some(Target::Switch(..)) | None => false,
         };
-        self.instances.get(index).is_some_and(|instance| instance.links.iter().flatten().any(leads))
+        instance.links.iter().flatten().any(leads)
     }
 
     /// Whether the chain from an instance on is congested: where it is, is followed.
@@ -143,7 +151,9 @@ impl Worker {
         for _ in 0..nf_abi::HOP_BUDGET {
             let next = match self.instances.get(index).and_then(|instance| instance.throttled_by) {
                 Some(Ahead::Instance(next)) => next,
-                Some(Ahead::Wire(wire)) => return self.is_filling_up(wire),
+                Some(Ahead::Wire(wire)) => {
+                    return self.ports.get(wire).is_some_and(|node| node.is_filling_up());
+                }
                 None => return false,
             };
             let Some(receiver) = self.instances.get(next) else { return false };
@@ -165,10 +175,8 @@ impl Worker {
         let throttled = self.find_congestion(index);
         let mut next = Some(index).filter(|_| !throttled);
         while let Some(instance) = next.and_then(|index| self.instances.get_mut(index)) {
-            next = match instance.throttled_by.take() {
-                Some(Ahead::Instance(next)) => Some(next),
-                Some(Ahead::Wire(_)) | None => None,
-            };
+            let Some(Ahead::Instance(ahead)) = instance.throttled_by.take() else { break };
+            next = Some(ahead);
         }
         throttled
     }
@@ -186,9 +194,7 @@ impl Worker {
     /// have filled it. An instance that reaches a wire through a switch notices with its next batch.
     #[cold]
     fn look_at_congested_wires(&mut self, index: usize) -> bool {
-        self.forget_free_wires();
-        let links = &self.instances[index].links;
-        let leads = |wire: &&usize| links.contains(&Some(Target::Port(PortId(**wire as u32))));
+        let leads = |wire: &&usize| self.leads_to(index, Ahead::Wire(**wire));
         let Some(wire) = self.backpressure.congested.iter().find(leads).copied() else { return false };
         self.throttle(index, Ahead::Wire(wire));
         self.look_for_room(index, Ahead::Wire(wire))
@@ -217,7 +223,7 @@ impl Worker {
     fn waits_for_wire(&mut self, wire: usize) -> bool {
         let (now, limit, enough) =
             (self.time.now.cycles, self.backpressure.wire_wait, 2 * self.settings.batch);
-        let Some(node) = self.ports.get_mut(wire).filter(|node| node.relay) else { return false };
+        let Some(node) = self.ports.get_mut(wire) else { return false };
         let room = node.port.room();
         if room >= enough {
             node.wait.seen = None;
@@ -260,11 +266,10 @@ impl Worker {
 
     /// Wakes the instances that wait no longer for room.
     pub(crate) fn release_waiting(&mut self) {
+        self.forget_free_wires();
         for index in std::mem::take(&mut self.backpressure.waiting) {
             let waited = self.instances.get_mut(index).and_then(|instance| instance.waits_for.take());
-            if let Some(to) = waited
-                && !self.look_for_room(index, to)
-            {
+            if waited.is_some_and(|to| !self.look_for_room(index, to)) {
                 self.wake_instance(index);
             }
         }

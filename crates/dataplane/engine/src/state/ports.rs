@@ -29,14 +29,18 @@ pub(crate) struct PortNode {
     pub(crate) target: Option<Target>,
     /// It is an end of a wire to another worker.
     pub(crate) relay: bool,
+    /// What it brings has had work put into it, by a function that is on another worker or a process: an
+    /// instance that is throttled takes it all the same. Two that would not take from each other would wait
+    /// for ever.
+    pub(crate) inside: bool,
     /// The instance that takes what it receives, if that is one alone: then it is polled when that one is to
     /// run.
     pub(crate) consumer: Option<usize>,
     /// Polls in a row that brought nothing.
     pub(crate) idle_polls: u32,
-    /// An instance that hands packets to it is throttled when it fills up: it leads to one function or port
-    /// of the same tenant.
-    pub(crate) throttles: bool,
+    /// An instance of its tenant that hands packets to it is throttled when it has room for fewer than so
+    /// many; 0: never, as for ports without a bound, and wires that lead to several or to another tenant.
+    pub(crate) watermark: usize,
     /// Its end in this worker is to be told of the end of the turn.
     pub(crate) to_signal: bool,
     /// For how long an instance that hands packets to it waits for room.
@@ -60,6 +64,19 @@ impl PortNode {
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         !self.taps.is_empty() || !self.observers.is_empty()
+    }
+
+    /// More than half of it is used, and it may be waited for.
+    #[inline]
+    pub(crate) fn is_filling_up(&self) -> bool {
+        self.port.room() < self.watermark && self.takes()
+    }
+
+    /// Whether it can be waited for: what leads out of the engine takes nothing any more after
+    /// [`WIRE_WAIT`](crate::state::backpressure::WIRE_WAIT) in which nothing moved.
+    #[inline]
+    pub(crate) fn takes(&self) -> bool {
+        self.relay || !self.wait.over
     }
 
     /// Counts how long the packets took that it is about to be handed. All of a batch count as its first.

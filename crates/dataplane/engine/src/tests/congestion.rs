@@ -155,7 +155,8 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
     let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
     let (here, mut there) = port::relay::one_way(bell(), bell());
     let wire = bench.add_port(0, Box::new(here));
-    bench.worker.ports.iter_mut().for_each(|(_, node)| node.throttles = true);
+    let watermark = port::relay::RELAY_PACKETS / 2;
+    bench.worker.ports.iter_mut().for_each(|(_, node)| node.watermark = watermark);
     // Those before the wire have more than it has room for when they begin.
     let senders: Vec<_> = (0..3)
         .map(|_| {
@@ -203,6 +204,159 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
         bench.worker.turn();
     }
     assert_eq!(lost(&mut bench), before);
+}
+
+/// A port to a process that takes packets when it is told to.
+struct Process {
+    ring: Arc<Mutex<Vec<Packet>>>,
+    counters: PortCounters,
+}
+
+/// Places in its ring.
+const RING: usize = 256;
+
+impl Process {
+    fn boxed() -> (Box<Process>, Arc<Mutex<Vec<Packet>>>) {
+        let ring = Arc::<Mutex<Vec<Packet>>>::default();
+        (Box::new(Process { ring: ring.clone(), counters: PortCounters::default() }), ring)
+    }
+}
+
+impl Port for Process {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        let count = packets.len().min(self.room());
+        self.counters.ledger.delivered += count as u64;
+        self.ring.lock().expect("not poisoned").extend(packets.drain(..count));
+        self.counters.ledger.dropped[DropReason::PortFull] += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn capacity(&self) -> Option<usize> {
+        Some(RING)
+    }
+    fn room(&self) -> usize {
+        RING - self.ring.lock().expect("not poisoned").len()
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+/// Turns, between which a process takes so many packets.
+fn turns(bench: &mut Bench, ring: &Mutex<Vec<Packet>>, times: usize, taken: usize) {
+    for _ in 0..times {
+        bench.turn(1);
+        let mut ring = ring.lock().expect("not poisoned");
+        let taken = taken.min(ring.len());
+        bench.pools[0].0.free_batch(ring.drain(..taken));
+    }
+}
+
+/// Lost at ports for want of room.
+fn lost_at_ports(bench: &mut Bench) -> u64 {
+    bench.worker.account(false).ledger.dropped[DropReason::PortFull]
+}
+
+#[test]
+fn a_process_that_takes_packets_slowly_throttles_its_tenants_senders_and_loses_nothing() {
+    // Behind functions, and behind a port.
+    for functions in [2, 0] {
+        let mut bench = Bench::new(&[8192]);
+        let (port, ring) = Process::boxed();
+        let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
+        let functions: Vec<_> = (0..functions).map(|_| bench.wire(0)).collect();
+        bench.chain((source, end), &functions);
+        turns(&mut bench, &ring, 2000, 8);
+        let account = bench.worker.account(false);
+        assert_eq!(lost(&account), [], "of {}", account.ledger.delivered);
+        assert!(
+            account.ledger.delivered > 2000 * 7,
+            "{}: what it takes is fetched",
+            account.ledger.delivered
+        );
+        let outside = account.ledger.received - account.ledger.delivered;
+        assert!(outside < 1024, "the rest waits outside, and {outside} inside");
+        turns(&mut bench, &ring, 1, RING);
+    }
+}
+
+#[test]
+fn a_process_that_takes_nothing_is_waited_for_no_longer_than_a_wire() {
+    for functions in [2, 0] {
+        let mut bench = Bench::new(&[8192]);
+        let (port, ring) = Process::boxed();
+        let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
+        let functions: Vec<_> = (0..functions).map(|_| bench.wire(0)).collect();
+        bench.chain((source, end), &functions);
+        let (clock, began) = (bench.worker.time.clock, bench.worker.time.clock.now());
+        while lost_at_ports(&mut bench) == 0 {
+            pass(&clock, Cycles(10_000));
+            bench.worker.turn();
+            assert!(clock.now().since(began) < Nanos::from_millis(20_000), "its sender waits");
+        }
+        assert!(clock.now().since(began) >= WIRE_WAIT);
+        // It is lost where it is counted, and none waits any more.
+        bench.turn(50);
+        assert!(lost_at_ports(&mut bench) > 50);
+        assert!(bench.worker.backpressure.waiting.is_empty());
+        // Once half of the ring is free, it is waited for again.
+        turns(&mut bench, &ring, 1, RING);
+        turns(&mut bench, &ring, 1, 0);
+        let before = lost_at_ports(&mut bench);
+        turns(&mut bench, &ring, 500, 8);
+        assert_eq!(lost_at_ports(&mut bench), before);
+    }
+}
+
+#[test]
+fn a_worker_that_sleeps_looks_for_room_at_a_process() {
+    let mut bench = Bench::new(&[8192]);
+    let (port, ring) = Process::boxed();
+    let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
+    bench.link(source, end);
+    bench.turn(50);
+    assert!(RING - ring.lock().expect("not poisoned").len() < bench.worker.settings.batch);
+    // Its thread sleeps, though the source has more.
+    let clock = bench.worker.time.clock;
+    let before = clock.now();
+    bench.worker.sleep_unparked();
+    let asleep = clock.now().since(before);
+    assert!(asleep > Nanos(10_000) && asleep < Nanos::from_millis(1), "{asleep:?}");
+    turns(&mut bench, &ring, 1, RING);
+}
+
+#[test]
+fn a_process_stops_no_other_tenants_senders() {
+    let mut bench = Bench::new(&[8192, 8192]);
+    let (port, ring) = Process::boxed();
+    let (source, end) = (bench.add_port(1, Endless::boxed(1)), bench.add_port(0, port));
+    let function = bench.wire(1);
+    bench.chain((source, end), &[function]);
+    bench.turn(100);
+    assert!(lost_at_ports(&mut bench) > 1000);
+    assert!(bench.worker.instances[function.index()].throttled_by.is_none());
+    turns(&mut bench, &ring, 1, RING);
+}
+
+#[test]
+fn a_slow_function_with_a_pool_of_its_own_throttles_its_tenants_senders() {
+    for owner in 0..2 {
+        let mut bench = Bench::with(WorkerSettings { slice: Nanos(100_000), ..patient() }, &[4096, 4096]);
+        bench.worker.owners[1] = TenantId(owner);
+        let burn_each = bench.worker.time.clock.cycles(Nanos(5_000));
+        let (source, (sink, _)) = (bench.add_port(0, Endless::boxed(1)), bench.port(1, vec![]));
+        let fast = bench.wire(0);
+        let slow = bench.add(1, Manner { burn_each, ..Manner::wire() }).0;
+        bench.chain((source, sink), &[fast, slow]);
+        works_for(&mut bench, Duration::from_millis(100));
+        let account = bench.worker.stop();
+        let lost = lost(&account);
+        assert_eq!(lost.is_empty(), owner == 0, "{lost:?} of {}", account.ledger.delivered);
+        assert!(account.ledger.delivered > 1000);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod tunnels;
 mod worker;
 
 use crate::*;
-use cpu_share::Claim;
+use cpu_share::{Claim, TenantId};
 use guest::{Answers, Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
@@ -183,9 +183,11 @@ impl Bench {
         let mut worker = Worker::new(settings, Clock::simulated(), tell).expect("an event descriptor");
         let pools = buffers
             .iter()
-            .map(|&buffers| {
+            .zip(0..)
+            .map(|(&buffers, owner)| {
                 let pool = pool(buffers);
-                let id = worker.add_pool(pool.clone()).expect("few pools");
+                // Each is another tenant's.
+                let id = worker.add_pool_of(TenantId(owner), pool.clone()).expect("few pools");
                 (pool, id)
             })
             .collect();

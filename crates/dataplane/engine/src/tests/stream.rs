@@ -145,12 +145,13 @@ impl Rig {
         let later = Arc::new(Later::default());
         let fleet = Fleet::new(settings, clock, tell).expect("event descriptors");
         let fleet = fleet.with_background(later.clone());
-        let take = |_| {
+        // Each is another tenant's.
+        let take = |owner| {
             let pool = pool(4096);
-            let id = fleet.add_pool(pool.clone()).expect("few pools");
+            let id = fleet.add_pool_of(cpu_share::TenantId(owner), pool.clone()).expect("few pools");
             (pool, id)
         };
-        let pools = (0..pools).map(take).collect();
+        let pools = (0..pools as u32).map(take).collect();
         Rig { fleet, events, pools, flows: Arc::default(), clock, queue: 1024, later }
     }
 

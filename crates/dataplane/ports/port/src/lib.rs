@@ -121,13 +121,21 @@ pub trait Port: Send {
         true
     }
 
+    /// Packets that wait in the port until a process takes them, at most; `None`: the port leads to a network,
+    /// which loses what it cannot take, or has no bound. Senders of the port's tenant are throttled when it
+    /// has [`Port::room`] for less than half of that.
+    fn capacity(&self) -> Option<usize> {
+        None
+    }
+
     /// Packets that `transmit` takes now without dropping one for want of room, as far as the port can tell.
+    /// One that is down takes all, and drops them for another reason.
     fn room(&self) -> usize {
         usize::MAX
     }
 
     /// Asks to be woken when there is room: the worker is about to sleep. It looks at [`Port::room`] once
-    /// more before it does. Only wires to other workers are asked.
+    /// more before it does. Only wires to other workers wake it; at others it looks again.
     fn want_room(&self) {}
 
     /// The worker has come to the end of a turn in which packets passed: a worker that sleeps and waits for

@@ -313,6 +313,21 @@ impl Port for MemifPort {
         self.settings.ring as usize / 2
     }
 
+    fn capacity(&self) -> Option<usize> {
+        Some(self.settings.ring as usize)
+    }
+
+    /// Of the fullest ring, in the measure of the port's own: a peer decides how long rings are, and may
+    /// never offer all of their buffers.
+    fn room(&self) -> usize {
+        let all = self.settings.ring as usize;
+        let rooms = self.session.iter().flat_map(|session| &session.joined.senders).map(|sender| {
+            let room = sender.room().map_or(usize::MAX, usize::from);
+            room.saturating_mul(all) / sender.most_room().max(1)
+        });
+        rooms.min().unwrap_or(usize::MAX)
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

@@ -8,6 +8,7 @@ use crate::copying;
 use crate::regions::Buffers;
 use crate::ring::{Descriptor, MASK_INTERRUPTS, Ring};
 use packet_memory::{Packet, Pool};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU16, fence};
 use telemetry::DropReason;
@@ -43,12 +44,14 @@ pub struct Sender {
     ring: Ring,
     buffers: Buffers,
     position: u16,
+    /// The most room that there was.
+    most_room: Cell<u16>,
 }
 
 impl Sender {
     /// The end of an empty ring.
     pub fn new(ring: Ring, buffers: Buffers) -> Sender {
-        let sender = Sender { ring, buffers, position: 0 };
+        let sender = Sender { ring, buffers, position: 0, most_room: Cell::new(0) };
         sender.publish();
         sender
     }
@@ -66,7 +69,15 @@ impl Sender {
             // They have offered up to there.
             Buffers::Peers(_) => Some(theirs.wrapping_sub(self.position)).filter(|room| *room <= size),
         };
-        room.ok_or(OutOfStep)
+        let room = room.ok_or(OutOfStep)?;
+        self.most_room.set(self.most_room.get().max(room));
+        Ok(room)
+    }
+
+    /// The most room that was found so far: a peer may never offer all of a ring's buffers.
+    #[inline]
+    pub fn most_room(&self) -> usize {
+        self.most_room.get().into()
     }
 
     /// Copies a packet into as many of `room` buffers as it needs; returns how many. The peer sees them when

@@ -357,6 +357,18 @@ impl Port for NativePort {
         self.settings.ring as usize / 2
     }
 
+    fn capacity(&self) -> Option<usize> {
+        Some(self.settings.ring as usize)
+    }
+
+    fn room(&self) -> usize {
+        let Some(session) = self.session.as_ref().filter(|_| self.condition.is_up()) else {
+            return usize::MAX;
+        };
+        // The next packets find out that the process is out of step.
+        session.packets.free().map_or(usize::MAX, |places| places as usize)
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

@@ -231,6 +231,10 @@ impl Port for BypassPort {
         self.inner.waits_outside()
     }
 
+    fn capacity(&self) -> Option<usize> {
+        self.inner.capacity()
+    }
+
     fn room(&self) -> usize {
         self.inner.room()
     }

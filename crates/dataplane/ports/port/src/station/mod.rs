@@ -275,6 +275,10 @@ impl Port for StationPort {
         self.inner.waits_outside()
     }
 
+    fn capacity(&self) -> Option<usize> {
+        self.inner.capacity()
+    }
+
     fn room(&self) -> usize {
         self.inner.room()
     }
