@@ -79,6 +79,8 @@ struct Wanted {
     text: String,
     /// Of containers: whose.
     container_of: Option<String>,
+    /// The tenant of the first of the functions, which pays for it.
+    tenant: String,
     functions: Vec<(usize, String)>,
 }
 
@@ -132,18 +134,19 @@ impl Controller {
     ) -> Result<ResolvedImages, Refusal> {
         let mut resolved = vec![None; functions.len()];
         let mut wanted: BTreeMap<(&str, Option<&str>), Wanted> = BTreeMap::new();
-        let held = self.held(match asker {
+        let asking = match asker {
             Asker::Administrator => None,
-            Asker::Tenant { name, .. } => Some(name),
-        });
+            Asker::Tenant { name, .. } => Some(name.as_str()),
+        };
+        let held = self.held(asking);
         for (at, (name, spec)) in functions.iter().enumerate() {
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
             // A program has none: that it says one is told when the change is checked.
             if api::guest_of(spec) == GuestKind::Program {
                 continue;
             }
-            let container_of = (api::guest_of(spec) == GuestKind::Container)
-                .then(|| spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT));
+            let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
+            let container_of = (api::guest_of(spec) == GuestKind::Container).then_some(tenant);
             // What is wrong with it is told when the change is checked.
             let named = if container_of.is_some() { Named::of_container(text) } else { Named::read(text) };
             // The launcher has folders with images of containers.
@@ -167,6 +170,8 @@ impl Controller {
                     let of = || Wanted {
                         text: text.to_owned(),
                         container_of: container_of.map(str::to_owned),
+                        // That a tenant names another one is told when the change is checked.
+                        tenant: asking.unwrap_or(tenant).to_owned(),
                         functions: Vec::new(),
                     };
                     let entry = wanted.entry((text, container_of)).or_insert_with(of);
@@ -185,8 +190,7 @@ impl Controller {
         let (this, asker) = (self.clone(), asker.clone());
         Ok(ResolvedImages::After(ImageResolution {
             what,
-            // A registry is waited for.
-            run: Box::new(move || offload::waiting(|| this.fetch_all(&wanted, resolved, &asker))),
+            run: Box::new(move || this.fetch_all(wanted, resolved, &asker)),
         }))
     }
 
@@ -283,30 +287,47 @@ impl Controller {
 
     /// Fetches all, and tells all that cannot be had.
     fn fetch_all(
-        &self,
-        wanted: &[Wanted],
+        self: &Arc<Self>,
+        wanted: Vec<Wanted>,
         mut resolved: api_server::Images,
         asker: &Asker,
     ) -> Result<api_server::Images, Refusal> {
         let (mut faults, mut of_registries) = (Vec::new(), false);
         let mut silent: BTreeMap<String, String> = BTreeMap::new();
-        let client = self.shelf.source.client(asker).map_err(Refusal::Broken)?;
-        for Wanted { text, container_of, functions } in wanted {
-            let host = match Named::read(text) {
+        let mut client = None;
+        for Wanted { text, container_of, tenant, functions } in wanted {
+            let host = match Named::read(&text) {
                 Ok(Named::Artifact(reference)) => Some(reference.host().to_owned()),
                 _ => None,
             };
             let before = host.as_ref().and_then(|host| silent.get(host)).cloned();
             let fetched = match before {
                 Some(reason) => Err(Lack::Registry(format!("{text}: not asked for after {reason}"))),
-                None => match container_of {
-                    Some(tenant) => self.fetch_container((&client, asker), tenant, text),
-                    None => self.fetch((&client, asker), text),
-                },
+                None => {
+                    let registry = match (&host, &client) {
+                        (None, _) => None,
+                        (Some(_), Some(client)) => Some(Arc::clone(client)),
+                        (Some(_), None) => {
+                            let new = self.shelf.source.client(asker).map_err(Refusal::Broken)?;
+                            Some(Arc::clone(client.insert(Arc::new(new))))
+                        }
+                    };
+                    let (this, text, asker) = (self.clone(), text.clone(), asker.clone());
+                    // To read and check what may be large is the tenant's work, beside the workers.
+                    let done = self.host.offload().run(&tenant, move || match registry {
+                        None => this.fetch_here(&text),
+                        // The registry is waited for.
+                        Some(client) => offload::waiting(|| match container_of {
+                            Some(tenant) => this.fetch_container((&client, &asker), &tenant, &text),
+                            None => this.fetch_artifact((&client, &asker), &text),
+                        }),
+                    });
+                    done.map_err(|refused| Refusal::Busy(refused.to_string()))?
+                }
             };
             let message = match fetched {
                 Ok(pinned) => {
-                    let other = (pinned != *text).then_some(pinned);
+                    let other = (pinned != text).then_some(pinned);
                     functions.iter().for_each(|(at, _)| resolved[*at].clone_from(&other));
                     continue;
                 }
@@ -332,17 +353,21 @@ impl Controller {
         }
     }
 
-    /// Has an image fetched and kept; what names it for ever.
-    fn fetch(&self, client: (&Client, &Asker), text: &str) -> Result<String, Lack> {
-        let kept = self.shelf.kept.as_ref().map_err(|reason| Lack::Here(reason.clone()))?;
+    /// The folder in which images are kept.
+    fn kept(&self) -> Result<&Images, Lack> {
+        self.shelf.kept.as_deref().map_err(|reason| Lack::Here(reason.clone()))
+    }
+
+    /// Has an image of this host kept; what names it for ever.
+    fn fetch_here(&self, text: &str) -> Result<String, Lack> {
         match Named::read(text).map_err(Lack::Wrong)? {
-            Named::Stock(_) => Ok(text.to_owned()),
-            Named::File { path, digest } => self.fetch_file(kept, path, digest),
-            Named::Artifact(reference) => self.fetch_artifact(kept, client, &reference),
+            Named::File { path, digest } => self.fetch_file(path, digest),
+            Named::Stock(_) | Named::Artifact(_) => Ok(text.to_owned()),
         }
     }
 
-    fn fetch_file(&self, kept: &Images, text: &str, wanted: Option<Digest>) -> Result<String, Lack> {
+    fn fetch_file(&self, text: &str, wanted: Option<Digest>) -> Result<String, Lack> {
+        let kept = self.kept()?;
         let path = self.catalog.path(text);
         let stamp = Stamp::of(&path);
         let image = self.catalog.read_file(text).map_err(Lack::Wrong)?;
@@ -363,19 +388,19 @@ impl Controller {
         Ok(pinned)
     }
 
-    fn fetch_artifact(
-        &self,
-        kept: &Images,
-        (client, asker): (&Client, &Asker),
-        reference: &Reference,
-    ) -> Result<String, Lack> {
+    /// The same of one in a registry.
+    fn fetch_artifact(&self, (client, asker): (&Client, &Asker), text: &str) -> Result<String, Lack> {
+        let kept = self.kept()?;
+        let Named::Artifact(reference) = Named::read(text).map_err(Lack::Wrong)? else {
+            return Ok(text.to_owned());
+        };
         // What is needed is pinned before anything else may leave.
         self.pin_needed().map_err(Lack::Here)?;
         let pull = |reference: &Reference| match asker {
             Asker::Administrator => kept.pull(client, reference),
             Asker::Tenant { .. } => kept.pull_allowed(client, reference),
         };
-        let pulled = pull(reference).map_err(Lack::from)?;
+        let pulled = pull(&reference).map_err(Lack::from)?;
         let pinned = pulled.reference.to_string();
         self.keep(&pinned, pulled.digest, &pulled.image, || {
             pull(&pulled.reference).map(drop).map_err(|error| error.to_string())
