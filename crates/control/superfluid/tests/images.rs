@@ -221,6 +221,28 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
     assert!(blob(1).exists() && !blob(2).exists() && !blob(3).exists());
 }
 
+/// To read and check a file is work of the tenant whose function it is for, and not of the thread that
+/// answers.
+#[test]
+fn a_file_is_read_in_the_account_of_its_tenant() {
+    let (_folder, daemon) = start(&[]);
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    let used = |tenant: &str| {
+        let metrics = daemon.text("/metrics");
+        let wanted = format!("superfluid_tenant_background_seconds_total{{tenant=\"{tenant}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&wanted)?.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let before = (used("red"), used("blue"));
+    // It is never compiled, because it cannot be loaded.
+    fs::write(daemon.path("broken.wasm"), vec![0; 8 << 20]).expect("written");
+    let path = daemon.path("broken.wasm");
+    let refused = daemon.refused(&format!("function create fw --tenant blue --image {}", path.display())).1;
+    assert!(refused.contains("broken.wasm"), "{refused}");
+    assert!(used("blue") > before.1, "{} and {}", used("blue"), before.1);
+    assert_eq!(used("red"), before.0);
+}
+
 #[test]
 fn what_is_missing_after_a_restart_is_fetched_when_it_is_applied_again() {
     let registry = Registry::start("", "");
