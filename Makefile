@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run check check-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run guests check check-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -23,6 +23,13 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	    "  $(QUICK) daemon --socket /tmp/superfluid.sock --state /tmp/superfluid --page 127.0.0.1:8800" \
 	    "and in another, which prints the address to open" \
 	    "  export SUPERFLUID_SOCKET=/tmp/superfluid.sock; $(QUICK) apply -f examples/nat.yaml; $(QUICK) page"
+
+guests:          ## Run examples/guests.yaml: sandboxed, native, containerized and virtual functions in one chain
+	@scripts/setup run test peers
+	@testbed/guests.sh --check
+	@scripts/page
+	@cargo build --profile quick --locked --workspace --bin superfluid --bin superfluid-bench --example relay
+	@testbed/guests.sh $(QUICK)
 
 build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build

@@ -11,6 +11,7 @@
 #   10.83.0.1                                      10.83.0.2
 #
 # EDGE_SECONDS: how long iperf3 runs in each direction, 5 by default. EDGE_JSON=1 is --json: one object at the end, in place of the table.
+# EDGE_BESIDE: a command that runs beside superfluid, in the same namespaces, and is ready when the file EDGE_AWAITS is there. EDGE_ARGUMENTS: more arguments of `superfluid run`.
 # Ends with 0, 1 when something did not pass, 3 when a program is missing, 130 when it was interrupted.
 set -euo pipefail
 
@@ -58,6 +59,7 @@ enter_namespaces() {
 # Everything started in the background; each also ends by itself when this script does, however that happens.
 background=()
 superfluid_pid=
+beside_pid=
 failures=0
 split_screen=
 
@@ -72,6 +74,7 @@ finish() {
     # One more Ctrl-C must not leave half of this undone.
     trap '' INT TERM HUP
     stop_superfluid || ((status != 0)) || status=1
+    stop_beside
     join_screen
     local pid
     for pid in "${background[@]}"; do
@@ -102,6 +105,20 @@ stop_superfluid() {
     wait "$pid" 2>/dev/null || status=$?
     ((status == 0)) || echo "superfluid ended with status $status" >&2
     return "$status"
+}
+
+# What runs beside superfluid ends when it is asked to, and is killed where it does not.
+stop_beside() {
+    [[ -n $beside_pid ]] || return 0
+    kill -TERM "$beside_pid" 2>/dev/null || true
+    local tries
+    for ((tries = 0; tries < 50; tries++)); do
+        case $(cut -d' ' -f3 "/proc/$beside_pid/stat" 2>/dev/null) in
+        '' | Z) break ;;
+        esac
+        sleep 0.1
+    done
+    beside_pid=
 }
 
 # On a terminal the upper lines are the script's and the rest is left to superfluid's table, as a scrolling region.
@@ -247,13 +264,23 @@ start_servers() {
 
 # Superfluid is in a session of its own: a Ctrl-C on the terminal is for this script, which passes it on once.
 start_superfluid() {
+    local more beside tries
+    read -ra more <<<"${EDGE_ARGUMENTS:-}"
+    if [[ -n ${EDGE_BESIDE:-} ]]; then
+        read -ra beside <<<"$EDGE_BESIDE"
+        in_background setsid "${beside[@]}" >/dev/null
+        beside_pid=$!
+        for ((tries = 0; tries < 100; tries++)); do
+            [[ ! -e ${EDGE_AWAITS:-/} ]] || break
+            sleep 0.1
+        done
+    fi
     if [[ -n $json ]]; then
-        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --json >"$files/.output" &
+        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --json "${more[@]}" >"$files/.output" &
     else
-        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --brief &
+        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --brief "${more[@]}" &
     fi
     superfluid_pid=$!
-    local tries
     for ((tries = 0; tries < 60; tries++)); do
         if in_host "$client" ping -c 1 -W 1 "$server_address" >/dev/null 2>&1; then
             return 0

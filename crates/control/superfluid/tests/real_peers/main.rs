@@ -6,6 +6,7 @@ mod address_translation;
 mod dhcp;
 #[path = "../support/guest_system.rs"]
 mod guest_system;
+mod guests;
 mod inspection;
 mod kernel;
 mod multicast;
