@@ -12,6 +12,15 @@ use std::time::Duration;
 
 /// Moves of an instance there and back.
 const MOVES: usize = 200;
+/// Numbers of workers beyond two, each measured where there are so many processors.
+const MORE_WORKERS: [usize; 4] = [4, 8, 12, 16];
+
+/// The processors that this program may use.
+fn processors() -> Vec<usize> {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    let is_set = |processor: &usize| allowed.as_ref().is_ok_and(|set| set.is_set(*processor));
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(is_set).collect()
+}
 
 pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(16_384)?;
@@ -36,6 +45,32 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
             rates[0].push(both[0] / 1e6);
             rates[1].push(both[1] / 1e6);
         }
+    }
+
+    // As many firewalls as workers, over one on one, in turn.
+    let (processors, mut more) = (processors(), Vec::new());
+    for workers in MORE_WORKERS.into_iter().filter(|workers| *workers <= processors.len()) {
+        let wide = Kit::new(16_384 * workers as u32 / 2)?;
+        let ten = wide.prepare(stock("firewall")?, &ten_rules(10))?;
+        let nf = Nf::new(&ten, Frames::Computed { size: 64 });
+        let mut ratios = Vec::new();
+        for run in 0..=RUNS {
+            progress(0.7, &format!("{workers} workers"));
+            let mut both = [0.0; 2];
+            for (n, count) in [1, workers].into_iter().enumerate() {
+                let cores = processors[..count].to_vec();
+                let rig = Plan::cores(Model::Hyper, vec![nf.clone(); count], cores, 0).build(&wide)?;
+                rig.start()?;
+                both[n] = rig.measure(warm_up, window)?.iter().sum();
+                rig.end()?;
+            }
+            if run > 0 {
+                ratios.push(both[1] / both[0]);
+                rates.resize(rates.len().max(more.len() + 3), Vec::new());
+                rates[more.len() + 2].push(both[1] / 1e6);
+            }
+        }
+        more.push((workers, ratios));
     }
 
     // The function sends everything back: the generator sees whether it comes in the order in which it went.
@@ -77,13 +112,17 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
             if lost.is_empty() { "none".to_owned() } else { lost.join(", ") }
         )));
     }
-    let results = vec![
+    let mut results = vec![
         Measurement::new("two-workers", "x", &ratios, Some(Bound::AtLeast(1.9))).on_shared_host(1.5),
         Measurement::new("move-us", "us", &still, Some(Bound::AtMost(100.0))),
     ];
-    let mut curve = Series::new("two firewalls", Model::Hyper.role());
-    for (workers, rates) in [1.0, 2.0].into_iter().zip(&rates) {
-        curve.push(workers, Reading::median(rates));
+    for (workers, ratios) in &more {
+        results.push(Measurement::new(&format!("workers-{workers}"), "x", ratios, None));
+    }
+    let mut curve = Series::new("firewalls of ten rules", Model::Hyper.role());
+    let counts: Vec<f64> = [1, 2].into_iter().chain(more.iter().map(|(n, _)| *n)).map(|n| n as f64).collect();
+    for (workers, rates) in counts.iter().zip(&rates) {
+        curve.push(*workers, Reading::median(rates));
     }
     let experiment = Experiment::new(
         "scale",
@@ -94,8 +133,8 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     .setup("A function that sends everything back moves between two workers 200 times at a million packets a second in 1,000 numbered flows; \
             none was lost or overtaken.")
     .figure(Figure::lines(
-        "Throughput of two firewalls",
-        Axis::linear("workers", "").ticks([1.0, 2.0]),
+        "Throughput of firewalls",
+        Axis::linear("workers", "").ticks(counts),
         Axis::linear("throughput", "Mp/s"),
         [curve],
     ));
