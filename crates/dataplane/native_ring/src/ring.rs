@@ -59,12 +59,25 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
         Ok(self.room)
     }
 
-    /// The same, without taking note of it.
+    /// The same where it is not known already that so many are free: the reader's count is in a cache line
+    /// that the reader writes to.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn room_for(&mut self, wanted: u32) -> Result<u32, OutOfStep> {
+        if self.room < wanted { self.room() } else { Ok(self.room) }
+    }
+
+    /// Places that are free, or fewer where more than half of them are known to be, without taking note of it.
     ///
     /// # Errors
     /// As there.
     #[inline]
     pub fn free(&self) -> Result<u32, OutOfStep> {
+        if self.room > self.entries.size() / 2 {
+            return Ok(self.room);
+        }
         let used = self.tail.wrapping_sub(self.entries.head().load(Acquire));
         self.entries.size().checked_sub(used).ok_or(OutOfStep)
     }

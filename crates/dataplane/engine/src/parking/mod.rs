@@ -21,7 +21,7 @@ use telemetry::clock::{Clock, Cycles, Nanos};
 const FEW: usize = 16;
 /// A port that leads out of the engine is looked at so often while there is no room: what takes its packets
 /// wakes no worker.
-const ROOM_INTERVAL: Nanos = Nanos(50_000);
+const ROOM_INTERVAL: Nanos = Nanos(20_000);
 /// After a shorter sleep the next one is taken to be short as well, and the worker is not parked for others
 /// to find; also for how long a worker must have had nothing to do before a request makes it sleep.
 const LONG: Nanos = Nanos(200_000);

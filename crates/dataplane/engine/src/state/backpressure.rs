@@ -16,7 +16,7 @@
 //!
 //! A port behind which a process takes packets from a ring ([`Port::capacity`](port::Port::capacity)) is like
 //! such a wire: what leads to it is throttled, or not polled, and what it brings is taken all the same. The
-//! process wakes no worker when it has made room; one that sleeps looks again every 50 us.
+//! process wakes no worker when it has made room; one that sleeps looks again every 20 us.
 //!
 //! That is for functions that belong together. Where more than two ends are plugged into a switch, and
 //! between tenants, no sender is throttled: a receiver that takes too long there loses packets itself, as at

@@ -48,6 +48,9 @@ pub struct NativePort {
     slept: Cell<bool>,
     /// Buffers on their way back to the pool.
     freed: Vec<Packet>,
+    /// Packets were given in this turn, for which the process is woken at its end: it would else take the
+    /// processor for the first of many.
+    published: Cell<bool>,
 }
 
 impl NativePort {
@@ -83,6 +86,7 @@ impl NativePort {
             condition,
             slept: Cell::new(false),
             freed: Vec::new(),
+            published: Cell::new(false),
         })
     }
 
@@ -90,6 +94,16 @@ impl NativePort {
     #[cfg(test)]
     pub(crate) fn memory(&self) -> &native_ring::SharedMemory {
         &self.session.as_ref().expect("a process is attached").line.memory
+    }
+
+    /// Wakes the process if it sleeps over packets that it was given.
+    #[inline]
+    fn wake_process(&self) {
+        if self.published.take()
+            && let Some(session) = &self.session
+        {
+            session.wake();
+        }
     }
 
     /// Takes up what the attendant has left.
@@ -241,7 +255,7 @@ impl NativePort {
     #[inline]
     fn give_packets(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let room = session.packets.room()? as usize;
+        let room = session.packets.room_for(packets.len() as u32)? as usize;
         let process = session.line.process.clone();
         let mut custody = process.custody();
         let count = packets.len().min(room).min(custody.room());
@@ -258,7 +272,7 @@ impl NativePort {
         self.counters.ledger.dropped[DropReason::PortRefused] += self.freed.len() as u64;
         pool.free_batch(self.freed.drain(..));
         session.packets.publish();
-        session.wake();
+        self.published.set(true);
         Ok(())
     }
 }
@@ -309,6 +323,8 @@ fn describe(pool: &Pool, packet: &Packet) -> Descriptor {
 impl Port for NativePort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         self.refresh();
+        // What a port around this one sent by itself ends with no turn.
+        self.wake_process();
         if self.exchange(pool).and_then(|()| self.take_sent(pool, now, budget, out)).is_err() {
             self.hang_up();
             pool.free_batch(self.freed.drain(..));
@@ -331,6 +347,7 @@ impl Port for NativePort {
 
     fn wake(&self) -> Wake<'_> {
         let Some(attendant) = &self.attendant else { return Wake::default() };
+        self.wake_process();
         self.slept.set(true);
         let idle = self.session.as_ref().is_none_or(|session| {
             sleep::will_sleep(session.engine_sleeps());
@@ -340,6 +357,10 @@ impl Port for NativePort {
             return Wake::NOW;
         }
         Wake { readable: Some(attendant.desk.readable.as_fd()), at: None }
+    }
+
+    fn signal(&mut self) {
+        self.wake_process();
     }
 
     fn status(&self) -> PortStatus {

@@ -67,6 +67,7 @@ impl Bench {
         let mut packets: Vec<Packet> = (0..count).map(|n| frame(&self.pool, n as u8)).collect();
         self.port.transmit(&self.pool, NOW, &mut packets);
         assert!(packets.is_empty());
+        self.port.signal();
     }
 
     fn receive(&mut self) -> Vec<Packet> {
