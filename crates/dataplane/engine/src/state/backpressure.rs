@@ -104,13 +104,11 @@ impl Worker {
 
     /// Takes those from the congested wires that are so no more, or that nothing moves on.
     pub(crate) fn forget_free_wires(&mut self) {
-        let mut congested = std::mem::take(&mut self.backpressure.congested);
-        congested.retain(|wire| {
-            let (now, limit) = (self.time.now.cycles, self.backpressure.wire_wait);
-            let node = self.ports.get_mut(*wire).filter(|node| node.is_filling_up());
+        let (now, limit, ports) = (self.time.now.cycles, self.backpressure.wire_wait, &mut self.ports);
+        self.backpressure.congested.retain(|wire| {
+            let node = ports.get_mut(*wire).filter(|node| node.is_filling_up());
             node.is_some_and(|node| node.wait.lasts(node.port.room(), now, limit) || node.relay)
         });
-        self.backpressure.congested = congested;
     }
 
     /// Throttles an instance, and those from which its packets come.
@@ -221,15 +219,14 @@ impl Worker {
     /// Whether a wire has no room for a batch, and one more of an instance that has not noticed yet, and it
     /// is not vain to wait for it.
     fn waits_for_wire(&mut self, wire: usize) -> bool {
-        let (now, limit, enough) =
-            (self.time.now.cycles, self.backpressure.wire_wait, 2 * self.settings.batch);
+        let enough = 2 * self.settings.batch;
         let Some(node) = self.ports.get_mut(wire) else { return false };
         let room = node.port.room();
         if room >= enough {
             node.wait.seen = None;
             return false;
         }
-        node.wait.lasts(room, now, limit)
+        node.wait.lasts(room, self.time.now.cycles, self.backpressure.wire_wait)
     }
 
     /// Wires to other workers that an instance waits for.
