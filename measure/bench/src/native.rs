@@ -8,6 +8,12 @@
 //! What comes to it and what it sends passes native ports of one worker, between a source that always has a
 //! packet and an end. Where the function is woken for every batch, the next [`BATCH`] packets come when those
 //! before have come out, as in a switch that hands a guest one batch at a time (`merge`).
+//!
+//! Beside that, what containers get of a processor that they are promised a part of ([`shares`]), and what
+//! servers behind a veth pair cost ([`applications`]).
+
+mod applications;
+mod shares;
 
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::BATCH;
@@ -32,6 +38,8 @@ const BUFFERS: u32 = 4096;
 const SIZE: usize = 64;
 const WINDOW: Duration = Duration::from_millis(400);
 const WARM_UP: Duration = Duration::from_millis(200);
+const OWN_CORE: Bound = Bound::AtLeast(1.0);
+const SAME_CORE: Bound = Bound::AtLeast(3.0);
 /// Most packets that the function takes at once.
 const BURST: usize = 64;
 
@@ -179,10 +187,40 @@ fn rate(worker: usize, function: usize, in_turn: bool) -> Result<f64, BenchError
     if rate > 1000.0 { Ok(rate) } else { Err(BenchError::Invalid("packets do not go round".to_owned())) }
 }
 
-pub(crate) fn run(
-    progress: &mut dyn FnMut(f64, &str),
-) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
+/// What is said where forwarders cannot be measured.
+fn missing() -> Vec<Measurement> {
+    let missing = |name: &str, most| Measurement::missing(name, "x", Some(most), "not-measured");
+    vec![missing("own-core-ratio", OWN_CORE), missing("same-core-ratio", SAME_CORE)]
+}
+
+/// What a part of the bench finds, and its notes.
+type Found = Result<(Vec<Measurement>, Vec<String>), BenchError>;
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Found {
     let cores = Cores::find().map_err(BenchError::setup)?;
+    type Part = fn(Cores, &mut dyn FnMut(f64, &str)) -> Found;
+    let parts: [(Part, fn() -> Vec<Measurement>); 3] =
+        [(forwarders, missing), (shares::run, shares::missing), (applications::run, applications::missing)];
+    let (mut results, mut notes) = (Vec::new(), Vec::new());
+    for (n, (part, missing)) in parts.into_iter().enumerate() {
+        let mut progress = |done: f64, what: &str| progress((n as f64 + done) / 3.0, what);
+        match part(cores, &mut progress) {
+            Ok((found, words)) => {
+                results.extend(found);
+                notes.extend(words);
+            }
+            // What is not installed, say.
+            Err(reason) => {
+                results.extend(missing());
+                notes.push(format!("not measured: {reason}"));
+            }
+        }
+    }
+    Ok((results, notes))
+}
+
+/// Forwarders, beside testpmd and beside one that is woken for every batch.
+fn forwarders(cores: Cores, progress: &mut dyn FnMut(f64, &str)) -> Found {
     let namespace = Namespace::new().map_err(BenchError::setup)?;
     progress(0.0, "two testpmd");
     let peer = MemifPair::start(&namespace, BURST, BUFFERS, cores).map_err(BenchError::setup)?;
@@ -207,10 +245,10 @@ pub(crate) fn run(
     }
     let ratio = |of: &[f64], over: &[f64]| -> Vec<f64> { of.iter().zip(over).map(|(a, b)| a / b).collect() };
     let results = vec![
-        Measurement::new("own-core-ratio", "x", &ratio(&own, &pair), Some(Bound::AtLeast(1.0))),
+        Measurement::new("own-core-ratio", "x", &ratio(&own, &pair), Some(OWN_CORE)),
         Measurement::new("own-core-mpps", "Mpps", &own, None),
         Measurement::new("memif-mpps", "Mpps", &pair, None),
-        Measurement::new("same-core-ratio", "x", &ratio(&same, &woken), Some(Bound::AtLeast(3.0))),
+        Measurement::new("same-core-ratio", "x", &ratio(&same, &woken), Some(SAME_CORE)),
         Measurement::new("same-core-mpps", "Mpps", &same, None),
         Measurement::new("woken-mpps", "Mpps", &woken, None),
     ];

@@ -70,8 +70,12 @@ pub struct FunctionStatus {
     pub cycles: u64,
     /// Share of a core that it was promised, 0 to 1.
     pub promised_share: f64,
-    /// Share of a core that it got lately, 0 to 1.
+    /// Share of a core that it got lately, 0 to 1. Of a container, what the engine did for its packets and
+    /// what its processes used, together.
     pub got_share: f64,
+    /// The two parts of that, of a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<ContainerProcessor>,
     /// Packets in its queue.
     pub queue: u64,
     /// Packets that it lost or dropped, by reason.
@@ -101,6 +105,7 @@ impl FunctionStatus {
             cycles: 0,
             promised_share: 0.0,
             got_share: 0.0,
+            processor: None,
             queue: 0,
             drops: BTreeMap::new(),
             latency: None,
@@ -109,6 +114,19 @@ impl FunctionStatus {
             restarts: 0,
         }
     }
+}
+
+/// What a container got of the processors: what the engine used for its packets, and what its processes used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerProcessor {
+    /// Cycles that the engine used for its packets, where no function in the sandbox was charged for them.
+    pub engine_cycles: u64,
+    /// The same as a share of a core that it got lately.
+    pub engine_share: f64,
+    /// Cycles that its processes used.
+    pub processes_cycles: u64,
+    /// The same as a share of a core that it got lately.
+    pub processes_share: f64,
 }
 
 /// How long packets took, as bounds that are powers of two: up to twice the true values.

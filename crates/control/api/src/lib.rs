@@ -49,7 +49,9 @@ pub use checked_name::{NAME_PATTERN, Name};
 pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 pub use difference::Difference;
 pub use event::{Event, Happened, PastEvent, PastEvents};
-pub use function::{FunctionMemory, FunctionState, FunctionStatus, GuestKind, Latency, Upgrade, guest_of};
+pub use function::{
+    ContainerProcessor, FunctionMemory, FunctionState, FunctionStatus, GuestKind, Latency, Upgrade, guest_of,
+};
 pub use function_event::{FunctionEvent, FunctionEventKind, FunctionReport};
 pub use graph::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};
 pub use history::{HistoryLatency, HistoryLine, HistoryMinute, HistoryMoment, HistoryObjects, HistorySpan};

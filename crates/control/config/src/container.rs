@@ -42,6 +42,7 @@ impl Reader<'_> {
         let values = container_schema(kind).check_at(place, Some(node), &known, &mut self.faults);
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
         let probe = values.as_ref().map_or(Some(None), |values| self.probe(place, node, values));
+        let worker = values.as_ref().and_then(|values| self.stays_on(place, node, values));
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
         self.memories.insert(Claimant::Instance(key.text.clone()), at("memory"));
         let image = values.as_ref().filter(|_| kind == ContainerKind::Container);
@@ -84,6 +85,7 @@ impl Reader<'_> {
                 memory: values.get("memory").and_then(Value::as_size)?,
                 weight: cpu("weight").and_then(|weight| u32::try_from(weight).ok())?,
                 cap: cpu("cap").and_then(|cap| u32::try_from(cap / PER_MILLE).ok()),
+                worker: worker?,
                 standby: count("standby")?,
                 processes: count("processes")?,
                 files: count("files")?,

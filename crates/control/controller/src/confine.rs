@@ -29,8 +29,8 @@ const HOSTS: [(&str, &str); 7] = [
 ];
 
 /// The same of containers: files of the host, and what takes the processors from others.
-const HOSTS_OF_CONTAINERS: [(&str, &str); 3] =
-    [("/cpu", "cpu"), ("/mounts", "mounts"), ("/restart", "restart")];
+const HOSTS_OF_CONTAINERS: [(&str, &str); 4] =
+    [("/cpu", "cpu"), ("/mounts", "mounts"), ("/restart", "restart"), ("/worker", "worker")];
 
 /// What an interface is not (`as`) that a tenant asks for: kinds whose ports take rights that others do not.
 const PRIVILEGED_INTERFACES: [&str; 1] = ["af_xdp"];

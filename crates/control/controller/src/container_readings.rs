@@ -14,7 +14,8 @@ pub(super) struct ContainerReading {
     pub(super) tenant: String,
     /// It runs.
     pub(super) up: bool,
-    /// Processor time that it has had since it was started, in nanoseconds: half a second old at most.
+    /// Processor time that its processes have had since it was started and the engine used for its packets,
+    /// in nanoseconds: half a second old at most.
     pub(super) cpu_ns: u64,
     /// Packets that it was given, and their bytes.
     pub(super) packets: u64,
@@ -39,13 +40,19 @@ impl Controller {
         }
         let ports: HashMap<&str, &PortAccount> =
             account.ports.iter().map(|port| (port.name.as_str(), port)).collect();
+        let clock = guest_wasm::watchdog::clock();
+        let beside = self.host.beside(false).into_iter();
+        let engine_ns: HashMap<String, u64> =
+            beside.map(|(name, reading)| (name, clock.span(reading.meter.used()).0)).collect();
         let reading = |(name, container): (&String, &Container)| {
             let condition = self.containers.get().and_then(|keeper| keeper.condition(name));
             let condition = condition.unwrap_or_default();
             let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
             let counted = named.filter_map(|port| ports.get(port.as_str()).copied());
             let up = condition.down.is_none();
-            (name.clone(), read(&container.tenant, up, condition.cpu_us.saturating_mul(1000), counted))
+            let engine = engine_ns.get(name).copied().unwrap_or(0);
+            let cpu_ns = condition.cpu_us.saturating_mul(1000).saturating_add(engine);
+            (name.clone(), read(&container.tenant, up, cpu_ns, counted))
         };
         wiring.containers.iter().map(reading).collect()
     }

@@ -1,10 +1,11 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
 use super::container_readings;
-use super::controller::Controller;
+use super::controller::{Controller, lock};
+use super::shares::Shares;
 use super::shelf::artifact;
 use super::status::share_of;
-use api::{Fault, FunctionMemory, FunctionState, FunctionStatus};
+use api::{ContainerProcessor, Fault, FunctionMemory, FunctionState, FunctionStatus};
 use api_server::Refusal;
 use deployment::Catalog;
 use engine::{Event, Fleet};
@@ -15,10 +16,12 @@ use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Container, ContainerKind, ContainerProbe, ProbeAsks, Wiring, container_port};
+use wiring::{Container, ContainerKind, ContainerProbe, ProbeAsks, Wiring, WorkerPlan, container_port};
 
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
@@ -34,7 +37,9 @@ pub fn wanted_containers(
         .containers
         .iter()
         .flat_map(|(name, container)| {
-            let first = wanted(name, container, catalog, &layout);
+            let mut first = wanted(name, container, catalog, &layout);
+            let worker = container.worker.and_then(|worker| wiring.workers.list.get(worker));
+            first.start.beside = worker.map(processors_of);
             let by = |number| {
                 let mut beside = first.clone();
                 beside.start.name = stands_by(name, number);
@@ -104,12 +109,19 @@ fn wanted(
                 processes: container.processes,
                 files: container.files,
             },
+            beside: None,
             probe: container.probe.as_ref().map(probe),
             mark: None,
         },
         first_delay: Duration::from(container.restart.first),
         longest_delay: Duration::from(container.restart.longest),
     }
+}
+
+/// The processors of a worker; none where it may run on all.
+fn processors_of(worker: &WorkerPlan) -> Vec<u32> {
+    let processors = worker.processors.iter().flatten();
+    processors.filter_map(|processor| u32::try_from(*processor).ok()).collect()
 }
 
 fn probe(probe: &ContainerProbe) -> Probe {
@@ -216,6 +228,25 @@ impl Controller {
         Ok(())
     }
 
+    /// Divides processors among containers and workers, by a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub(super) fn divide_processors(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
+        let (this, ends) = (Arc::downgrade(self), self.ends.clone());
+        let mut shares = Shares::new(&self.launcher);
+        std::thread::Builder::new().name("shares".into()).spawn(move || {
+            while !ends.load(Relaxed) {
+                let Some(this) = this.upgrade() else { return };
+                let keeper = this.containers.get();
+                let pause = keeper.map(|keeper| shares.look(&this.host, keeper));
+                lock(&this.promised).clone_from(shares.promised());
+                drop(this);
+                std::thread::sleep(pause.unwrap_or(Duration::from_secs(1)));
+            }
+        })
+    }
+
     /// What runs has changed, and containers with it.
     pub(super) fn containers_changed(&self) {
         if let Some(keeper) = self.containers.get() {
@@ -241,11 +272,21 @@ impl Controller {
         let ports: Vec<_> = named.filter_map(|port| self.host.account_of_port(&port)).collect();
         let counted = container_readings::read(&container.tenant, condition.down.is_none(), 0, ports.iter());
         let promised = container.promised_memory();
-        let cycles = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
+        let processes = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
+        let engine = self.host.used_beside(name);
+        // No function has such names.
+        let share = |part: &str, cycles| share_of(self, &format!("{name} {part}"), cycles);
+        let processor = ContainerProcessor {
+            engine_cycles: engine.0,
+            engine_share: share("engine", engine),
+            processes_cycles: processes.0,
+            processes_share: share("processes", processes),
+        };
+        let worker = container.worker.and_then(|worker| u32::try_from(worker).ok());
         Some(FunctionStatus {
             state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
             reason: condition.down,
-            worker: None,
+            worker,
             image: container
                 .digest
                 .or_else(|| Some(artifact(&container.image)?.digest()?.to_string()))
@@ -253,9 +294,10 @@ impl Controller {
             packets: counted.packets,
             bytes: counted.bytes,
             calls: 0,
-            cycles: cycles.0,
-            promised_share: 0.0,
-            got_share: share_of(self, name, cycles),
+            cycles: engine.0 + processes.0,
+            promised_share: lock(&self.promised).get(name).copied().unwrap_or(0.0),
+            got_share: processor.engine_share + processor.processes_share,
+            processor: Some(processor),
             queue: counted.queue,
             drops: counted.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)).collect(),
             latency: None,

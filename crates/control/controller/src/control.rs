@@ -271,9 +271,11 @@ impl Control for Handle {
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
             let (background, stations) = (self.0.background(), host.station_frames());
+            let beside = host.beside(true);
             let known = super::metrics::Known {
                 wiring: &wiring,
                 memory: &memory,
+                beside: &beside,
                 condition: &|name| self.0.containers.get()?.condition(name),
                 limit: self.0.memory,
                 background: &background,

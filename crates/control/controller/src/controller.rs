@@ -69,6 +69,8 @@ pub(crate) struct Controller {
     pub(super) launcher: PathBuf,
     /// Keeps containers, from when all that the store says has begun.
     pub(super) containers: OnceLock<Keeper>,
+    /// What containers are promised of their workers' cores.
+    pub(super) promised: Mutex<HashMap<String, f64>>,
     pub(super) ends: Arc<AtomicBool>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -136,6 +138,7 @@ impl Controller {
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             launcher: settings.launcher.clone(),
             containers: OnceLock::new(),
+            promised: Mutex::default(),
             ends: Arc::default(),
             threads,
         })

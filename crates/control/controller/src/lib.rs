@@ -43,6 +43,7 @@ mod of_tenant;
 mod port_health;
 mod refusal;
 mod sampling;
+mod shares;
 mod shelf;
 mod status;
 mod told;
@@ -54,6 +55,7 @@ pub use containers::{concerns_ports, container_events, keeper_name, port_looks, 
 use control::Handle;
 use controller::Controller;
 use engine::Account;
+pub use shares::Shares;
 pub use shelf::Registries;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

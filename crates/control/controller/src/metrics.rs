@@ -2,7 +2,7 @@
 
 use ::metrics::{Container, Function, Memory, Notation, Station, TenantBackground, TenantMemory};
 use api_server::Exposition;
-use deployment::{Catalog, DeviceFrames, HostMemory};
+use deployment::{BesideReading, Catalog, DeviceFrames, HostMemory};
 use engine::Account;
 use launcher::keeper::Condition;
 use offload::Usage;
@@ -18,6 +18,8 @@ pub(crate) struct Known<'a> {
     pub(crate) condition: &'a dyn Fn(&str) -> Option<Condition>,
     /// Most bytes that may be promised.
     pub(crate) limit: Option<u64>,
+    /// What the engine knows of containers.
+    pub(crate) beside: &'a HashMap<String, BesideReading>,
     /// What is done beside the workers, by tenant.
     pub(crate) background: &'a BTreeMap<String, Usage>,
     /// Frames of devices that are stations.
@@ -34,7 +36,7 @@ pub(crate) fn write(
     events: impl Fn(&str) -> (u64, u64),
     (exposition, to): (Exposition, &mut String),
 ) {
-    let Known { wiring, memory, condition, limit, background, stations } = *known;
+    let Known { wiring, memory, condition, limit, beside, background, stations } = *known;
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
         Exposition::OpenMetrics => Notation::OpenMetrics,
@@ -82,6 +84,8 @@ pub(crate) fn write(
         .collect();
     let containers = wiring.containers.iter().map(|(name, container)| {
         let condition = condition(name).unwrap_or_default();
+        let reading = beside.get(name);
+        let engine = reading.map_or(Nanos(0), |reading| clock.span(reading.meter.used()));
         Container {
             name: name.clone(),
             tenant: container.tenant.clone(),
@@ -89,6 +93,8 @@ pub(crate) fn write(
             faults: condition.faults,
             restarts: condition.restarts,
             used: Nanos(condition.cpu_us.saturating_mul(1000)),
+            engine,
+            promised: reading.and_then(|reading| reading.promised).unwrap_or(0.0),
             memory: condition.memory,
         }
     });

@@ -85,6 +85,7 @@ fn status_of(
         cycles: account.cycles.0,
         promised_share: account.promised,
         got_share,
+        processor: None,
         queue: account.queue,
         drops,
         latency: latency(&account.latencies),

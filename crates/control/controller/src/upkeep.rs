@@ -56,6 +56,7 @@ impl Controller {
                 std::thread::sleep(if busy { REFILL_EVERY.0 } else { REFILL_EVERY.1 });
             }
         });
-        lock(&self.threads).extend(looking.into_iter().chain(making).chain(self.sample()));
+        let dividing = self.divide_processors();
+        lock(&self.threads).extend(looking.into_iter().chain(making).chain(self.sample()).chain(dividing));
     }
 }

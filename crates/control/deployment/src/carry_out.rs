@@ -16,7 +16,7 @@ use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, InstancePool, Link, Plan};
+use wiring::{Edge, Endpoint, InstancePool, Link, Plan, container_of_port, container_port};
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
 pub struct CarriedOut {
@@ -138,6 +138,9 @@ impl Work<'_, '_, '_> {
         }
         for name in &plan.remove_containers {
             self.deployed.wiring.containers.swap_remove(name);
+            if let Some(laid) = self.deployed.containers.get_mut(name) {
+                laid.end_claim(self.change);
+            }
         }
         for name in &plan.remove_instances {
             if let Some(id) = self.deployed.instances.remove(name) {
@@ -271,13 +274,27 @@ impl Work<'_, '_, '_> {
             }
             self.deployed.put_instance(&name, instance);
         }
+        for (name, container) in &plan.add_containers {
+            let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
+            let ports: Vec<_> = named.filter_map(|port| self.deployed.ports.get(&port).copied()).collect();
+            let laid = self.deployed.containers.entry(name.clone()).or_default();
+            let claimed = laid.claim(self.change, container, self.workers, &ports);
+            self.note("container", name, claimed);
+        }
         for (name, port) in plan.add_ports {
             let pool: Option<PoolId> = self.deployed.pools.get(&port.tenant).map(|(_, id)| *id);
             if let (Some(opened), Some(pool)) = (ports.remove(&name), pool) {
                 let stations = opened.stations().map(|stations| (name.clone(), stations));
                 self.deployed.stations.extend(stations);
                 match self.change.add_port(homes[&name], &name, pool, opened) {
-                    Ok(id) => drop(self.deployed.ports.insert(name.clone(), id)),
+                    Ok(id) => {
+                        self.deployed.ports.insert(name.clone(), id);
+                        let container = container_of_port(&name);
+                        if let Some(laid) = container.and_then(|name| self.deployed.containers.get(name)) {
+                            let given = laid.give_meter(self.change, id);
+                            self.note("port", &name, given);
+                        }
+                    }
                     Err(error) => self.troubles.push(format!("port `{name}`: {error}")),
                 }
             }
@@ -290,6 +307,8 @@ impl Work<'_, '_, '_> {
         }
         self.deployed.wiring.devices.extend(plan.add_devices);
         self.deployed.wiring.containers.extend(plan.add_containers);
+        let Deployed { wiring, containers, .. } = &mut *self.deployed;
+        containers.retain(|name, _| wiring.containers.contains_key(name));
         if let Some(devices) = devices {
             let troubles = &mut self.troubles;
             let mut note = |link: &Link, laid| note_link(troubles, link, laid);
@@ -408,8 +427,16 @@ impl Work<'_, '_, '_> {
         }
         let mut population: Vec<usize> =
             (0..self.workers).map(|worker| self.change.population(worker)).collect();
-        let pinned = plan.add_instances.iter().map(|(name, instance)| (name, instance.worker));
-        let names = pinned.chain(plan.add_ports.keys().map(|name| (name, None)));
+        let instances = plan.add_instances.iter().map(|(name, instance)| (name, instance.worker));
+        // Ports of containers that stay on a worker come before those that are wired to them.
+        let on_worker = |port: &String| {
+            let name = container_of_port(port)?;
+            let wiring = &self.deployed.wiring;
+            plan.add_containers.get(name).or_else(|| wiring.containers.get(name))?.worker
+        };
+        let ports = plan.add_ports.keys().map(|name| (name, on_worker(name)));
+        let (pinned, others): (Vec<_>, Vec<_>) = ports.partition(|(_, worker)| worker.is_some());
+        let names = instances.chain(pinned).chain(others);
         for (name, pin) in names {
             if homes.contains_key(name) {
                 continue;

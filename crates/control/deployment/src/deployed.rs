@@ -1,6 +1,7 @@
 //! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its
 //! objects.
 
+use crate::beside::LaidContainer;
 use crate::devices::LaidDevices;
 use crate::observers::LaidObservation;
 use cpu_share::TenantId;
@@ -30,6 +31,8 @@ pub(crate) struct Deployed {
     /// Where stations are put at ports that are on a link.
     pub(crate) stations: HashMap<String, Arc<Stations>>,
     pub(crate) instances: HashMap<String, FleetInstance>,
+    /// Of containers that are wanted.
+    pub(crate) containers: HashMap<String, LaidContainer>,
     /// Functions that are paused and not frozen, and since when.
     pub(crate) paused: HashMap<String, Instant>,
     /// What the functions of each tenant are promised, in bytes.

@@ -4,7 +4,7 @@ use engine::{ThreadPlan, WorkerSettings};
 use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, Observation, PortIo, Wiring, Workers};
+use wiring::{Edge, Endpoint, Observation, PortIo, Wiring, Workers, container_of_port};
 
 /// What workers are made with, and their threads. If `io`, one for ports with `io: thread` comes last.
 pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<ThreadPlan>) {
@@ -58,8 +58,10 @@ impl InitialPlacement {
             add(name, PartFacts { pinned, ..PartFacts::new(Kind::Instance) });
         }
         // Ports that the I/O worker serves are on none of the others.
+        let near = near_containers(wiring);
         for (name, _) in wiring.ports.iter().filter(|(_, port)| port.io == PortIo::Inline) {
-            add(name, PartFacts::new(Kind::Port));
+            let pinned = near.get(name.as_str()).copied();
+            add(name, PartFacts { pinned, ..PartFacts::new(Kind::Port) });
         }
         let part = |end: &Endpoint| match end {
             Endpoint::Switch(_) | Endpoint::Device(_) => None,
@@ -99,6 +101,27 @@ impl InitialPlacement {
     pub(crate) fn of_name(&self, name: &str) -> usize {
         self.parts.get(name).map_or(self.io, |part| self.placement.worker_of(*part))
     }
+}
+
+/// Ports of containers that stay on a worker, and those that are wired to them, with that worker.
+fn near_containers(wiring: &Wiring) -> HashMap<&str, usize> {
+    let worker = |port: &str| wiring.containers.get(container_of_port(port)?)?.worker;
+    let mut near = HashMap::new();
+    if wiring.containers.values().all(|container| container.worker.is_none()) {
+        return near;
+    }
+    for edge in &wiring.edges {
+        let [a, b] = edge.ends();
+        if let (Endpoint::Port(a), Endpoint::Port(b)) = (a, b)
+            && let Some(there) = worker(a).or_else(|| worker(b))
+        {
+            near.insert(a.as_str(), worker(a).unwrap_or(there));
+            near.insert(b.as_str(), worker(b).unwrap_or(there));
+        }
+    }
+    let own = wiring.ports.keys().filter_map(|port| Some((port.as_str(), worker(port)?)));
+    near.extend(own);
+    near
 }
 
 #[cfg(test)]

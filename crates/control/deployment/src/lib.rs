@@ -17,6 +17,7 @@
 //! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried
 //! out one at a time.
 
+mod beside;
 mod carry_out;
 mod catalog;
 pub mod compile;
@@ -48,6 +49,7 @@ mod taking;
 mod tests;
 mod workshop;
 
+pub use beside::BesideReading;
 pub use carry_out::CarriedOut;
 pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};

@@ -192,13 +192,23 @@ pub(crate) fn config(
             "uidMappings": range,
             "gidMappings": range,
             "cgroupsPath": format!("/{group}/{}", start.name),
-            "resources": resources(&start.limits, true),
+            "resources": first_resources(start),
             "seccomp": seccomp::profile(),
             "sysctl": sysctl(start),
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
         },
     }))
+}
+
+/// The `linux.resources` of a guest that is started.
+fn first_resources(start: &Start) -> Value {
+    let mut resources = resources(&start.limits, true);
+    if let Some(processors) = start.beside.as_ref().filter(|processors| !processors.is_empty()) {
+        let listed: Vec<String> = processors.iter().map(u32::to_string).collect();
+        resources["cpu"]["cpus"] = json!(listed.join(","));
+    }
+    resources
 }
 
 /// The `linux.resources` of limits.

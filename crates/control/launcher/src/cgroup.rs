@@ -20,10 +20,21 @@ pub(crate) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Folders that may have guests' groups in them: of version 2, and of each controller of version 1.
+    /// The group that those are below which stay beside a worker.
+    pub(crate) fn beside(&self) -> String {
+        format!("{}-beside", self.parent)
+    }
+
+    /// Where hierarchies may be mounted: version 2, and each controller of version 1.
+    fn hierarchies(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let below = fs::read_dir(&self.root).into_iter().flatten().flatten().map(|entry| entry.path());
+        std::iter::once(self.root.clone()).chain(below)
+    }
+
+    /// Folders that may have guests' groups in them.
     fn parents(&self) -> Vec<PathBuf> {
-        let hierarchies = fs::read_dir(&self.root).into_iter().flatten().flatten().map(|entry| entry.path());
-        std::iter::once(self.root.clone()).chain(hierarchies).map(|it| it.join(&self.parent)).collect()
+        let names = [self.parent.clone(), self.beside()];
+        self.hierarchies().flat_map(|it| names.clone().map(|name| it.join(name))).collect()
     }
 
     /// The control groups of this name, one in each hierarchy that has it.
@@ -96,23 +107,123 @@ impl Cgroups {
     pub(crate) fn usage(&self, name: &str) -> (Option<u64>, Option<u64>) {
         let read = |path: PathBuf| fs::read_to_string(path).ok();
         let number = |path: PathBuf| read(path)?.trim().parse::<u64>().ok();
-        let group = |hierarchy: &str| self.root.join(hierarchy).join(&self.parent).join(name);
-        let own = self.root.join(&self.parent).join(name);
-        let memory = number(own.join("memory.current"))
-            .or_else(|| number(group("memory").join("memory.usage_in_bytes")));
-        let of_stat = || {
-            let text = read(own.join("cpu.stat"))?;
-            text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()
+        let of_parent = |parent: &str| {
+            let group = |hierarchy: &str| self.root.join(hierarchy).join(parent).join(name);
+            let own = self.root.join(parent).join(name);
+            let memory = number(own.join("memory.current"))
+                .or_else(|| number(group("memory").join("memory.usage_in_bytes")));
+            let of_stat = || {
+                let text = read(own.join("cpu.stat"))?;
+                text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()
+            };
+            let nanoseconds = || {
+                let hierarchies = ["cpuacct", "cpu,cpuacct"];
+                hierarchies.iter().find_map(|it| number(group(it).join("cpuacct.usage"))).map(|ns| ns / 1000)
+            };
+            (memory, of_stat().or_else(nanoseconds))
         };
-        let nanoseconds = || {
-            let hierarchies = ["cpuacct", "cpu,cpuacct"];
-            hierarchies.iter().find_map(|it| number(group(it).join("cpuacct.usage"))).map(|ns| ns / 1000)
-        };
-        (memory, of_stat().or_else(nanoseconds))
+        match of_parent(&self.parent) {
+            (None, None) => of_parent(&self.beside()),
+            found => found,
+        }
     }
+
+    /// Groups beside workers give way to these: half of a thread's weight for all of them together. That
+    /// they get what they are promised is seen to by those whose workers these are.
+    pub(crate) fn give_way_beside(&self) {
+        for group in self.hierarchies().map(|it| it.join(self.beside())) {
+            for (file, weight) in [("cpu.shares", "512"), ("cpu.weight", "50")] {
+                // Where there is none, this is another controller's.
+                let _ = write(&group.join(file), weight);
+            }
+        }
+    }
+
+    /// Sets how much of one processor a group may use, in thousandths; `None`: as much as there is.
+    pub(crate) fn set_quota(&self, name: &str, thousandths: Option<u32>) {
+        let (quota, period) = quota(thousandths);
+        for group in self.groups(name) {
+            if group.join("cpu.max").exists() {
+                let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
+                let _ = write(&group.join("cpu.max"), &format!("{quota} {period}"));
+            } else if group.join("cpu.cfs_quota_us").exists() {
+                let (quota_file, period_file) =
+                    (group.join("cpu.cfs_quota_us"), group.join("cpu.cfs_period_us"));
+                let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
+                // The kernel refuses none of these pairs, in whichever order they are written.
+                let _ = write(&quota_file, &quota);
+                let _ = write(&period_file, &period.to_string());
+            }
+        }
+    }
+}
+
+/// A quota and its period, in microseconds. The period is short where the quota still is the millisecond that
+/// the kernel wants at least, so that what several of them share a processor is shared by turns that are
+/// short.
+fn quota(thousandths: Option<u32>) -> (Option<u32>, u32) {
+    let period = match thousandths {
+        Some(200..) => 10_000,
+        Some(100..) => 20_000,
+        _ => 100_000,
+    };
+    (thousandths.map(|thousandths| thousandths.max(10).saturating_mul(period / 1000)), period)
+}
+
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
 
 fn processes(group: &Path) -> Vec<i32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_its_part_of_the_period_and_a_millisecond_at_least() {
+        for thousandths in [10, 99, 100, 199, 200, 500, 1000, 4000] {
+            let (Some(quota), period) = quota(Some(thousandths)) else { panic!("one is set") };
+            assert_eq!(quota * 1000 / period, thousandths);
+            assert!(quota >= 1000 && (10_000..=100_000).contains(&period));
+        }
+        assert_eq!(quota(Some(1)), (Some(1000), 100_000));
+        assert_eq!(quota(None), (None, 100_000));
+    }
+
+    /// A hierarchy of files, as the kernel shows one.
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, "").expect("written");
+        }
+        root
+    }
+
+    #[test]
+    fn quotas_are_written_and_time_is_read_in_both_versions_and_beside_workers() {
+        let second = ["sf-beside/a/cgroup.procs", "sf-beside/a/cpu.max", "sf-beside/cpu.weight"];
+        let first = ["cpu/sf/a/cgroup.procs", "cpu/sf/a/cpu.cfs_quota_us", "cpu/sf/a/cpu.cfs_period_us"];
+        let root = tree(&second);
+        let cgroups = |root: &tempfile::TempDir| Cgroups { root: root.path().into(), parent: "sf".into() };
+        let read = |root: &tempfile::TempDir, file: &str| fs::read_to_string(root.path().join(file));
+        cgroups(&root).set_quota("a", Some(412));
+        assert_eq!(read(&root, second[1]).expect("it is there"), "4120 10000");
+        cgroups(&root).give_way_beside();
+        assert_eq!(read(&root, second[2]).expect("it is there"), "50");
+        fs::write(root.path().join("sf-beside/a/cpu.stat"), "usage_usec 77\nuser_usec 5\n").expect("written");
+        assert_eq!(cgroups(&root).usage("a"), (None, Some(77)));
+        assert!(cgroups(&root).names().contains("a"));
+        let root = tree(&first);
+        cgroups(&root).set_quota("a", Some(50));
+        assert_eq!(read(&root, first[1]).expect("it is there"), "5000");
+        cgroups(&root).set_quota("a", None);
+        assert!(read(&root, first[1]).expect("it is there").starts_with("-1"));
+        assert_eq!(read(&root, first[2]).expect("it is there"), "100000");
+    }
 }

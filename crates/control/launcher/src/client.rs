@@ -45,10 +45,12 @@ impl Launcher {
     }
 
     /// An answer that is none to what was asked.
-    pub(crate) fn unexpected(&self, answer: &Answer) -> ClientError {
+    pub fn unexpected(&self, answer: &Answer) -> ClientError {
         let reason = match answer {
             Answer::Refused(reason) => format!("it refuses: {reason}"),
-            Answer::Done | Answer::Guests(_) => "it is the answer to another question".to_owned(),
+            Answer::Done | Answer::Guests(_) | Answer::Used(_) => {
+                "it is the answer to another question".to_owned()
+            }
         };
         ClientError::Answer { path: self.path.clone(), reason }
     }

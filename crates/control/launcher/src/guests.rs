@@ -6,7 +6,7 @@ use crate::log::Log;
 use crate::permits::Files;
 use crate::probe::{self, Turns};
 use crate::record::{Record, hold, start_time};
-use crate::request::{Ended, Guest, Limit, List, Listed, Start, State, Stop};
+use crate::request::{Ended, Guest, Limit, List, Listed, Share, Start, State, Stop};
 use crate::runtime::Runtime;
 use crate::sockets::Sockets;
 use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, program, watch};
@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 const END: Duration = Duration::from_secs(30);
 const GRACE_MAX: u32 = 10_000;
 const WAIT_MAX: u32 = 30_000;
+/// How long a share holds that is not said again: then its client has ended, and no worker of it is there.
+pub const SHARE_HOLDS: Duration = Duration::from_secs(4);
+/// The most of a share, in thousandths of one processor.
+const MOST_SHARE: u32 = 1_000_000;
 
 /// All guests, and what is needed to start one.
 #[derive(Debug)]
@@ -40,8 +44,17 @@ pub(crate) struct Guests {
     turns: Turns,
 }
 
+/// What a guest may use of the processors for a while.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    quota: Option<u32>,
+    until: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Table {
+    /// A thread sees to the end of leases.
+    leases: bool,
     version: u64,
     /// The launcher ends: none is started any more.
     closing: bool,
@@ -58,6 +71,8 @@ struct Entry {
     held: Option<OwnedFd>,
     /// Its probe failed: it is being killed.
     condemned: bool,
+    /// What it may use of the processors for now.
+    share: Option<Lease>,
     /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no
     /// other.
     log: Arc<Mutex<Log>>,
@@ -126,6 +141,7 @@ impl Guests {
                 root: record.root.clone(),
                 held: None,
                 condemned: false,
+                share: None,
                 log: Arc::default(),
             };
             self.table().guests.insert(name.clone(), entry);
@@ -228,6 +244,7 @@ impl Guests {
             root: None,
             held: None,
             condemned: false,
+            share: None,
             log: Arc::default(),
         };
         table.guests.insert(start.name.clone(), entry);
@@ -283,13 +300,17 @@ impl Guests {
             }
         };
         let of_host = bundle::OfHost { programs, sockets: sockets.as_deref() };
-        bundle::write(&folder, &self.cgroups.parent, start, permitted, &image, &of_host)?;
+        let group = if start.beside.is_some() { self.cgroups.beside() } else { self.cgroups.parent.clone() };
+        bundle::write(&folder, &group, start, permitted, &image, &of_host)?;
         let (output, to) = pipe(&folder, permitted.uids).map_err(own)?;
         // Before anything runs: what is found without a process is ended.
         let mut record = Record { start: start.clone(), root, process: None };
         record.write(&folder).map_err(own)?;
         let pid_file = folder.join("pid");
         self.runtime.create(&start.name, &folder, &pid_file, &to)?;
+        if start.beside.is_some() {
+            self.cgroups.give_way_beside();
+        }
         let text = fs::read_to_string(&pid_file).map_err(own)?;
         let pid: u32 = text.trim().parse().map_err(Refusal::of("the runtime's number of the process"))?;
         let (held, watched) = (hold(pid).map_err(own)?, hold(pid).map_err(own)?);
@@ -341,7 +362,7 @@ impl Guests {
         let mut table = self.table();
         if let Some(entry) = table.guests.get_mut(name) {
             entry.state = State::Ended(if entry.condemned { Ended::Probe } else { ended });
-            entry.held = None;
+            (entry.held, entry.share) = (None, None);
         }
         self.note(&mut table);
     }
@@ -413,8 +434,71 @@ impl Guests {
         if let Some(entry) = self.table().guests.get_mut(name) {
             let files = entry.start.limits.files;
             entry.start.limits = crate::Limits { files, ..*limits };
+            // The runtime has written another quota.
+            entry.share = None;
         }
         Ok(())
+    }
+
+    /// Sets what guests may use of the processors for now, and says what they have used.
+    pub(crate) fn share(self: &Arc<Guests>, share: &Share) -> Result<BTreeMap<String, u64>, Refusal> {
+        let mut changed = Vec::new();
+        let mut table = self.table();
+        for (name, most) in &share.most {
+            if let Some(found) = most.filter(|most| !(10..=MOST_SHARE).contains(most)) {
+                return Err(Refusal::new(format!(
+                    "most.{name}: found {found}; allowed: 10 to {MOST_SHARE} thousandths of a processor, or null"
+                )));
+            }
+        }
+        for (name, most) in &share.most {
+            let Some(entry) = table.guests.get_mut(name) else { continue };
+            if !matches!(entry.state, State::Running { .. }) {
+                continue;
+            }
+            let cap = entry.start.limits.cap;
+            let quota = most.map_or(cap, |most| Some(cap.map_or(most, |cap| cap.min(most))));
+            let before = entry.share.map(|lease| lease.quota);
+            entry.share = Some(Lease { quota, until: Instant::now() + SHARE_HOLDS });
+            if before != Some(quota) {
+                changed.push((name.clone(), quota));
+            }
+        }
+        let begins = !table.leases && table.guests.values().any(|entry| entry.share.is_some());
+        table.leases |= begins;
+        drop(table);
+        // What the kernel does for this takes no time to speak of, and no process.
+        changed.iter().for_each(|(name, quota)| self.cgroups.set_quota(name, *quota));
+        if begins {
+            let this = self.clone();
+            let ends = move || this.end_leases();
+            std::thread::Builder::new().name("shares".into()).spawn(ends).map_err(own)?;
+        }
+        let used = |name: &String| Some((name.clone(), self.cgroups.usage(name).1?));
+        Ok(share.most.keys().filter_map(used).collect())
+    }
+
+    /// Gives guests what their limits say when no share has been set for too long, until none has one.
+    fn end_leases(&self) {
+        loop {
+            std::thread::sleep(SHARE_HOLDS / 4);
+            let mut table = self.table();
+            let now = Instant::now();
+            let mut over = Vec::new();
+            for (name, entry) in &mut table.guests {
+                if entry.share.is_some_and(|lease| lease.until <= now) {
+                    entry.share = None;
+                    over.push((name.clone(), entry.start.limits.cap));
+                }
+            }
+            table.leases = table.guests.values().any(|entry| entry.share.is_some());
+            let goes_on = table.leases;
+            drop(table);
+            over.iter().for_each(|(name, cap)| self.cgroups.set_quota(name, *cap));
+            if !goes_on {
+                return;
+            }
+        }
     }
 
     /// Ends a guest and forgets it.

@@ -59,11 +59,12 @@ mod watch;
 
 pub use client::{ClientError, Launcher};
 pub use error::{LauncherError, Refusal};
+pub use guests::SHARE_HOLDS;
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
     Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, Limit, Limits, List, Listed, Probe, Request,
-    Start, State, Stop,
+    Share, Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;

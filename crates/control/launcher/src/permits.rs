@@ -29,6 +29,7 @@ const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 const ARGUMENTS_MAX: usize = 256;
 const INTERFACES_MAX: usize = 16;
 const MOUNTS_MAX: usize = 64;
+const PROCESSORS_MAX: usize = 8192;
 
 // A test proves that these texts are schemas.
 static ROOT: LazyLock<Schema> =
@@ -177,6 +178,7 @@ impl Permits {
             )));
         }
         check_interfaces(&start.interfaces)?;
+        check_beside(start.beside.as_deref().unwrap_or_default())?;
         start.probe.as_ref().map_or(Ok(()), |probe| probe.check(ARGUMENTS_MAX))?;
         check_mark(start.mark.as_deref())?;
         let files = match start.guest {
@@ -210,6 +212,17 @@ impl Permits {
             Refusal::new(format!("tenant: found `{name}`; allowed by the launcher's file: {known}"))
         })
     }
+}
+
+/// Processors by number, as many as a kernel of Linux may have.
+fn check_beside(processors: &[u32]) -> Result<(), Refusal> {
+    if processors.len() > PROCESSORS_MAX || processors.iter().any(|it| *it as usize >= PROCESSORS_MAX) {
+        let found = processors.len();
+        return Err(Refusal::new(format!(
+            "beside: found {found} numbers; allowed: at most {PROCESSORS_MAX}, each below that"
+        )));
+    }
+    Ok(())
 }
 
 impl Tenant {

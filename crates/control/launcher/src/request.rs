@@ -1,8 +1,8 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
-//! `{"start": {...}}`, `{"limit": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`; answered by `{"done":
-//! null}`, `{"guests": {...}}` or `{"refused": "..."}`. An unknown key is refused: there is none for users,
-//! namespaces, devices, capabilities or hooks.
+//! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`;
+//! answered by `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}` or `{"refused": "..."}`. An unknown
+//! key is refused: there is none for users, namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ pub enum Request {
     Start(Box<Start>),
     /// Change the limits of one that runs.
     Limit(Limit),
+    /// Set how much of the processors some may use for now, and say what they have used.
+    Share(Share),
     /// End one and forget it; answered when it is gone.
     Stop(Stop),
     /// Say what there is.
@@ -53,6 +55,11 @@ pub struct Start {
     pub mounts: BTreeMap<String, String>,
     /// What it may use.
     pub limits: Limits,
+    /// The processors of the worker beside which it stays, empty where that one may run on all. Without this
+    /// it runs anywhere. One that stays beside a worker gives way to it, as all of these together do; it is
+    /// given its part by [`Request::Share`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Vec<u32>>,
     /// How it is found out whether it still works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
@@ -207,6 +214,16 @@ pub struct Limit {
     pub limits: Limits,
 }
 
+/// What guests may use of the processors for now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// By name: at most so many thousandths of one processor, 10 at least, within the guest's `cap`, until it
+    /// is said again or [`SHARE_HOLDS`](crate::SHARE_HOLDS) has passed; `null`: as its limits are. Those that
+    /// do not run are passed over.
+    pub most: BTreeMap<String, Option<u32>>,
+}
+
 /// A guest to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -241,6 +258,8 @@ pub enum Answer {
     Done,
     /// What there is.
     Guests(Listed),
+    /// Processor time that the control groups have had that a share was set for, by name, in microseconds.
+    Used(BTreeMap<String, u64>),
     /// It is not done, and why.
     Refused(String),
 }

@@ -132,6 +132,10 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> Answer {
     match serde_json::from_slice(line) {
         Ok(Request::Start(start)) => done(guests.start(&start, client)),
         Ok(Request::Limit(limit)) => done(guests.limit(&limit)),
+        Ok(Request::Share(share)) => match guests.share(&share) {
+            Ok(used) => Answer::Used(used),
+            Err(refused) => Answer::Refused(refused.to_string()),
+        },
         Ok(Request::Stop(stop)) => done(guests.stop(&stop)),
         Ok(Request::List(list)) => Answer::Guests(guests.list(&list)),
         Err(error) => done(Err(Refusal::new(format!("the request: {error}")))),

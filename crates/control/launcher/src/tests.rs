@@ -55,6 +55,7 @@ impl Host {
             }],
             mounts: BTreeMap::from([("/etc/a.yaml".to_owned(), self.path("etc/a.yaml"))]),
             limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+            beside: None,
             probe: None,
             mark: None,
         }

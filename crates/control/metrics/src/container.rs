@@ -21,13 +21,17 @@ pub struct Container {
     pub restarts: u64,
     /// Processor time of its processes, since it was started.
     pub used: Nanos,
+    /// Processor time that the engine used for its packets.
+    pub engine: Nanos,
+    /// The part of its worker's core that it is promised; 0 where it stays on none.
+    pub promised: f64,
     /// Bytes of memory that its processes have.
     pub memory: u64,
 }
 
 const LABELS: &[&str] = &["function", "tenant"];
 
-static CONTAINER: [Column<Container>; 5] = [
+static CONTAINER: [Column<Container>; 8] = [
     Column::one(
         Family::gauge(
             "superfluid_container_up",
@@ -58,6 +62,33 @@ static CONTAINER: [Column<Container>; 5] = [
             "Processor time of its processes; that of its ports' packets is not in it.",
         ),
         |container, _| Value::Time(container.used),
+    ),
+    Column::one(
+        Family::counter(
+            "superfluid_container_engine_cpu_seconds",
+            "seconds",
+            LABELS,
+            "Processor time that the engine used for its packets, where no function in the sandbox was charged for them.",
+        ),
+        |container, _| Value::Time(container.engine),
+    ),
+    Column::one(
+        Family::counter(
+            "superfluid_container_got_cpu_seconds",
+            "seconds",
+            LABELS,
+            "Processor time of its processes and for its packets, together: what cpu bounds.",
+        ),
+        |container, _| Value::Time(Nanos(container.used.0.saturating_add(container.engine.0))),
+    ),
+    Column::one(
+        Family::gauge(
+            "superfluid_container_cpu_promised_ratio",
+            "ratio",
+            LABELS,
+            "The part of its worker's core that it is promised, both together; 0 without a worker.",
+        ),
+        |container, _| Value::Ratio(container.promised),
     ),
     Column::one(
         Family::gauge(

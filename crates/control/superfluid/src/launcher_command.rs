@@ -47,13 +47,18 @@ fn ask(options: &LauncherOptions, request: &str) -> Outcome {
     match Launcher::connect(&options.socket).and_then(|mut launcher| launcher.ask(&request)) {
         Ok(Answer::Done) => Outcome::Done,
         Ok(Answer::Refused(why)) => failed(&why, Outcome::Failed),
-        Ok(Answer::Guests(listed)) => match serde_json::to_string_pretty(&listed) {
-            Ok(text) => {
-                console::output().line(&text);
-                Outcome::Done
-            }
-            Err(error) => failed(&error, Outcome::Failed),
-        },
+        Ok(Answer::Guests(listed)) => shown(serde_json::to_string_pretty(&listed)),
+        Ok(Answer::Used(used)) => shown(serde_json::to_string_pretty(&used)),
         Err(error) => failed(&error, Outcome::Missing),
+    }
+}
+
+fn shown(answer: serde_json::Result<String>) -> Outcome {
+    match answer {
+        Ok(text) => {
+            console::output().line(&text);
+            Outcome::Done
+        }
+        Err(error) => failed(&error, Outcome::Failed),
     }
 }

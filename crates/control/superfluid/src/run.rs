@@ -9,13 +9,14 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
-use controller::{concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
+use controller::{Shares, concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
@@ -76,13 +77,13 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             drop(events.send(Message::Event(event)));
         }
     };
-    let host = match set_up(&wiring, &catalog, taps, options.perf_map, tell) {
+    let host = Arc::new(match set_up(&wiring, &catalog, taps, options.perf_map, tell) {
         Ok(host) => host,
         Err(error) => {
             console::error().line(&format!("{}: {error}", options.file.display()));
             return Outcome::BadInput;
         }
-    };
+    });
     let files = wiring.instances.iter().filter_map(|(name, instance)| {
         instance.events.as_ref().map(|path| (name.clone(), catalog.path(path)))
     });
@@ -119,7 +120,8 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let (fleet, pauses) = (host.fleet().clone(), host.turns());
     let working = Working { fleet, balancer, pauses, may_end, sender, queue };
     let (account, written, captured) = watch(options, working, &messages, event_log, captures);
-    if let Some(keeper) = keeper {
+    if let Some((keeper, dividing)) = keeper {
+        dividing.store(false, Relaxed);
         keeper.end(CONTAINERS_END);
     }
     let Some(account) = account else {
@@ -147,11 +149,11 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
 fn keep_containers(
     options: &RunOptions,
     wiring: &Wiring,
-    host: &Host,
+    host: &Arc<Host>,
     catalog: &Catalog,
     sender: &Sender<Message>,
     queue: &EventQueue,
-) -> std::io::Result<Option<Keeper>> {
+) -> std::io::Result<Option<(Arc<Keeper>, Arc<AtomicBool>)>> {
     if wiring.containers.is_empty() {
         return Ok(None);
     }
@@ -168,7 +170,30 @@ fn keep_containers(
     };
     // Images in registries are for the daemon, which the catalog has said.
     let wanted = wanted_containers(wiring, catalog, |_, _| None);
-    Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell).map(Some)
+    let keeper = Arc::new(Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell)?);
+    let goes_on = divide_processors(options, host, &keeper)?;
+    Ok(Some((keeper, goes_on)))
+}
+
+/// Divides processors among containers and workers, by a thread of its own, for as long as what it returns
+/// says.
+fn divide_processors(
+    options: &RunOptions,
+    host: &Arc<Host>,
+    keeper: &Arc<Keeper>,
+) -> std::io::Result<Arc<AtomicBool>> {
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let (host, keeper, until) = (Arc::downgrade(host), Arc::downgrade(keeper), goes_on.clone());
+    let mut shares = Shares::new(&options.launcher);
+    std::thread::Builder::new().name("shares".into()).spawn(move || {
+        while until.load(Relaxed) {
+            let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
+            let pause = shares.look(&host, &keeper);
+            drop((host, keeper));
+            std::thread::sleep(pause);
+        }
+    })?;
+    Ok(goes_on)
 }
 
 /// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet

@@ -38,7 +38,9 @@ fn image(layout: &Path) {
     for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
         fs::create_dir(root.path().join(name)).expect("made");
     }
-    fs::copy(BUSYBOX, root.path().join("bin/sleep")).expect("copied");
+    for name in ["sleep", "sh"] {
+        fs::copy(BUSYBOX, root.path().join("bin").join(name)).expect("copied");
+    }
     let tar = Command::new("tar")
         .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
         .arg(root.path())
@@ -392,6 +394,128 @@ ports:
   lan: {type: af_packet, interface: sf-lan, tenant: red}
   wan: {type: af_packet, interface: sf-wan, tenant: red}
 ";
+
+/// What a control group of version 1 or 2 says.
+fn of_group(group: &str, file: &str) -> Option<String> {
+    let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    let roots = hierarchies.map(|it| it.path()).chain(["/sys/fs/cgroup".into()]);
+    let mut found = roots.filter_map(|root| fs::read_to_string(root.join(group).join(file)).ok());
+    found.next().map(|text| text.trim().to_owned())
+}
+
+/// Microseconds of a processor that a control group has used.
+fn used_by_group(group: &str) -> f64 {
+    let first = of_group(group, "cpuacct.usage").and_then(|nanos| nanos.parse::<f64>().ok());
+    let second = || {
+        let text = of_group(group, "cpu.stat")?;
+        text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.parse::<f64>().ok())
+    };
+    first.map(|nanos| nanos / 1e3).or_else(second).expect("its processor time")
+}
+
+/// What a control group may use of a processor.
+fn quota_of(group: &str) -> Option<f64> {
+    let second = of_group(group, "cpu.max");
+    let text = second.or_else(|| {
+        let [quota, period] = ["cpu.cfs_quota_us", "cpu.cfs_period_us"].map(|file| of_group(group, file));
+        Some(format!("{} {}", quota?, period?))
+    })?;
+    let (quota, period) = text.split_once(' ')?;
+    Some(quota.parse::<f64>().ok().filter(|quota| *quota > 0.0)? / period.parse::<f64>().ok()?)
+}
+
+/// Containers and functions of one worker, all of which want more than there is: what each gets is told by
+/// what others get in the same time, so that it does not matter how much of the machine this test has.
+#[test]
+fn processors_are_divided_as_promised() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("processors_are_divided_as_promised", || {
+        with_launcher(|line, folder, _, _running| {
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                // On a machine that is busy with other things containers start and shares settle slowly.
+                .limit(Duration::from_secs(120))
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let document = |more: &str| {
+                format!(
+                    "superfluid: 1\nworkers: {{processors: [0]}}\nports:\n  source: {{type: generator, flows: 16}}\n  end: {{type: sink}}\n{more}"
+                )
+            };
+            let spinning = |cpu: &str, rest: &str| {
+                format!(
+                    "{{guest: container, image: {}/images/busybox, command: [/bin/sh, -c, 'while :; do :; done & while :; do \
+                     :; done'], memory: 32MiB, cpu: {cpu}{rest}}}",
+                    folder.display()
+                )
+            };
+            let daemon = line.middle.enter(|| options.start());
+            daemon.write("workers.yaml", &document(""));
+            daemon.done("apply -f workers.yaml");
+            // Its workers are made when it starts.
+            let daemon = line.middle.enter(|| daemon.kill().start());
+            let group = format!("{}-beside", folder.file_name().expect("a name").to_string_lossy());
+
+            // A function and two containers of one worker.
+            let all = document(&format!(
+                "functions:\n  fw: {{image: forwarder}}\n  large: {}\n  small: {}\nchains: {{one: [source, fw, end]}}\n",
+                spinning("{weight: 75}", ", worker: 0"),
+                spinning("{weight: 25}", ", worker: 0")
+            ));
+            daemon.write("all.yaml", &all);
+            daemon.done("apply -f all.yaml");
+            let status = |name: &str| daemon.get(&format!("/v1/functions/{name}"))["status"].clone();
+            let promised = |name: &str| status(name)["promised_share"].as_f64().unwrap_or(0.0);
+            let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.01;
+            daemon.wait("promises are told", || {
+                near(promised("fw"), 0.5) && near(promised("large"), 0.375) && near(promised("small"), 0.125)
+            });
+            let cycles = || status("fw")["cycles"].as_f64().expect("a number");
+            daemon.wait("both run", || {
+                status("large")["state"] == "running" && status("small")["state"] == "running"
+            });
+            let used = |name: &str| used_by_group(&format!("{group}/{name}"));
+            let mut told = (0.0, 0.0);
+            daemon.wait("all get about what they are promised", || {
+                let before = (cycles(), used("large"), used("small"));
+                std::thread::sleep(Duration::from_secs(1));
+                let after = (cycles(), used("large"), used("small"));
+                let (large, small) = (after.1 - before.1, after.2 - before.2);
+                // Cycles of some gigahertz: a function that is kept from running, or containers that are, are
+                // off by more than that.
+                told = (large / small, (after.0 - before.0) / (large + small));
+                (2.2..4.0).contains(&told.0) && (700.0..12_000.0).contains(&told.1)
+            });
+            println!(
+                "75 over 25: {:.2}; {:.0} cycles of the function for each microsecond of containers",
+                told.0, told.1
+            );
+
+            // A cap is for packets and processes together.
+            let capped = document(&format!(
+                "functions:\n  eater: {}\nchains: {{one: [source, eater]}}\n",
+                spinning("{cap: 30%}", ", interfaces: {in: {}}")
+            ));
+            daemon.write("capped.yaml", &capped);
+            daemon.done("apply -f capped.yaml");
+            let eater = format!("{}/eater", folder.file_name().expect("a name").to_string_lossy());
+            daemon.wait("its packets are charged to it, and its processes have the rest", || {
+                let processor = status("eater")["processor"].clone();
+                let engine = processor["engine_share"].as_f64().unwrap_or(0.0);
+                engine > 0.05 && engine < 0.25 && quota_of(&eater).is_some_and(|quota| quota < 0.25)
+            });
+            let metrics = daemon.text("/metrics");
+            for name in
+                ["container_engine_cpu_seconds", "container_got_cpu_seconds", "container_cpu_promised_ratio"]
+            {
+                assert!(metrics.contains(&format!("superfluid_{name}")), "{name}: {metrics}");
+            }
+        });
+    });
+}
 
 #[test]
 fn a_tenant_makes_a_container_of_a_registry() {

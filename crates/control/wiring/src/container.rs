@@ -5,6 +5,7 @@
 //! names can be.
 
 use crate::RestartDelays;
+use cpu_share::{Cap, Claim, Weight};
 use std::collections::BTreeMap;
 use telemetry::clock::Nanos;
 
@@ -61,10 +62,14 @@ pub struct Container {
     pub memory: u64,
     /// How many more of it are started, to take over from it.
     pub standby: u32,
-    /// Its part of the processors in relation to other containers.
+    /// Its part of the processors in relation to other containers, and of its worker's in relation to the
+    /// tenants there.
     pub weight: u32,
-    /// The most processor time, in thousandths of one processor.
+    /// The most processor time, of its processes and of its packets, in thousandths of one processor.
     pub cap: Option<u32>,
+    /// The worker on whose processors its processes stay, and on which its ports are; `None`: its processes
+    /// run anywhere.
+    pub worker: Option<usize>,
     /// The most processes and threads.
     pub processes: u32,
     /// The most open files of each process.
@@ -76,6 +81,13 @@ pub struct Container {
 }
 
 impl Container {
+    /// What it may have of its worker's core, beside the tenants there.
+    pub fn claim(&self) -> Claim {
+        let weight = Weight::new(self.weight).unwrap_or(Weight::DEFAULT);
+        let cap = self.cap.map(|thousandths| thousandths.saturating_mul(1000));
+        Claim { weight, cap: cap.and_then(Cap::from_millionths) }
+    }
+
     /// What it may have of memory, with those that stand by it.
     pub fn promised_memory(&self) -> u64 {
         self.memory.saturating_mul(1 + u64::from(self.standby))
@@ -193,6 +205,11 @@ pub struct BypassSide {
 /// The port of a container's interface.
 pub fn container_port(function: &str, interface: &str) -> String {
     format!("{function}:{interface}")
+}
+
+/// The container of a port, if it is one's.
+pub fn container_of_port(port: &str) -> Option<&str> {
+    Some(port.split_once(':')?.0)
 }
 
 /// The socket of a container's interface, in the folder of all guests' sockets.

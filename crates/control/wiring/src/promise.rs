@@ -2,7 +2,7 @@
 //! worked out here but asked of the scheduler itself, which is told of all that may come to run on a worker.
 
 use crate::{Cpu, Instance, Percent, Wiring};
-use cpu_share::{Cap, EntityId, Scheduler, SchedulerSettings, TenantId, Weight};
+use cpu_share::{Cap, Claim, EntityId, Scheduler, SchedulerSettings, TenantId, Weight};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use telemetry::clock::Cycles;
@@ -213,6 +213,11 @@ impl<'a> Bench<'a> {
             roaming |= home.is_none() && wiring.workers.list.len() > 1;
             instances.push((name.as_str(), instance, scheduler.add(id, instance.cpu.claim())));
         }
+        // A container that stays there is there like a tenant with one instance.
+        for container in wiring.containers.values().filter(|container| container.worker == Some(worker)) {
+            let tenant = scheduler.add_tenant(container.claim());
+            scheduler.add(tenant, Claim::default());
+        }
         Bench { wiring, worker, scheduler, tenants, instances, roaming }
     }
 
@@ -302,7 +307,7 @@ impl<'a> Bench<'a> {
     fn remedy(&mut self, instance: &Instance, id: EntityId, reserve: Cap) -> Option<Remedy> {
         let claim = instance.cpu.claim();
         let own = least_weight(|weight| {
-            self.scheduler.set_claim(id, cpu_share::Claim { weight, ..claim });
+            self.scheduler.set_claim(id, Claim { weight, ..claim });
             enough(self.scheduler.promised(id), reserve)
         });
         self.scheduler.set_claim(id, claim);
@@ -320,7 +325,7 @@ impl<'a> Bench<'a> {
     fn tenant_weight(&mut self, name: &str, id: TenantId, is_so: impl Fn(&Self) -> bool) -> Option<Weight> {
         let claim = self.wiring.tenants.get(name)?.cpu.claim();
         let least = least_weight(|weight| {
-            self.scheduler.set_tenant_claim(id, cpu_share::Claim { weight, ..claim });
+            self.scheduler.set_tenant_claim(id, Claim { weight, ..claim });
             is_so(self)
         });
         self.scheduler.set_tenant_claim(id, claim);

@@ -261,8 +261,10 @@ impl Wiring {
                 faults.push(WiringFault::NoProcessor(number));
             }
         }
-        for (name, instance) in &self.instances {
-            if let Some(worker) = instance.worker.filter(|worker| *worker >= workers.len()) {
+        let instances = self.instances.iter().map(|(name, instance)| (name, instance.worker));
+        let containers = self.containers.iter().map(|(name, container)| (name, container.worker));
+        for (name, worker) in instances.chain(containers) {
+            if let Some(worker) = worker.filter(|worker| *worker >= workers.len()) {
                 faults.push(WiringFault::UnknownWorker { instance: name.clone(), worker });
             }
         }

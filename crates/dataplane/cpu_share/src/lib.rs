@@ -47,6 +47,7 @@
 mod bucket;
 mod claim;
 mod membership;
+pub mod meter;
 mod queue;
 mod report;
 mod scheduler;
@@ -58,4 +59,5 @@ mod tests;
 
 pub use claim::{Cap, Claim, Weight};
 pub use membership::Standing;
+pub use meter::Meter;
 pub use scheduler::{EntityId, FEW, Scheduler, SchedulerSettings, TenantId};

@@ -50,6 +50,12 @@ impl Scheduler {
         Want::of(claim, 1.0).at(level(part, &mut wants))
     }
 
+    /// The same of a tenant: of one without entities nothing.
+    pub fn promised_to_tenant(&self, id: TenantId) -> f64 {
+        let tenant = &self.tenants[id.0 as usize];
+        if tenant.entities == 0 { 0.0 } else { self.promised_tenant(tenant) }
+    }
+
     fn promised_tenant(&self, tenant: &Tenant) -> f64 {
         let wants = |tenant: &Tenant| Want::of(tenant.share.claim, tenant.attainable());
         let others = self.tenants.iter().filter(|other| other.entities > 0);

@@ -33,6 +33,11 @@ impl Served {
         Ok(Served(server))
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> String {
+        self.0.id().as_raw_nonzero().to_string()
+    }
+
     /// Refuses figures of one that has ended meanwhile.
     pub(crate) fn expect_running(&mut self) -> Result<(), BenchError> {
         match self.0.is_running() {

@@ -33,11 +33,7 @@ const CLOSED: u16 = 9;
 const COMMAND: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
-    for program in [RUNTIME, BUSYBOX] {
-        if !Path::new(program).exists() {
-            return Err(BenchError::Setup(format!("there is no {program} (Debian: runc, busybox-static)")));
-        }
-    }
+    installed()?;
     let namespace = Namespace::new().map_err(BenchError::setup)?;
     namespace.ip(&format!("link add {ASKING} type veth peer name {PORT}")).map_err(BenchError::setup)?;
     for line in [
@@ -78,6 +74,16 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         Measurement::new("start-ms", "ms", &ours, None),
         Measurement::new("runtime-ms", "ms", &theirs, None),
     ])
+}
+
+/// Says what is missing, if anything is.
+pub(crate) fn installed() -> Result<(), BenchError> {
+    match [RUNTIME, BUSYBOX].iter().find(|program| !Path::new(program).exists()) {
+        Some(program) => {
+            Err(BenchError::Setup(format!("there is no {program} (Debian: runc, busybox-static)")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Asks for the container, and over the wire until it answers.
@@ -159,15 +165,16 @@ fn until_gone(folder: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn group(folder: &Path) -> String {
+/// The group that the launcher's control groups are below.
+pub(crate) fn group(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The folder of the launcher, with an image of one program; it goes with this.
-struct Folder(PathBuf);
+/// The folder of the launcher, with an image of busybox; it goes with this.
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn make() -> Result<Folder, BenchError> {
+    pub(crate) fn make() -> Result<Folder, BenchError> {
         let folder = Folder(std::env::temp_dir().join(format!("superfluid-bench-{}", std::process::id())));
         fs::create_dir(&folder.0).map_err(BenchError::setup)?;
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o711)).map_err(BenchError::setup)?;
@@ -180,13 +187,19 @@ impl Folder {
         Ok(folder)
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// An OCI image layout with busybox in it.
     fn image(&self) -> std::io::Result<()> {
         let root = self.0.join("root");
         for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
             fs::create_dir_all(root.join(name))?;
         }
-        fs::copy(BUSYBOX, root.join("bin/sleep"))?;
+        for name in ["sleep", "sh"] {
+            fs::copy(BUSYBOX, root.join("bin").join(name))?;
+        }
         let tar = Command::new("tar")
             .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
             .arg(&root)
@@ -220,10 +233,10 @@ impl Drop for Folder {
 }
 
 /// A launcher, which ends what it started when it is ended.
-struct Launcher(Option<Background>);
+pub(crate) struct Launcher(Option<Background>);
 
 impl Launcher {
-    fn start(program: &Path, folder: &Path) -> Result<Launcher, BenchError> {
+    pub(crate) fn start(program: &Path, folder: &Path) -> Result<Launcher, BenchError> {
         let mut command = Command::new(program);
         command.arg("launcher").arg("--socket").arg(folder.join("launcher.sock"));
         command.arg("--permits").arg(folder.join("launcher.yaml")).arg("--state").arg(folder.join("state"));

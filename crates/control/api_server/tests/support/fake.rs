@@ -409,6 +409,7 @@ impl Control for Fake {
             cycles: 1000,
             promised_share: 0.5,
             got_share: 0.25,
+            processor: None,
             queue: 0,
             drops: BTreeMap::from([("denied".to_owned(), 1)]),
             latency: Some(Latency { mean_ns: 900, p50_ns: 1024, p99_ns: 4096 }),

@@ -82,6 +82,28 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
 }
 
 #[test]
+fn a_container_beside_a_worker_claims_a_part_of_it_that_nobody_else_can_be_promised() {
+    let with = |reserve: &str| {
+        format!(
+            "superfluid: 1\nworkers: 2\nfunctions:\n  fw: {{image: firewall, worker: 1, cpu: {{reserve: {reserve}}}}}\n  \
+             box: {{guest: container, image: ./a, memory: 64MiB, worker: 1, cpu: {{weight: 300}}}}\n"
+        )
+    };
+    let Configuration { wiring, .. } = good(&with("25%"));
+    assert_eq!(wiring.containers["box"].worker, Some(1));
+    assert_eq!(wiring.containers["box"].claim().weight.get(), 300);
+    let told = check("f.yaml", &with("26%"), &shelf()).expect_err("it is promised away");
+    assert!(
+        lines(&told).contains("functions.fw.cpu.reserve: found `26%`; allowed: at most 25%"),
+        "{}",
+        lines(&told)
+    );
+    let far = with("25%").replace("worker: 1, cpu: {weight", "worker: 2, cpu: {weight");
+    let told = check("f.yaml", &far, &shelf()).expect_err("there is none");
+    assert!(lines(&told).contains("functions.box.worker: found `2`; allowed: 0 to 1"), "{}", lines(&told));
+}
+
+#[test]
 fn every_fault_of_a_container_has_its_place() {
     for (change, wanted) in [
         (("memory: 64MiB", "memory: 64KiB"), "functions.router.memory: found `64KiB`; allowed:"),

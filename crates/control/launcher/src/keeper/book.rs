@@ -260,7 +260,7 @@ impl Book {
         match &action.request {
             Request::Start(start) => entry.limits = Some(start.limits),
             Request::Limit(limit) => entry.limits = Some(limit.limits),
-            Request::Stop(_) | Request::List(_) => {}
+            Request::Stop(_) | Request::List(_) | Request::Share(_) => {}
         }
     }
 
@@ -285,7 +285,7 @@ impl Book {
                 let notice = format!("its limits stay as they are: {reason}");
                 Some((action.name.clone(), Happened::Noticed(notice)))
             }
-            Request::Stop(_) | Request::List(_) => None,
+            Request::Stop(_) | Request::List(_) | Request::Share(_) => None,
         }
     }
 
@@ -295,6 +295,16 @@ impl Book {
             entry.due = entry.due.max(until);
             entry.reason = Some(reason.to_owned());
         }
+    }
+
+    /// Those that are wanted and run.
+    pub(super) fn running(&self) -> Vec<String> {
+        let Some((_, guests)) = &self.listed else { return Vec::new() };
+        let runs = |name: &&String| {
+            let guest = guests.get(*name).filter(|guest| self.is_own(guest));
+            guest.is_some_and(|guest| matches!(guest.state, State::Running { .. }))
+        };
+        self.wanted.keys().filter(runs).cloned().collect()
     }
 
     /// How one is, with those that stand by it: it runs while one of them does.

@@ -100,7 +100,7 @@ pub fn stands_by(name: &str, number: u32) -> String {
 }
 
 /// The guest that this one stands by, or itself.
-fn first_of(name: &str) -> &str {
+pub fn first_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(first, _)| first)
 }
 
@@ -159,6 +159,11 @@ impl Keeper {
     /// How one is that is wanted; with those that stand by it, together.
     pub fn condition(&self, name: &str) -> Option<Condition> {
         self.shared.table().book.condition(name)
+    }
+
+    /// Those of its containers that run, by the launcher's names: one that stands by another is there too.
+    pub fn running(&self) -> Vec<String> {
+        self.shared.table().book.running()
     }
 
     /// Starts one anew, and those that stand by it; false if it is not wanted.
@@ -325,7 +330,7 @@ impl Shared {
             Ok((answer, listed)) => {
                 let told = match answer {
                     Answer::Refused(reason) => self.table().book.refused(action, &reason, Instant::now()),
-                    Answer::Done | Answer::Guests(_) => {
+                    Answer::Done | Answer::Guests(_) | Answer::Used(_) => {
                         self.table().book.done(action);
                         None
                     }

@@ -21,6 +21,7 @@ fn start(name: &str, tenant: &str) -> Start {
         interfaces: Vec::new(),
         mounts: BTreeMap::new(),
         limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
+        beside: None,
         probe: None,
         mark: None,
     }
@@ -99,7 +100,7 @@ impl Play {
                 self.asked.push(format!("stop {name}"));
             }
             Request::Limit(limit) => self.asked.push(format!("limit {name} to {}", limit.limits.memory)),
-            Request::List(_) => panic!("nothing that changes anything"),
+            Request::List(_) | Request::Share(_) => panic!("nothing that changes anything"),
         }
         self.book.done(action);
     }

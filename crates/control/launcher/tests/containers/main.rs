@@ -3,7 +3,7 @@
 
 mod support;
 
-use launcher::{Answer, Ended, Interface, InterfaceKind, Limit, Limits, Probe, Request, State};
+use launcher::{Answer, Ended, Interface, InterfaceKind, Limit, Limits, Probe, Request, Share, State};
 use std::time::{Duration, Instant};
 use support::{Host, UIDS};
 use testbed::Namespace;
@@ -187,6 +187,56 @@ fn limits_hold_and_change() {
         assert_eq!(third, Answer::Done, "one that has ended is replaced");
         let over = host.ask(Request::Start(Box::new(host.guest("three", "sleep 1000"))));
         assert!(matches!(&over, Answer::Refused(why) if why.contains("guests")), "{over:?}");
+    });
+}
+
+#[test]
+fn a_share_bounds_a_guest_within_its_cap_until_nobody_says_it_again() {
+    tried("a_share_bounds_a_guest_within_its_cap_until_nobody_says_it_again", |host| {
+        let mut start = host.guest("one", "while :; do :; done");
+        start.beside = Some(vec![0]);
+        host.start(start);
+        let group = format!("{}-beside", host.group());
+        let read = |below: &str, file: &str| -> Option<String> {
+            let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+            let roots = hierarchies.map(|it| it.path()).chain(["/sys/fs/cgroup".into()]);
+            let mut found =
+                roots.filter_map(|root| std::fs::read_to_string(root.join(below).join(file)).ok());
+            found.next().map(|text| text.trim().to_owned())
+        };
+        let own = format!("{group}/one");
+        assert_eq!(read(&own, "cpuset.cpus").as_deref(), Some("0"));
+        let weight = read(&group, "cpu.shares").or_else(|| read(&group, "cpu.weight"));
+        assert!(matches!(weight.as_deref(), Some("512" | "50")), "it gives way: {weight:?}");
+        let quota = || {
+            read(&own, "cpu.max").or_else(|| {
+                Some(format!("{} {}", read(&own, "cpu.cfs_quota_us")?, read(&own, "cpu.cfs_period_us")?))
+            })
+        };
+        let most = |name: &str, most: Option<u32>| {
+            host.ask(Request::Share(Share { most: [(name.to_owned(), most)].into() }))
+        };
+        for (said, expected) in [(Some(200), "2000 10000"), (Some(9_000), "5000 10000"), (None, "5000 10000")]
+        {
+            let answer = most("one", said);
+            assert!(matches!(&answer, Answer::Used(used) if used.contains_key("one")), "{answer:?}");
+            assert_eq!(quota().as_deref(), Some(expected), "of {said:?}");
+        }
+        assert_eq!(most("two", Some(100)), Answer::Used(Default::default()), "there is none");
+        for wrong in [0, 9, 1_000_001] {
+            let refused = most("one", Some(wrong));
+            assert!(matches!(&refused, Answer::Refused(why) if why.contains("allowed: 10")), "{refused:?}");
+        }
+        most("one", Some(100));
+        assert_eq!(quota().as_deref(), Some("2000 20000"));
+        // Nobody says it again: its limits count.
+        let begin = Instant::now();
+        while quota().as_deref() != Some("5000 10000") {
+            assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", quota());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        host.stop("one");
+        assert_eq!(read(&own, "cgroup.procs"), None, "its group is gone");
     });
 }
 

@@ -109,6 +109,7 @@ impl Host {
             interfaces: Vec::new(),
             mounts: Default::default(),
             limits: Limits { memory: 32 << 20, weight: 100, cap: Some(500), processes: 16, files: 64 },
+            beside: None,
             probe: None,
             mark: None,
         }

@@ -87,6 +87,8 @@ impl Patient {
             faults: ill.into(),
             restarts: 0,
             used: Nanos(0),
+            engine: Nanos(0),
+            promised: 0.5,
             memory: 0,
         };
         let mut text = String::new();

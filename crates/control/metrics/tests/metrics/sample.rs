@@ -165,6 +165,8 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         faults: 2,
         restarts: 1,
         used: Nanos(2_500_000_000),
+        engine: Nanos(500_000_000),
+        promised: 0.25,
         memory: 3 << 20,
     });
     let stations = HOSTILE.map(|name| metrics::Station {

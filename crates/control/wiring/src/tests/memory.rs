@@ -152,6 +152,7 @@ fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
         standby: 0,
         weight: 100,
         cap: None,
+        worker: None,
         processes: 1,
         files: 16,
         restart: instance("t").restart,

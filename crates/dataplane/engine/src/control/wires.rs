@@ -8,7 +8,7 @@ use crate::state::backpressure::WireWait;
 use crate::state::instances::{Instance, InstanceSetup};
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
-use cpu_share::{Claim, TenantId};
+use cpu_share::{Cap, Claim, Meter, TenantId};
 use guest::Guest;
 use packet_memory::Pool;
 use port::Port;
@@ -63,6 +63,9 @@ impl Worker {
             port,
             target: None,
             consumer: None,
+            meter: None,
+            payer: None,
+            stays: false,
             idle_polls: 0,
             watermark: 0,
             to_signal: false,
@@ -84,7 +87,7 @@ impl Worker {
             (node.inside, node.watermark) = (true, packets / 2);
         }
         node.target = None;
-        node.consumer = None;
+        (node.consumer, node.payer) = (None, None);
         let (maintained, tapped) = (node.port.needs_maintenance(), !node.taps.is_empty());
         let number = self.ports.insert(node);
         self.ports[number].board.set_home(self.number, number);
@@ -257,6 +260,28 @@ impl Worker {
             .for_each(|(_, known)| *known = claim);
     }
 
+    /// Holds each tenant to what it is promised here, beside its own cap, or lets it have what others leave:
+    /// then what has no turns here finds the core free.
+    pub(crate) fn hold_to_promises(&mut self, hold: bool) {
+        let tenants = self.time.tenants.clone();
+        for (id, claim) in &tenants {
+            self.time.scheduler.set_tenant_claim(*id, *claim);
+        }
+        if !hold {
+            return;
+        }
+        // All are worked out before the first is held: a cap is part of what others are promised.
+        let scheduler = &mut self.time.scheduler;
+        let promised: Vec<f64> = tenants.iter().map(|(id, _)| scheduler.promised_to_tenant(*id)).collect();
+        for ((id, claim), promised) in tenants.iter().zip(promised) {
+            let millionths = (promised * f64::from(Cap::WHOLE)) as u32;
+            if let Some(held) = Cap::from_millionths(millionths.min(Cap::WHOLE)) {
+                let cap = Some(claim.cap.map_or(held, |cap| cap.min(held)));
+                scheduler.set_tenant_claim(*id, Claim { cap, ..*claim });
+            }
+        }
+    }
+
     /// Takes a tenant out, unless it has instances; returns whether it did.
     pub(crate) fn remove_tenant(&mut self, id: TenantId) -> bool {
         let removed = self.time.scheduler.remove_tenant(id);
@@ -328,10 +353,11 @@ impl Worker {
     pub(crate) fn find_consumer(&mut self, port: PortId) {
         let number = port.index();
         let Some(node) = self.ports.get(number) else { return };
-        let (before, only) = (node.consumer, self.consumer_of(node));
+        let (before, only, payer) = (node.consumer, self.consumer_of(node), self.payer_of(node));
         if node.target.is_some() {
             self.parking.moderation.lower_backlog(node.port.backlog());
         }
+        self.ports[number].payer = payer;
         if before != only {
             self.ports[number].consumer = only;
             if let Some(instance) = before.and_then(|before| self.instances.get_mut(before)) {
@@ -380,12 +406,31 @@ impl Worker {
         self.find_backlog();
         for number in 0..self.ports.end() {
             let Some(node) = self.ports.get(number) else { continue };
-            let only = self.consumer_of(node);
-            self.ports[number].consumer = only;
+            let (only, payer) = (self.consumer_of(node), self.payer_of(node));
+            (self.ports[number].consumer, self.ports[number].payer) = (only, payer);
             if let Some(only) = only {
                 self.instances[only].feeds.push(number);
             }
         }
+    }
+
+    /// What is charged for polling a port where no instance is.
+    fn payer_of(&self, node: &PortNode) -> Option<Arc<Meter>> {
+        match self.only_end(node.target?) {
+            Some(Target::Instance(..)) => None,
+            Some(Target::Port(to)) => {
+                node.meter.clone().or_else(|| self.ports.get(to.index())?.meter.clone())
+            }
+            Some(Target::Switch(..)) | None => node.meter.clone(),
+        }
+    }
+
+    /// What a port costs where no instance pays is charged to a meter, and held to its rate.
+    pub(crate) fn set_meter(&mut self, id: PortId, meter: Arc<Meter>, stays: bool) {
+        if let Some(node) = self.ports.get_mut(id.index()) {
+            (node.meter, node.stays) = (Some(meter), stays);
+        }
+        self.find_consumers();
     }
 }
 

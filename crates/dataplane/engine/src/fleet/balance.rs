@@ -222,7 +222,9 @@ impl State {
             );
         }
         for (port, home) in self.ports() {
-            add(End::Port(port), home.worker, PartFacts::new(Kind::Port));
+            let stays = workers[home.worker].ports.get(home.id.index()).is_some_and(|node| node.stays);
+            let pinned = stays.then_some(home.worker);
+            add(End::Port(port), home.worker, PartFacts { pinned, ..PartFacts::new(Kind::Port) });
         }
         let part = |end: End| match end {
             End::Instance(instance, _) => parts.get(&End::Instance(instance, 0)).copied(),

@@ -17,7 +17,7 @@ use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
 use crate::path::observers::View;
 use crate::state::instances::{GuestFactory, Instance, InstanceSetup, Policies};
 use crate::worker::Worker;
-use cpu_share::{Claim, TenantId};
+use cpu_share::{Claim, EntityId, Meter, TenantId};
 use guest::{Guest, Offer};
 use packet_memory::{Packet, Pool};
 use port::Port;
@@ -308,6 +308,48 @@ impl Change<'_, '_> {
         let board = self.workers[worker].board_of_port(id);
         self.state.boards.add_port(port, board);
         Ok(port)
+    }
+
+    /// What a port costs its worker where no instance pays for it is charged to a meter, and held to its
+    /// rate. One that `stays` is not moved by a [`Balancer`](crate::Balancer).
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn set_meter(&mut self, port: FleetPort, meter: Arc<Meter>, stays: bool) -> Result<(), FleetError> {
+        let home = self.state.port(port).ok_or(WireError::Absent)?;
+        self.workers[home.worker].set_meter(home.id, meter, stays);
+        Ok(())
+    }
+
+    /// Lets something that has no turns on a worker claim a part of its core, as the only one of a tenant: it
+    /// counts for what others are promised there.
+    ///
+    /// # Errors
+    /// [`FleetError::NoWorker`].
+    pub fn claim_beside(&mut self, worker: usize, tenant: TenantId) -> Result<EntityId, FleetError> {
+        self.check(worker)?;
+        Ok(self.workers[worker].time.scheduler.add(tenant, Claim::default()))
+    }
+
+    /// Ends such a claim.
+    pub fn end_claim_beside(&mut self, worker: usize, claimed: EntityId) {
+        if self.check(worker).is_ok() {
+            self.workers[worker].time.scheduler.remove(claimed);
+        }
+    }
+
+    /// Holds the tenants of a worker to what they are promised there, or does so no longer: those that claim
+    /// a part of its core beside them find it free. What joins or claims something else later is not held
+    /// until this is called again.
+    pub fn hold_to_promises(&mut self, worker: usize, hold: bool) {
+        if self.check(worker).is_ok() {
+            self.workers[worker].hold_to_promises(hold);
+        }
+    }
+
+    /// What such a claim promises: a part of the worker's core.
+    pub fn promised_beside(&self, worker: usize, claimed: EntityId) -> f64 {
+        if self.check(worker).is_err() { 0.0 } else { self.workers[worker].time.scheduler.promised(claimed) }
     }
 
     /// Takes a port out and closes it: what waits for it goes out first, as far as the port takes it. Its

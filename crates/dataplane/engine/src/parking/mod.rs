@@ -218,9 +218,14 @@ impl Worker {
                 wake_at = wake_at.min(self.room_looked_for(blocking, now));
                 continue;
             }
-            let held_back = node.consumer.is_some_and(|index| {
-                self.instances[index].polls_for_itself() || !node.inside && self.find_congestion(index)
-            });
+            let overdrawn = node.payer.as_ref().filter(|payer| !payer.allows(self.time.now.cycles));
+            if let Some(payer) = overdrawn {
+                wake_at = wake_at.min(self.time.clock.nanos(payer.release()));
+            }
+            let held_back = overdrawn.is_some()
+                || node.consumer.is_some_and(|index| {
+                    self.instances[index].polls_for_itself() || !node.inside && self.find_congestion(index)
+                });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what
             // comes in does not.

@@ -38,6 +38,7 @@ impl Worker {
                 continue;
             }
             let (consumer, relay, inside) = (node.consumer, node.relay, node.inside);
+            let most = node.payer.as_ref().map_or(usize::MAX, |payer| payer.budget(self.time.now.cycles));
             if let Some(consumer) = consumer
                 && (self.instances[consumer].polls_for_itself() || !inside && self.is_throttled(consumer))
             {
@@ -60,7 +61,7 @@ impl Worker {
                 None if !behind => SHARED_POLLS,
                 _ => 1,
             };
-            while polls > 0 && self.poll_port(index, usize::MAX) {
+            while polls > 0 && self.poll_port(index, most) {
                 worked = true;
                 polls -= 1;
             }
@@ -153,7 +154,7 @@ impl Worker {
         self.deliver(Source::Port(index), pool, target, batch);
         // Before those that other ports bring.
         self.put_back();
-        self.charge_receivers();
+        self.charge_receivers(index);
     }
 
     /// The port or wire, if any, that has no room for what a port would bring, and takes what it has.
@@ -164,8 +165,8 @@ impl Worker {
         (node.port.room() < self.settings.batch && node.takes()).then_some(out.index())
     }
 
-    /// Charges what receiving has cost to the instances that got packets, by how many they got.
-    fn charge_receivers(&mut self) {
+    /// Charges what receiving from a port has cost to the instances that got packets, by how many they got.
+    fn charge_receivers(&mut self, port: usize) {
         let spent = self.time.lap().0;
         let all: u64 = self.time.receivers.iter().map(|(_, count)| u64::from(*count)).sum();
         for n in 0..self.time.receivers.len() {
@@ -174,7 +175,10 @@ impl Worker {
         }
         if self.time.receivers.is_empty() {
             // An instance polls for itself, or the packets went on by a port.
-            self.time.charge(self.time.running, Cycles(spent));
+            match &self.ports[port].payer {
+                Some(payer) => payer.charge(Cycles(spent), self.time.now.cycles),
+                None => self.time.charge(self.time.running, Cycles(spent)),
+            }
         }
         self.time.running = NO_INSTANCE;
     }

@@ -12,6 +12,7 @@ use crate::ids::{PoolId, Target};
 use crate::path::observers::Observer;
 use crate::state::backpressure::WireWait;
 use crate::state::sparse::Sparse;
+use cpu_share::Meter;
 use packet_memory::Packet;
 use port::Port;
 use std::ops::{Deref, DerefMut};
@@ -36,6 +37,13 @@ pub(crate) struct PortNode {
     /// The instance that takes what it receives, if that is one alone: then it is polled when that one is to
     /// run.
     pub(crate) consumer: Option<usize>,
+    /// What is charged for it where no instance is, if it belongs to something that has no turns here.
+    pub(crate) meter: Option<Arc<Meter>>,
+    /// What is charged for polling it where no instance is: its own meter, or else that of the port that it
+    /// leads to.
+    pub(crate) payer: Option<Arc<Meter>>,
+    /// It is not moved to another worker for the sake of others.
+    pub(crate) stays: bool,
     /// Polls in a row that brought nothing.
     pub(crate) idle_polls: u32,
     /// An instance of its tenant that hands packets to it is throttled when it has room for fewer than so

@@ -1,7 +1,7 @@
 //! Shares of a worker, on simulated time.
 
 use super::*;
-use cpu_share::{Cap, Weight};
+use cpu_share::{Cap, Meter, Weight};
 
 /// Offers without end.
 pub(super) struct Endless {
@@ -109,6 +109,91 @@ fn what_an_instance_fetches_for_itself_is_charged_to_it() {
     let used = time.scheduler.used(bench.worker.instances[function.index()].entity);
     let overhead = time.spent.overhead;
     assert!(used.0 > 9 * overhead.0, "{used:?} of its own, {overhead:?} of the worker's");
+    assert_whole(&bench.worker.stop());
+}
+
+/// A port whose packets cost so much to fetch, without end, and so much to send.
+fn costly(bench: &mut Bench) -> Target {
+    let clock = bench.worker.time.clock;
+    let (fetch, burn) = (clock.cycles(Nanos(10_000)), clock.cycles(Nanos(20_000)));
+    bench.add_port(0, Box::new(Endless { fetch, burn, clock: Some(clock), ..*Endless::boxed(1) }))
+}
+
+/// A meter of this port's.
+fn metered(bench: &mut Bench, port: Target) -> Arc<Meter> {
+    let meter = Arc::new(Meter::new(bench.worker.time.clock.cycles(cpu_share::meter::BURST)));
+    let Target::Port(id) = port else { panic!("it is a port") };
+    bench.worker.set_meter(id, meter.clone(), true);
+    meter
+}
+
+#[test]
+fn what_passes_between_two_ports_is_charged_to_the_meter_of_one_and_held_to_its_rate() {
+    let mut bench = Bench::new(&[1024]);
+    let (lan, container) = (costly(&mut bench), costly(&mut bench));
+    let meter = metered(&mut bench, container);
+    bench.link(lan, container);
+    let all = work(&mut bench, Duration::from_millis(200));
+    assert!(meter.used().0 > all.0 / 10 * 9, "{:?} of {all:?}", meter.used());
+    assert!(bench.worker.time.spent.overhead.0 < all.0 / 10, "no cycle is charged twice, or to nothing");
+    for rate in [500_000, 200_000, 20_000] {
+        meter.set_rate(Some(rate));
+        // What was used before is paid for.
+        work(&mut bench, Duration::from_millis(100));
+        let before = meter.used();
+        let all = work(&mut bench, Duration::from_millis(500));
+        let part = meter.used().since(before).0 as f64 / all.0 as f64;
+        let (rate, turns) = (f64::from(rate) / 1e6, 0.03);
+        assert!((part - rate).abs() < turns, "{part} at a rate of {rate}");
+    }
+    let asleep = bench.worker.time.spent.asleep;
+    assert!(asleep > Cycles(0), "a worker whose ports are held back sleeps");
+    assert_whole(&bench.worker.stop());
+}
+
+#[test]
+fn what_a_function_pays_for_is_not_charged_to_a_meter() {
+    let mut bench = Bench::new(&[1024]);
+    let (lan, container) = (costly(&mut bench), costly(&mut bench));
+    let meter = metered(&mut bench, container);
+    let (function, _) = bench.add(0, Manner::wire());
+    bench.chain((lan, container), &[function]);
+    // Nothing holds the function's packets back either.
+    meter.set_rate(Some(1));
+    let all = work(&mut bench, Duration::from_millis(100));
+    let used = bench.worker.time.scheduler.used(bench.worker.instances[function.index()].entity);
+    assert!(meter.used() == Cycles(0) && used.0 > all.0 / 2, "{used:?} of {all:?}");
+    assert_whole(&bench.worker.stop());
+}
+
+#[test]
+fn tenants_that_are_held_to_their_promises_leave_the_rest_to_what_claims_beside_them() {
+    let mut bench = Bench::new(&[1024]);
+    busy(&mut bench, Manner { burn: Cycles(20_000), ..out() });
+    let beside = bench.worker.add_tenant(weight(300));
+    let claimed = bench.worker.time.scheduler.add(beside, Claim::default());
+    let promised = |bench: &Bench| bench.worker.time.scheduler.promised(claimed);
+    assert!((promised(&bench) - 0.75).abs() < 0.001);
+    let mut share = |hold| {
+        bench.worker.hold_to_promises(hold);
+        let used = |bench: &Bench| {
+            bench
+                .worker
+                .instances
+                .iter()
+                .map(|(_, one)| one.entity)
+                .map(|entity| bench.worker.time.scheduler.used(entity).0)
+                .sum::<u64>()
+        };
+        work(&mut bench, Duration::from_millis(50));
+        let before = used(&bench);
+        let all = work(&mut bench, Duration::from_millis(500));
+        (used(&bench) - before) as f64 / all.0 as f64
+    };
+    let [free, held, again] = [false, true, false].map(&mut share);
+    assert!(free > 0.9 && again > 0.9, "{free} and {again}");
+    assert!((held - 0.25).abs() < 0.02, "{held}");
+    assert!((promised(&bench) - 0.75).abs() < 0.001, "what is promised stays the same");
     assert_whole(&bench.worker.stop());
 }
 

@@ -95,6 +95,7 @@ pub(crate) mod tests {
             cycles: 0,
             promised_share: 0.0,
             got_share: 0.25,
+            processor: None,
             queue: 3,
             drops: [("a".to_owned(), drops)].into(),
             latency: None,
