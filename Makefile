@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run guests check check-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run guests check check-aarch64 test-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -45,6 +45,10 @@ check:           ## Formatting, lints and unit tests: quick, without root, insta
 check-aarch64:   ## Type-check everything for aarch64, without compiling C
 	@scripts/setup build aarch64
 	@scripts/check-aarch64
+
+test-aarch64:    ## Build for aarch64, and run the tests there that need no root, under qemu-user
+	@scripts/setup test-aarch64
+	@scripts/test-aarch64
 
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test

@@ -111,6 +111,7 @@ pub const NAMES: &[&str] = &[
     "protection",
     "tap",
     "containers",
+    "l7",
     "tcp",
     "applications",
     "peers",
@@ -195,6 +196,8 @@ pub enum Bench {
     Tcp,
     /// How soon a container answers.
     Containers,
+    /// What a balancer of HTTP in a container takes of memory.
+    LayerSeven,
     /// Applications through a firewall, beside the kernel's bridge.
     Applications,
     /// Beside DPDK, Open vSwitch and Suricata.
@@ -278,6 +281,7 @@ impl Bench {
             "protection" => Bench::Protection,
             "tap" => Bench::Tap,
             "containers" => Bench::Containers,
+            "l7" => Bench::LayerSeven,
             "tcp" => Bench::Tcp,
             "applications" => Bench::Applications,
             "peers" => Bench::Peers,
@@ -333,6 +337,7 @@ impl Bench {
             Bench::Protection => "protection",
             Bench::Tap => "tap",
             Bench::Containers => "containers",
+            Bench::LayerSeven => "l7",
             Bench::Tcp => "tcp",
             Bench::Applications => "applications",
             Bench::Peers => "peers",
@@ -430,6 +435,7 @@ impl Bench {
             Bench::Bond => bond::run(progress),
             Bench::Tap => tap::run(progress),
             Bench::Containers => daemon::containers::run(progress),
+            Bench::LayerSeven => daemon::layer_seven::run(progress),
             Bench::Tcp => tcp::run(progress).map(told),
             Bench::Applications => applications::run(progress).map(told),
             Bench::Hostile => daemon::hostile::run(progress).map(told),

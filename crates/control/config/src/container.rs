@@ -234,7 +234,15 @@ impl Reader<'_> {
             let of_function: Vec<_> = of_function.filter(|_| kind == InterfaceKind::Library).collect();
             let settings = settings_of(kind, &outer, node, &of_function);
             let name = name.text.clone();
-            let interface = ContainerInterface { name, kind, inside: given, outer, addresses };
+            let mtu = values.get("mtu").and_then(Value::as_integer).and_then(|mtu| u32::try_from(mtu).ok());
+            let mac = values.get("mac").and_then(Value::as_mac);
+            if mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
+                let at = node.get("mac").map_or(node.position, |node| node.position);
+                place.key("mac", at).report(&mut self.faults, || {
+                    "not the address of one interface; allowed: any but multicast ones and zero".to_owned()
+                });
+            }
+            let interface = ContainerInterface { name, kind, inside: given, outer, addresses, mtu, mac };
             read.push(ReadInterface { interface, settings, position: node.position });
         }
         (self.faults.len() == before).then_some(read)
@@ -377,7 +385,7 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&
         InterfaceKind::Veth => settings.push(entry("ring", RING, false)),
         InterfaceKind::Memif => settings.push(entry("role", "master", true)),
         InterfaceKind::VhostUser => settings.push(entry("role", "server", true)),
-        InterfaceKind::AfXdp | InterfaceKind::Library => {}
+        InterfaceKind::AfXdp | InterfaceKind::Tap | InterfaceKind::Library => {}
     }
     let own = ["as", "name", "addresses"];
     let given = given.as_map().unwrap_or_default();

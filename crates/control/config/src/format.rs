@@ -50,6 +50,9 @@ static CONTAINER_INTERFACE: LazyLock<Vec<(InterfaceKind, Schema)>> = LazyLock::n
             InterfaceKind::AfXdp => {
                 concat!(include_str!("interface_veth.yaml"), include_str!("interface_af_xdp.yaml"))
             }
+            InterfaceKind::Tap => {
+                concat!(include_str!("interface_veth.yaml"), include_str!("interface_tap.yaml"))
+            }
             InterfaceKind::Library => include_str!("interface_library.yaml"),
             InterfaceKind::Memif => include_str!("interface_memif.yaml"),
             InterfaceKind::VhostUser => include_str!("interface_vhost_user.yaml"),

@@ -37,7 +37,8 @@ fn shelf() -> Shelf {
         null: Schema::default(),
         tap: Schema::from_text(
             "tap",
-            "interface: {type: string, required: true}\nmtu: {type: integer, min: 68, max: 65535, required: false}",
+            "interface: {type: string, required: true}\nmtu: {type: integer, min: 68, max: 65535, required: false}\n\
+             mac: {type: mac, required: false}\noffload: {type: enum, values: [\"on\", \"off\"], required: false}",
         )
         .unwrap(),
         af_xdp: Schema::from_text(
@@ -228,7 +229,7 @@ fn the_formats_schemas_are_schemas() {
     let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
     assert_eq!(launched, [15, 13, 17]);
     let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
-    assert_eq!(interfaces, [2, 4, 6, 5, 4]);
+    assert_eq!(interfaces, [2, 4, 5, 6, 5, 4]);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);

@@ -2,12 +2,13 @@
 
 use super::container_readings;
 use super::controller::{Controller, lock};
+use super::memory::ContainerMemory;
 use super::shares::Shares;
 use super::shelf::artifact;
 use super::status::share_of;
 use api::{ContainerProcessor, Fault, FunctionMemory, FunctionState, FunctionStatus};
 use api_server::Refusal;
-use deployment::Catalog;
+use deployment::{Catalog, Handed};
 use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted, stands_by};
@@ -66,17 +67,13 @@ fn wanted(
     };
     let interfaces = container.interfaces.iter().map(|it| match it.kind.is_socket() {
         // Which folder it is in follows from the guest's name.
-        true => Interface {
-            name: it.inside.clone(),
-            kind: InterfaceKind::Socket,
-            outer: String::new(),
-            addresses: Vec::new(),
-        },
+        true => Interface::new(&it.inside, InterfaceKind::Socket),
         false => Interface {
-            name: it.inside.clone(),
-            kind: InterfaceKind::Veth,
             outer: it.outer.clone(),
             addresses: it.addresses.clone(),
+            mtu: it.mtu,
+            mac: it.mac.map(|mac| schema::Value::Mac(mac).to_string()),
+            ..Interface::new(&it.inside, link_kind(it.kind))
         },
     });
     let guest = match container.kind {
@@ -124,6 +121,14 @@ fn processors_of(worker: &WorkerPlan) -> Vec<u32> {
     processors.filter_map(|processor| u32::try_from(*processor).ok()).collect()
 }
 
+/// What the launcher makes for a kind that is an interface of the kernel's.
+fn link_kind(kind: wiring::InterfaceKind) -> InterfaceKind {
+    match kind {
+        wiring::InterfaceKind::Tap => InterfaceKind::Tap,
+        _ => InterfaceKind::Veth,
+    }
+}
+
 fn probe(probe: &ContainerProbe) -> Probe {
     let milliseconds = |span: Nanos| u32::try_from(span.0 / 1_000_000).unwrap_or(u32::MAX);
     let (exec, tcp) = match &probe.asks {
@@ -162,14 +167,24 @@ pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
             lines.chain([Event::Fault { instance, reason, retry_after }]).collect()
         }
         Happened::Restarted => vec![Event::Restarted { instance }],
-        Happened::Attached => Vec::new(),
+        Happened::Attached(_) => Vec::new(),
         Happened::Noticed(text) => vec![log(nf_abi::stream::LOG_WARNING, &text)],
     }
 }
 
 /// Whether interfaces of a container have come or gone.
 pub fn concerns_ports(happened: &Happened) -> bool {
-    matches!(happened, Happened::Attached | Happened::Ended { .. })
+    matches!(happened, Happened::Attached(_) | Happened::Ended { .. })
+}
+
+/// Has the queues of a container's TAP devices where its ports find them, while it runs.
+pub fn keep_queues(taps: &Handed, name: &str, happened: &Happened) {
+    match happened {
+        // Without descriptors its ports stay down.
+        Happened::Attached(queues) => taps.keep(name, queues.descriptors().unwrap_or_default()),
+        Happened::Ended { .. } => taps.retain(|guest| guest != name),
+        Happened::Restarted | Happened::Noticed(_) => {}
+    }
 }
 
 /// From one look at ports because of containers to the next: for each all workers stop, and look after all of
@@ -215,7 +230,9 @@ impl Controller {
     pub(super) fn keep_containers(&self) -> std::io::Result<()> {
         let told = self.told.clone();
         let look_at_ports = port_looks(self.host.fleet().clone())?;
+        let taps = self.catalog.taps().clone();
         let tell = move |name: &str, happened| {
+            keep_queues(&taps, name, &happened);
             if concerns_ports(&happened) {
                 look_at_ports();
             }
@@ -250,7 +267,9 @@ impl Controller {
     /// What runs has changed, and containers with it.
     pub(super) fn containers_changed(&self) {
         if let Some(keeper) = self.containers.get() {
-            keeper.want(self.wanted_containers());
+            let wanted = self.wanted_containers();
+            self.catalog.taps().retain(|guest| wanted.contains_key(guest));
+            keeper.want(wanted);
         }
     }
 
@@ -305,6 +324,21 @@ impl Controller {
             faults: condition.faults,
             restarts: condition.restarts,
         })
+    }
+
+    /// What the memory of each is.
+    pub(super) fn container_memory(&self) -> Vec<ContainerMemory> {
+        let wiring = self.host.wiring();
+        let memory = |(name, container): (&String, &Container)| {
+            let condition = self.containers.get().and_then(|keeper| keeper.condition(name));
+            ContainerMemory {
+                name: name.clone(),
+                tenant: container.tenant.clone(),
+                bytes: condition.map_or(0, |condition| condition.memory),
+                limit: container.promised_memory(),
+            }
+        };
+        wiring.containers.iter().map(memory).collect()
     }
 
     /// Why something is not done to what is no function in the sandbox.

@@ -51,7 +51,9 @@ mod upkeep;
 mod watch;
 
 use api_server::Server;
-pub use containers::{concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
+pub use containers::{
+    concerns_ports, container_events, keep_queues, keeper_name, port_looks, wanted_containers,
+};
 use control::Handle;
 use controller::Controller;
 use engine::Account;

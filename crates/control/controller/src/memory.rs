@@ -11,16 +11,30 @@ use std::path::Path;
 pub(super) struct Known {
     pub(super) memory: HostMemory,
     pub(super) functions: HashMap<String, FunctionMemory>,
+    pub(super) containers: Vec<ContainerMemory>,
     pub(super) limit: Option<u64>,
 }
 
+/// What a container or program has, with those that stand by it.
+pub(super) struct ContainerMemory {
+    pub(super) name: String,
+    pub(super) tenant: String,
+    pub(super) bytes: u64,
+    pub(super) limit: u64,
+}
+
 impl Known {
-    pub(super) fn of(host: &Host, account: &Account, limit: Option<u64>) -> Known {
+    pub(super) fn of(
+        host: &Host,
+        account: &Account,
+        containers: Vec<ContainerMemory>,
+        limit: Option<u64>,
+    ) -> Known {
         let known = account.instances.iter().filter_map(|counted| {
             let memory = host.function_memory(&counted.name, counted.memory, counted.frozen)?;
             Some((counted.name.clone(), memory))
         });
-        Known { memory: host.memory(), functions: known.collect(), limit }
+        Known { memory: host.memory(), functions: known.collect(), containers, limit }
     }
 }
 
@@ -41,6 +55,7 @@ pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path
             "functions": tenant.functions,
             "promised_bytes": tenant.promised,
             "containers_bytes": tenant.containers,
+            "containers_used_bytes": 0,
             "limit_bytes": tenant.memory.limit,
             "left_bytes": left,
             "reserved_bytes": tenant.memory.reserve,
@@ -91,6 +106,13 @@ pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path
         });
         functions.insert(counted.name.clone(), entry);
     }
+    let mut containers = Map::new();
+    for ContainerMemory { name, tenant, bytes, limit } in &known.containers {
+        to_tenant(tenant, "containers_used_bytes", *bytes);
+        let left = limit.saturating_sub(*bytes);
+        let entry = json!({"tenant": tenant, "bytes": bytes, "limit_bytes": limit, "left_bytes": left});
+        containers.insert(name.clone(), entry);
+    }
     let mut pools = Map::new();
     for pool in &known.memory.pools {
         to_tenant(&pool.tenant, "pool_bytes", pool.bytes);
@@ -122,6 +144,7 @@ pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path
         "functions_private_bytes": private,
         "tenants": tenants,
         "functions": functions,
+        "containers": containers,
         "pools": pools,
     })
 }

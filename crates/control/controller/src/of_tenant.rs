@@ -67,6 +67,7 @@ pub(super) fn memory(whole: &Value, tenant: &str) -> Value {
         "tenants": of("tenants", &|name, _| name == tenant),
         // The memory of guards is the platform's.
         "functions": of("functions", &|name, entry| guarded_by(name).is_none() && named(name, entry)),
+        "containers": of("containers", &named),
         "pools": of("pools", &named),
     })
 }
@@ -197,9 +198,11 @@ u{tenant=\"red\"} 6
     fn memory_has_the_tenants_own_alone() {
         let whole = json!({
             "process": {"resident_bytes": 1}, "tenants": {"red": {"promised_bytes": 2}, "blue": {}},
-            "functions": {"fw": {"tenant": "red"}, "nat": {"tenant": "blue"}}, "pools": {"red": {"tenant": "red"}, "blue": {"tenant": "blue"}},
+            "functions": {"fw": {"tenant": "red"}, "nat": {"tenant": "blue"}},
+            "containers": {"ids": {"tenant": "red"}, "web": {"tenant": "blue"}}, "pools": {"red": {"tenant": "red"}, "blue": {"tenant": "blue"}},
         });
-        let told = json!({"tenants": {"red": {"promised_bytes": 2}}, "functions": {"fw": {"tenant": "red"}}, "pools": {"red": {"tenant": "red"}}});
+        let told = json!({"tenants": {"red": {"promised_bytes": 2}}, "functions": {"fw": {"tenant": "red"}},
+            "containers": {"ids": {"tenant": "red"}}, "pools": {"red": {"tenant": "red"}}});
         assert_eq!(memory(&whole, "red"), told);
     }
 }

@@ -41,6 +41,8 @@ pub struct Catalog {
     bypasses: port::bypass::Bypasses,
     /// Processes that are attached to native ports.
     processes: port_native::Processes,
+    /// Queues of guests' TAP devices.
+    taps: port_tap::Handed,
     /// The launcher's folder of guests' sockets.
     guest_sockets: PathBuf,
 }
@@ -86,6 +88,7 @@ impl Catalog {
             meetings: port::pcap::Meetings::default(),
             bypasses: port::bypass::Bypasses::default(),
             processes: port_native::Processes::default(),
+            taps: port_tap::Handed::default(),
             guest_sockets: GUEST_SOCKETS.into(),
         }
     }
@@ -131,6 +134,11 @@ impl Catalog {
     /// Processes that are attached to native ports.
     pub(crate) fn processes(&self) -> &port_native::Processes {
         &self.processes
+    }
+
+    /// Where the ports of guests' TAP devices find the queues of these.
+    pub fn taps(&self) -> &port_tap::Handed {
+        &self.taps
     }
 
     /// The same for a launcher that has another folder of guests' sockets than usual.

@@ -119,6 +119,10 @@ impl Opening<'_> {
             "tap" => {
                 use port_tap::{Settings, TapPort};
                 let settings = Settings::from_value(settings);
+                if is_container_port(self.name) {
+                    let opened = TapPort::handed(settings, self.catalog.taps());
+                    return Ok(Box::new(opened.map_err(|error| error.to_string())?));
+                }
                 let opened = TapPort::open(settings.clone());
                 Box::new(self.open_or_wait(opened, || TapPort::waiting(settings))?)
             }

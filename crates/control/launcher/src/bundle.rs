@@ -3,17 +3,18 @@
 //! folder of the guest's sockets.
 
 use crate::images::Unpacked;
-use crate::interfaces::veths;
+use crate::interfaces::links;
 use crate::permits::{Permitted, USERS, parse_address};
 use crate::request::{Limits, Start};
 use crate::{Refusal, SOCKETS_INSIDE, seccomp};
 use container_image::Config;
 use rustix::fs::{Dir, FileType, Gid, Mode, OFlags, Uid};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The most bytes and files of all that is mounted into one guest.
@@ -70,6 +71,10 @@ pub(crate) fn write(
     let files = folder.join("files");
     let failed = |error: io::Error| Refusal::new(format!("the guest's folder: {error}"));
     crate::images::passable(&files).map_err(failed)?;
+    // What is mounted may be a key: no user of the host passes but those of the tenant's first group.
+    rustix::fs::chown(&files, None, Some(Gid::from_raw(permitted.uids)))
+        .map_err(|error| failed(error.into()))?;
+    fs::set_permissions(&files, Permissions::from_mode(0o710)).map_err(failed)?;
     let mut left = Left { bytes: COPIED_BYTES, files: COPIED_FILES };
     let mut mounts = of_host.mounts();
     for (number, (inside, from)) in permitted.mounts.iter().enumerate() {
@@ -161,7 +166,7 @@ pub(crate) fn config(
     }
     all.extend_from_slice(mounts);
     // Where an interface has no address, what comes by it is read by a packet socket, or not at all.
-    let raw = veths(&start.interfaces).any(|interface| interface.addresses.is_empty());
+    let raw = links(&start.interfaces).any(|interface| interface.addresses.is_empty());
     let capabilities = if raw { vec!["CAP_NET_RAW"] } else { Vec::new() };
     let own = ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"];
     let namespaces = own.map(|kind| json!({"type": kind}));

@@ -103,15 +103,22 @@ impl Cgroups {
         self.parents().iter().for_each(|parent| drop(fs::remove_dir(parent)));
     }
 
-    /// Bytes of memory, and microseconds of processor time.
-    pub(crate) fn usage(&self, name: &str) -> (Option<u64>, Option<u64>) {
+    /// What it has of memory and processor time.
+    pub(crate) fn usage(&self, name: &str) -> Usage {
         let read = |path: PathBuf| fs::read_to_string(path).ok();
         let number = |path: PathBuf| read(path)?.trim().parse::<u64>().ok();
         let of_parent = |parent: &str| {
             let group = |hierarchy: &str| self.root.join(hierarchy).join(parent).join(name);
             let own = self.root.join(parent).join(name);
-            let memory = number(own.join("memory.current"))
-                .or_else(|| number(group("memory").join("memory.usage_in_bytes")));
+            let row = |path: PathBuf, name: &str| row(&read(path)?, name);
+            let of_v2 = number(own.join("memory.current"));
+            let of_v1 = || number(group("memory").join("memory.usage_in_bytes"));
+            // The kernel takes files that were not read lately back before the limit is met.
+            let files = || match of_v2 {
+                Some(_) => row(own.join("memory.stat"), "inactive_file"),
+                None => row(group("memory").join("memory.stat"), "total_inactive_file"),
+            };
+            let memory = of_v2.or_else(of_v1).map(|bytes| bytes.saturating_sub(files().unwrap_or(0)));
             let of_stat = || {
                 let text = read(own.join("cpu.stat"))?;
                 text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()
@@ -120,12 +127,23 @@ impl Cgroups {
                 let hierarchies = ["cpuacct", "cpu,cpuacct"];
                 hierarchies.iter().find_map(|it| number(group(it).join("cpuacct.usage"))).map(|ns| ns / 1000)
             };
-            (memory, of_stat().or_else(nanoseconds))
+            Usage { memory, cpu_us: of_stat().or_else(nanoseconds) }
         };
         match of_parent(&self.parent) {
-            (None, None) => of_parent(&self.beside()),
+            Usage { memory: None, cpu_us: None } => of_parent(&self.beside()),
             found => found,
         }
+    }
+
+    /// How many of its processes were ended because there was no memory below its limit.
+    pub(crate) fn killed_for_memory(&self, name: &str) -> u64 {
+        let read = |path: PathBuf| row(&fs::read_to_string(path).ok()?, "oom_kill");
+        let of_parent = |parent: &str| {
+            let own = self.root.join(parent).join(name).join("memory.events");
+            let of_v1 = self.root.join("memory").join(parent).join(name).join("memory.oom_control");
+            read(own).or_else(|| read(of_v1))
+        };
+        of_parent(&self.parent).or_else(|| of_parent(&self.beside())).unwrap_or(0)
     }
 
     /// Groups beside workers give way to these: half of a thread's weight for all of them together. That
@@ -172,6 +190,20 @@ fn quota(thousandths: Option<u32>) -> (Option<u32>, u32) {
 
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
+}
+
+/// What a guest has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// Bytes, without files that the kernel takes back first.
+    pub(crate) memory: Option<u64>,
+    /// Microseconds of processor time.
+    pub(crate) cpu_us: Option<u64>,
+}
+
+/// The number in a row of a table of names and numbers.
+fn row(table: &str, name: &str) -> Option<u64> {
+    table.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 fn processes(group: &Path) -> Vec<i32> {

@@ -1,7 +1,9 @@
 //! The client of the launcher's socket.
 
-use crate::{ANSWER_MAX, Answer, Request};
+use crate::stream::receive;
+use crate::{ANSWER_MAX, Answer, Queues, Request};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -48,11 +50,32 @@ impl Launcher {
     pub fn unexpected(&self, answer: &Answer) -> ClientError {
         let reason = match answer {
             Answer::Refused(reason) => format!("it refuses: {reason}"),
-            Answer::Done | Answer::Guests(_) | Answer::Used(_) => {
+            Answer::Done | Answer::Guests(_) | Answer::Used(_) | Answer::Queues(_) => {
                 "it is the answer to another question".to_owned()
             }
         };
         ClientError::Answer { path: self.path.clone(), reason }
+    }
+
+    /// The queues of a guest's TAP devices, by their outer names, by a connection of their own.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn queues(path: &Path, name: &str) -> Result<Vec<(String, OwnedFd)>, ClientError> {
+        let mut launcher = Launcher::connect(path)?;
+        launcher.say(&Request::Queues(Queues { name: name.to_owned() }))?;
+        let (line, queues) =
+            receive(launcher.stream.get_ref(), ANSWER_MAX).map_err(|source| launcher.gone(source))?;
+        match launcher.read(&line)? {
+            Answer::Queues(names) if names.len() == queues.len() => {
+                Ok(names.into_iter().zip(queues).collect())
+            }
+            Answer::Queues(names) => {
+                let reason = format!("it names {} queues and hands over {}", names.len(), queues.len());
+                Err(ClientError::Answer { path: path.to_owned(), reason })
+            }
+            other => Err(launcher.unexpected(&other)),
+        }
     }
 
     /// Asks, and waits for the answer: a start unpacks an image, a list may wait for a change.
@@ -60,16 +83,32 @@ impl Launcher {
     /// # Errors
     /// [`ClientError`].
     pub fn ask(&mut self, request: &Request) -> Result<Answer, ClientError> {
-        let gone = |source| ClientError::Gone { path: self.path.clone(), source };
-        let wrong = |reason: String| ClientError::Answer { path: self.path.clone(), reason };
-        let mut line = serde_json::to_vec(request).map_err(|error| wrong(error.to_string()))?;
+        self.say(request)?;
+        let mut line = Vec::new();
+        let read = (&mut self.stream).take(ANSWER_MAX as u64).read_until(b'\n', &mut line);
+        read.map_err(|source| self.gone(source))?;
+        self.read(&line)
+    }
+
+    fn say(&mut self, request: &Request) -> Result<(), ClientError> {
+        let mut line = serde_json::to_vec(request).map_err(|error| self.wrong(&error))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(gone)?;
-        line.clear();
-        let read = (&mut self.stream).take(ANSWER_MAX as u64).read_until(b'\n', &mut line).map_err(gone)?;
-        if read == 0 {
-            return Err(gone(io::ErrorKind::UnexpectedEof.into()));
+        let said = self.stream.get_mut().write_all(&line);
+        said.map_err(|source| self.gone(source))
+    }
+
+    fn read(&self, line: &[u8]) -> Result<Answer, ClientError> {
+        if line.is_empty() {
+            return Err(self.gone(io::ErrorKind::UnexpectedEof.into()));
         }
-        serde_json::from_slice(&line).map_err(|error| wrong(error.to_string()))
+        serde_json::from_slice(line).map_err(|error| self.wrong(&error))
+    }
+
+    fn gone(&self, source: io::Error) -> ClientError {
+        ClientError::Gone { path: self.path.clone(), source }
+    }
+
+    fn wrong(&self, error: &serde_json::Error) -> ClientError {
+        ClientError::Answer { path: self.path.clone(), reason: error.to_string() }
     }
 }

@@ -1,6 +1,6 @@
 //! All guests: starting them, changing them, ending them, and finding those of the launcher before.
 
-use crate::cgroup::Cgroups;
+use crate::cgroup::{Cgroups, Usage};
 use crate::images::{Images, Unpacked, passable};
 use crate::log::Log;
 use crate::permits::Files;
@@ -69,6 +69,8 @@ struct Entry {
     root: Option<PathBuf>,
     /// To send signals to its first process while it runs.
     held: Option<OwnedFd>,
+    /// Its network namespace, where there are TAP devices in it.
+    network: Option<Arc<File>>,
     /// Its probe failed: it is being killed.
     condemned: bool,
     /// What it may use of the processors for now.
@@ -140,6 +142,7 @@ impl Guests {
                 state: State::Starting,
                 root: record.root.clone(),
                 held: None,
+                network: None,
                 condemned: false,
                 share: None,
                 log: Arc::default(),
@@ -163,9 +166,13 @@ impl Guests {
         let (held, watched) = (record.hold()?, record.hold()?);
         let output = reader(folder).ok()?;
         let name = &record.start.name;
+        let has_taps = interfaces::taps(&record.start.interfaces).next().is_some();
+        let network = if has_taps { Some(interfaces::network(pid).ok()?) } else { None };
         let log = {
             let mut table = self.table();
             let entry = table.guests.get_mut(name)?;
+            // By its number, behind the descriptor that says that it is still this process.
+            entry.network = network.map(Arc::new);
             entry.held = Some(held);
             entry.state = State::Running { pid };
             let log = entry.log.clone();
@@ -185,6 +192,7 @@ impl Guests {
         self.reserve(start, permitted.guests)?;
         let started = self.carry_out(start, client, &permitted);
         if let Err(refused) = started {
+            self.remove_taps(&start.name);
             self.clear(&start.name, &start.interfaces);
             let mut table = self.table();
             table.guests.remove(&start.name);
@@ -228,9 +236,9 @@ impl Guests {
                 other.start.tenant
             )));
         }
-        for interface in interfaces::veths(&start.interfaces) {
+        for interface in interfaces::links(&start.interfaces) {
             let same = |it: &crate::Interface| it.outer == interface.outer;
-            let taken = |entry: &Entry| interfaces::veths(&entry.start.interfaces).any(same);
+            let taken = |entry: &Entry| interfaces::links(&entry.start.interfaces).any(same);
             if let Some(other) = others().find(|entry| taken(entry)) {
                 return Err(Refusal::new(format!(
                     "interfaces: `{}` is the outer end of `{}`; allowed: one of its own",
@@ -243,6 +251,7 @@ impl Guests {
             state: State::Starting,
             root: None,
             held: None,
+            network: None,
             condemned: false,
             share: None,
             log: Arc::default(),
@@ -316,11 +325,14 @@ impl Guests {
         let (held, watched) = (hold(pid).map_err(own)?, hold(pid).map_err(own)?);
         record.process = start_time(pid).map(|began| (pid, began));
         record.write(&folder).map_err(own)?;
-        interfaces::give(pid, &start.interfaces)?;
+        let network = interfaces::network(pid).map_err(Refusal::of("its network namespace"))?;
+        interfaces::give(&network, &start.interfaces)?;
+        let network = interfaces::taps(&start.interfaces).next().map(|_| Arc::new(network));
         // Whatever follows may open the outer ends while the program is started.
         {
             let mut table = self.table();
             if let Some(entry) = table.guests.get_mut(&start.name) {
+                entry.network = network;
                 entry.state = State::Attached;
             }
             self.note(&mut table);
@@ -355,10 +367,27 @@ impl Guests {
         }
     }
 
+    /// Removes the TAP devices of a guest that has ended; returns its interfaces.
+    fn remove_taps(&self, name: &str) -> Vec<crate::Interface> {
+        let taken =
+            self.table().guests.get_mut(name).map(|it| (it.start.interfaces.clone(), it.network.take()));
+        let (links, network) = taken.unwrap_or_default();
+        if let Some(network) = network {
+            interfaces::remove_taps(&network, &links);
+        }
+        links
+    }
+
     /// A guest's first process is gone.
     pub(crate) fn has_ended(&self, name: &str, ended: Ended) {
-        let links = self.table().guests.get(name).map(|entry| entry.start.interfaces.clone());
-        self.clear(name, &links.unwrap_or_default());
+        let links = self.remove_taps(name);
+        // Its control group goes with it. One that the kernel ended for another reason, after it had ended
+        // another of its processes for want of memory, is told of as if that had been the reason.
+        let ended = match ended {
+            Ended::Signal(9) if self.cgroups.killed_for_memory(name) > 0 => Ended::Memory,
+            ended => ended,
+        };
+        self.clear(name, &links);
         let mut table = self.table();
         if let Some(entry) = table.guests.get_mut(name) {
             entry.state = State::Ended(if entry.condemned { Ended::Probe } else { ended });
@@ -416,6 +445,21 @@ impl Guests {
         if let Some(held) = &entry.held {
             // It may be gone already.
             let _ = pidfd_send_signal(held, Signal::KILL);
+        }
+    }
+
+    /// The queues of a guest's TAP devices, by their outer names.
+    pub(crate) fn queues(&self, name: &str) -> Result<Vec<(String, OwnedFd)>, Refusal> {
+        let (network, interfaces) = {
+            let table = self.table();
+            let entry = table.guests.get(name).ok_or_else(|| none(name))?;
+            (entry.network.clone(), entry.start.interfaces.clone())
+        };
+        match network {
+            Some(network) => interfaces::queues(&network, &interfaces),
+            None => Err(Refusal::new(format!(
+                "name: `{name}` has no TAP devices now; allowed: a guest that runs and has some"
+            ))),
         }
     }
 
@@ -576,7 +620,7 @@ impl Guests {
         let table =
             self.wait(self.table(), most, |table| list.after.is_none_or(|after| table.version > after));
         let guests = table.guests.iter().map(|(name, entry)| {
-            let (memory, cpu_us) = self.cgroups.usage(name);
+            let Usage { memory, cpu_us } = self.cgroups.usage(name);
             let written = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
             let log = if list.log_of.as_ref() == Some(name) { written.lines() } else { Vec::new() };
             Guest {
@@ -585,6 +629,7 @@ impl Guests {
                 state: entry.state.clone(),
                 mark: entry.start.mark.clone(),
                 memory,
+                killed_for_memory: self.cgroups.killed_for_memory(name),
                 cpu_us,
                 log,
                 log_lost: written.lost,

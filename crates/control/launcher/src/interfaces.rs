@@ -1,5 +1,5 @@
-//! Veth pairs: one end in the launcher's network namespace, one in the guest's. Interfaces that are sockets
-//! are none of the kernel's.
+//! Veth pairs: one end in the launcher's network namespace, one in the guest's; and TAP devices, which are in
+//! the guest's alone. Interfaces that are sockets are none of the kernel's.
 
 use crate::Refusal;
 use crate::netlink::Netlink;
@@ -7,39 +7,99 @@ use crate::permits::parse_address;
 use crate::request::{Interface, InterfaceKind};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a queue is waited for that another process has: one that ends leaves it.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Those that are ends of veth pairs.
 pub(crate) fn veths(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
     interfaces.iter().filter(|interface| interface.kind == InterfaceKind::Veth)
 }
 
-/// Gives the guest whose first process is `pid` its interfaces, switched on, and its loopback.
-pub(crate) fn give(pid: u32, interfaces: &[Interface]) -> Result<(), Refusal> {
-    let inside = File::open(format!("/proc/{pid}/ns/net")).map_err(Refusal::of("its network namespace"))?;
-    let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
-    let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
-    for Interface { name, outer, .. } in veths(interfaces) {
-        let made = kernel.add_veth(outer, (name, mac(&host, outer), inside.as_fd()));
-        made.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
-    }
-    // The thread is in the guest's network namespace and in no other of the guest's.
-    let entered = std::thread::scope(|scope| {
+/// Those that are TAP devices.
+pub(crate) fn taps(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
+    interfaces.iter().filter(|interface| interface.kind == InterfaceKind::Tap)
+}
+
+/// Those that are interfaces of the kernel's.
+pub(crate) fn links(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
+    interfaces.iter().filter(|interface| interface.kind != InterfaceKind::Socket)
+}
+
+/// The network namespace of a guest whose first process is `pid`.
+pub(crate) fn network(pid: u32) -> io::Result<File> {
+    File::open(format!("/proc/{pid}/ns/net"))
+}
+
+/// Does something by a thread that is in the guest's network namespace and in no other of the guest's.
+fn within<T: Send>(network: &File, work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, Refusal> {
+    let done = std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            move_into_link_name_space(inside.as_fd(), Some(LinkNameSpaceType::Network))
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
                 .map_err(|error| error.to_string())?;
-            switch_on(interfaces)
+            work()
         });
         inside.join().unwrap_or_else(|_| Err("the thread ended".to_owned()))
     });
-    entered.map_err(|error| Refusal::new(format!("interfaces: within the guest: {error}")))
+    done.map_err(|error| Refusal::new(format!("interfaces: within the guest: {error}")))
+}
+
+/// Gives the guest with this network namespace its interfaces, switched on, and its loopback.
+pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refusal> {
+    let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
+    for Interface { name, outer, .. } in veths(interfaces) {
+        let made = kernel.add_veth(outer, (name, mac(&host, outer), network.as_fd()));
+        made.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
+    }
+    within(network, || {
+        for Interface { name, outer, mtu, mac: own, .. } in taps(interfaces) {
+            let own = own.as_deref().and_then(parse_mac);
+            let made = port_tap::make(name, *mtu, own.unwrap_or_else(|| mac(&host, outer)));
+            made.map_err(|error| error.to_string())?;
+        }
+        switch_on(interfaces)
+    })
+}
+
+/// The queues of the guest's TAP devices, by their outer names.
+pub(crate) fn queues(network: &File, interfaces: &[Interface]) -> Result<Vec<(String, OwnedFd)>, Refusal> {
+    let begin = Instant::now();
+    let open = |interface: &Interface| -> Result<(String, OwnedFd), String> {
+        loop {
+            match port_tap::open_queue(&interface.name) {
+                Err(port_tap::OpenError::Busy { .. }) if begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                }
+                other => {
+                    let queue = other.map_err(|error| error.to_string())?;
+                    return Ok((interface.outer.clone(), queue));
+                }
+            }
+        }
+    };
+    within(network, || taps(interfaces).map(open).collect())
+}
+
+/// Removes the guest's TAP devices: a queue that was handed over would keep them, and their namespace.
+pub(crate) fn remove_taps(network: &File, interfaces: &[Interface]) {
+    // Most often they are there; what cannot be removed goes when the queue is closed.
+    let _ = within(network, || {
+        let kernel = Netlink::new().map_err(|error| error.to_string())?;
+        taps(interfaces).for_each(|interface| drop(kernel.remove(&interface.name)));
+        Ok(())
+    });
 }
 
 /// Switches the guest's interfaces on, within its namespace.
 fn switch_on(interfaces: &[Interface]) -> Result<(), String> {
     let kernel = Netlink::new().map_err(|error| error.to_string())?;
     kernel.switch_on("lo").map_err(|error| format!("`lo`: {error}"))?;
-    for Interface { name, addresses, .. } in veths(interfaces) {
+    for Interface { name, addresses, .. } in links(interfaces) {
         for text in addresses {
             let (address, length) =
                 parse_address(text).ok_or_else(|| format!("`{name}`: no address `{text}`"))?;
@@ -49,6 +109,17 @@ fn switch_on(interfaces: &[Interface]) -> Result<(), String> {
         kernel.switch_on(name).map_err(|error| format!("`{name}`: {error}"))?;
     }
     Ok(())
+}
+
+/// An Ethernet address that an interface can have.
+pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = text.split(':').map(|part| {
+        let digits = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        digits.then(|| u8::from_str_radix(part, 16).ok())?
+    });
+    let mac: Vec<u8> = bytes.by_ref().take(7).collect::<Option<_>>()?;
+    let mac: [u8; 6] = mac.try_into().ok()?;
+    (mac[0] & 1 == 0 && mac != [0; 6]).then_some(mac)
 }
 
 /// The inner end's address: always the same for this outer end on this host, so that neighbours of a
@@ -74,7 +145,24 @@ pub(crate) fn remove(interfaces: &[Interface]) {
 
 #[cfg(test)]
 mod tests {
-    use super::mac;
+    use super::{mac, parse_mac};
+
+    #[test]
+    fn addresses_are_those_of_one_interface() {
+        assert_eq!(parse_mac("02:00:aB:00:00:01"), Some([2, 0, 0xab, 0, 0, 1]));
+        for bad in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "2:0:0:0:0:1",
+            "+2:00:00:00:00:01",
+            "01:00:00:00:00:01",
+            "00:00:00:00:00:00",
+            "02-00-00-00-00-01",
+        ] {
+            assert_eq!(parse_mac(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn an_interface_keeps_its_address_and_shares_it_with_none() {

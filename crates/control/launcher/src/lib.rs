@@ -18,7 +18,8 @@
 //!    cgroup namespaces of its own, a read-only root, bounded temporary file systems, no new privileges,
 //!    system calls by an allow list, limits of memory, processor, processes and open files.
 //! 5. The OCI runtime (runc or crun) creates the container; the launcher holds it by a pidfd, gives it its
-//!    ends of the veth pairs, and has it started.
+//!    ends of the veth pairs and its TAP devices, whose queues [`Request::Queues`] hands to the client, and
+//!    has it started.
 //! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, or with the launcher. Its
 //!    control group is killed, its interfaces go, and [`Request::List`] says how it ended.
 //!
@@ -53,6 +54,7 @@ mod seccomp;
 mod server;
 mod settings;
 mod sockets;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -63,8 +65,8 @@ pub use guests::SHARE_HOLDS;
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
-    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, Limit, Limits, List, Listed, Probe, Request,
-    Share, Start, State, Stop,
+    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, Limit, Limits, List, Listed, Probe, Queues,
+    Request, Share, Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;

@@ -1,5 +1,6 @@
 //! What may be started: the launcher's own file, and whether a request is within it.
 
+use crate::interfaces::parse_mac;
 use crate::request::{GuestKind, Interface, InterfaceKind, Limits, Start};
 use crate::{LauncherError, Refusal};
 use container_image::Digest;
@@ -417,7 +418,7 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
         return Err(Refusal::new(format!("interfaces: found {found}; allowed: at most {INTERFACES_MAX}")));
     }
     for (index, interface) in interfaces.iter().enumerate() {
-        let Interface { name, kind, outer, addresses } = interface;
+        let Interface { name, kind, outer, addresses, mtu, mac } = interface;
         if *kind == InterfaceKind::Socket {
             check_socket(interface, &interfaces[..index])?;
             continue;
@@ -440,6 +441,21 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
                  digits and `-`, 15 characters at most, each once"
             )));
         }
+        if *kind != InterfaceKind::Tap && (mtu.is_some() || mac.is_some()) {
+            return Err(Refusal::new(format!(
+                "interfaces: `{name}` is no TAP device; allowed: neither mtu nor mac"
+            )));
+        }
+        if let Some(found) = mtu.filter(|mtu| !(68..=65_521).contains(mtu)) {
+            let refused = format!("interfaces: the mtu of `{name}` is {found}; allowed: 68 to 65521");
+            return Err(Refusal::new(refused));
+        }
+        if let Some(found) = mac.as_deref().filter(|mac| parse_mac(mac).is_none()) {
+            return Err(Refusal::new(format!(
+                "interfaces: the mac of `{name}` is `{found}`; allowed: the address of one interface, such as \
+                 02:00:00:00:00:01"
+            )));
+        }
         if addresses.len() > 16 || addresses.iter().any(|address| parse_address(address).is_none()) {
             return Err(Refusal::new(format!(
                 "interfaces: the addresses of `{name}`; allowed: at most 16 such as 192.0.2.1/24 and 2001:db8::1/64"
@@ -451,7 +467,7 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
 
 /// An interface that is a socket: its name is a file's, and it has nothing else.
 fn check_socket(interface: &Interface, before: &[Interface]) -> Result<(), Refusal> {
-    let Interface { name, outer, addresses, .. } = interface;
+    let Interface { name, outer, addresses, mtu, mac, .. } = interface;
     let good = (1..=15).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -461,9 +477,9 @@ fn check_socket(interface: &Interface, before: &[Interface]) -> Result<(), Refus
              once"
         )));
     }
-    if !outer.is_empty() || !addresses.is_empty() {
+    if !outer.is_empty() || !addresses.is_empty() || mtu.is_some() || mac.is_some() {
         return Err(Refusal::new(format!(
-            "interfaces: `{name}` is a socket; allowed: neither an outer end nor addresses"
+            "interfaces: `{name}` is a socket; allowed: neither an outer end, addresses, mtu nor mac"
         )));
     }
     Ok(())

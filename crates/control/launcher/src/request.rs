@@ -1,8 +1,9 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
-//! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`;
-//! answered by `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}` or `{"refused": "..."}`. An unknown
-//! key is refused: there is none for users, namespaces, devices, capabilities or hooks.
+//! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`,
+//! `{"queues": {"name": "ids"}}`; answered by `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}`,
+//! `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none for users, namespaces,
+//! devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub enum Request {
     Stop(Stop),
     /// Say what there is.
     List(List),
+    /// Hand over the queues of a guest's TAP devices: one descriptor for each, with the answer.
+    Queues(Queues),
 }
 
 /// A guest to start.
@@ -139,12 +142,27 @@ pub struct Interface {
     /// What it is.
     #[serde(rename = "as", default, skip_serializing_if = "InterfaceKind::is_veth")]
     pub kind: InterfaceKind,
-    /// Of a veth pair the name of the other end, in the launcher's network namespace. It begins with `sfg`.
+    /// Of a veth pair the name of the other end, in the launcher's network namespace; of a TAP device the
+    /// name that its queue is handed over by. It begins with `sfg`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub outer: String,
     /// Addresses with their prefix lengths, `192.0.2.1/24`. Without any, the guest may use packet sockets.
     #[serde(default)]
     pub addresses: Vec<String>,
+    /// The longest IP packet of a TAP device; the kernel's default without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// The Ethernet address of a TAP device, `02:00:00:00:00:01`; without it one that follows from `outer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+}
+
+impl Interface {
+    /// One of this kind that has nothing else.
+    pub fn new(name: &str, kind: InterfaceKind) -> Interface {
+        let (name, outer) = (name.to_owned(), String::new());
+        Interface { name, kind, outer, addresses: Vec::new(), mtu: None, mac: None }
+    }
 }
 
 /// What an interface is.
@@ -154,6 +172,8 @@ pub enum InterfaceKind {
     /// An end of a veth pair.
     #[default]
     Veth,
+    /// A TAP device, whose queue [`Request::Queues`] hands over.
+    Tap,
     /// The UNIX socket `NAME.sock` in the folder of the guest's sockets, which the client makes there and the
     /// guest finds in [`SOCKETS_INSIDE`](crate::SOCKETS_INSIDE). What is spoken there is theirs to know.
     Socket,
@@ -235,6 +255,14 @@ pub struct Stop {
     pub grace_ms: u32,
 }
 
+/// Whose queues are to be handed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queues {
+    /// Which guest's.
+    pub name: String,
+}
+
 /// What is to be listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -260,6 +288,8 @@ pub enum Answer {
     Guests(Listed),
     /// Processor time that the control groups have had that a share was set for, by name, in microseconds.
     Used(BTreeMap<String, u64>),
+    /// The `outer` of each TAP device, in the order of the descriptors that came with this.
+    Queues(Vec<String>),
     /// It is not done, and why.
     Refused(String),
 }
@@ -285,8 +315,11 @@ pub struct Guest {
     /// What the client that started it wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
-    /// Bytes of memory that its control group has.
+    /// Bytes of memory that its control group has, without files that the kernel takes back first.
     pub memory: Option<u64>,
+    /// Processes of it that the kernel has ended because there was no memory below its limit.
+    #[serde(default)]
+    pub killed_for_memory: u64,
     /// Processor time that its control group has had, in microseconds.
     pub cpu_us: Option<u64>,
     /// Lines of its output, the newest last, if they were asked for.
@@ -323,6 +356,8 @@ pub enum Ended {
     Signal(i32),
     /// Its probe failed, and it was killed.
     Probe,
+    /// The kernel ended it, because it needed more memory than its limit.
+    Memory,
     /// It ended while no launcher ran, or before it was the launcher's.
     Unknown,
 }

@@ -2,13 +2,15 @@
 
 use crate::guests::Guests;
 use crate::request::{Answer, Request};
+use crate::stream::send;
 use crate::{ANSWER_MAX, CONNECTIONS_MAX, LauncherError, Permits, REQUEST_MAX, Refusal, Settings};
 use rustix::fs::FlockOperation;
 use rustix::net::sockopt::socket_peercred;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -82,7 +84,7 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
         });
         if let Some(refused) = refused {
             let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
-            let _ = answer(&stream, &Answer::Refused(refused.to_string()));
+            let _ = answer(&stream, &Answer::Refused(refused.to_string()), &[]);
             continue;
         }
         clients.fetch_add(1, Ordering::Relaxed);
@@ -118,18 +120,20 @@ fn converse(stream: &UnixStream, client: u32, guests: &Arc<Guests>) -> std::io::
         }
         if line.last() != Some(&b'\n') {
             let why = format!("a request without an end; allowed: a line of at most {REQUEST_MAX} bytes");
-            return answer(stream, &Answer::Refused(why));
+            return answer(stream, &Answer::Refused(why), &[]);
         }
-        answer(stream, &reply(&line, client, guests))?;
+        let (answered, queues) = reply(&line, client, guests);
+        answer(stream, &answered, &queues)?;
     }
 }
 
-fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> Answer {
+/// The answer, and descriptors with it.
+fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> (Answer, Vec<OwnedFd>) {
     let done = |done: Result<(), Refusal>| match done {
         Ok(()) => Answer::Done,
         Err(refused) => Answer::Refused(refused.to_string()),
     };
-    match serde_json::from_slice(line) {
+    let answer = match serde_json::from_slice(line) {
         Ok(Request::Start(start)) => done(guests.start(&start, client)),
         Ok(Request::Limit(limit)) => done(guests.limit(&limit)),
         Ok(Request::Share(share)) => match guests.share(&share) {
@@ -138,15 +142,23 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> Answer {
         },
         Ok(Request::Stop(stop)) => done(guests.stop(&stop)),
         Ok(Request::List(list)) => Answer::Guests(guests.list(&list)),
+        Ok(Request::Queues(of)) => match guests.queues(&of.name) {
+            Ok(queues) => {
+                let (names, queues) = queues.into_iter().unzip();
+                return (Answer::Queues(names), queues);
+            }
+            Err(refused) => Answer::Refused(refused.to_string()),
+        },
         Err(error) => done(Err(Refusal::new(format!("the request: {error}")))),
-    }
+    };
+    (answer, Vec::new())
 }
 
-fn answer(mut stream: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+fn answer(stream: &UnixStream, answer: &Answer, queues: &[OwnedFd]) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(answer).map_err(std::io::Error::other)?;
     if line.len() >= ANSWER_MAX {
         line = serde_json::to_vec(&Answer::Refused(format!("an answer of {} bytes", line.len())))?;
     }
     line.push(b'\n');
-    stream.write_all(&line)
+    send(stream, &line, queues)
 }

@@ -103,7 +103,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     fn interface(kind: InterfaceKind) -> Interface {
-        Interface { name: "in".into(), kind, outer: String::new(), addresses: Vec::new() }
+        Interface::new("in", kind)
     }
 
     #[test]

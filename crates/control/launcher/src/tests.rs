@@ -52,6 +52,8 @@ impl Host {
                 kind: InterfaceKind::Veth,
                 outer: format!("{PREFIX}-1"),
                 addresses: vec!["192.0.2.1/24".into()],
+                mtu: None,
+                mac: None,
             }],
             mounts: BTreeMap::from([("/etc/a.yaml".to_owned(), self.path("etc/a.yaml"))]),
             limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
@@ -187,12 +189,7 @@ fn programs_are_the_files_of_the_host_that_the_file_names() {
 #[test]
 fn sockets_are_names_in_a_folder_of_the_launchers() {
     let host = host();
-    let socket = |name: &str| Interface {
-        name: name.into(),
-        kind: InterfaceKind::Socket,
-        outer: String::new(),
-        addresses: Vec::new(),
-    };
+    let socket = |name: &str| Interface::new(name, InterfaceKind::Socket);
     let mut start = host.start();
     start.interfaces = vec![socket("in"), socket("out-2"), socket("A_b")];
     assert!(host.permits.check(&start).is_ok());
@@ -431,4 +428,32 @@ fn a_process_is_held_by_its_start_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     record(Some((own, began))).write(folder.path()).expect("written");
     assert!(crate::record::Record::read(folder.path()).expect("read").hold().is_some());
+}
+
+#[test]
+fn a_tap_device_has_what_one_can_have_and_others_have_none_of_it() {
+    let host = host();
+    let tap = |mtu, mac: Option<&str>| Interface {
+        outer: format!("{PREFIX}-1"),
+        mtu,
+        mac: mac.map(str::to_owned),
+        ..Interface::new("eth0", InterfaceKind::Tap)
+    };
+    let mut start = host.start();
+    start.interfaces = vec![tap(Some(9000), Some("02:00:00:00:00:01"))];
+    assert!(host.permits.check(&start).is_ok());
+    for (bad, wanted) in [
+        (tap(Some(67), None), "the mtu of `eth0` is 67; allowed: 68 to 65521"),
+        (tap(None, Some("01:00:00:00:00:01")), "the mac of `eth0` is `01:00:00:00:00:01`; allowed: "),
+        (Interface { kind: InterfaceKind::Veth, ..tap(Some(9000), None) }, "`eth0` is no TAP device"),
+        (Interface { outer: "eth0".into(), ..tap(None, None) }, "found `eth0` as the outer end"),
+        (Interface { name: "../x".into(), ..tap(None, None) }, "found the name `../x`"),
+        (
+            Interface { kind: InterfaceKind::Socket, outer: String::new(), ..tap(Some(9000), None) },
+            "`eth0` is a socket",
+        ),
+    ] {
+        let refused = host.refused(|start| start.interfaces = vec![bad]);
+        assert!(refused.contains(wanted), "{refused}");
+    }
 }

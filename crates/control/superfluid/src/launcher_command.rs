@@ -49,6 +49,11 @@ fn ask(options: &LauncherOptions, request: &str) -> Outcome {
         Ok(Answer::Refused(why)) => failed(&why, Outcome::Failed),
         Ok(Answer::Guests(listed)) => shown(serde_json::to_string_pretty(&listed)),
         Ok(Answer::Used(used)) => shown(serde_json::to_string_pretty(&used)),
+        // What came with it is closed: a queue is of use to a program that stays.
+        Ok(Answer::Queues(names)) => {
+            names.iter().for_each(|name| console::output().line(name));
+            Outcome::Done
+        }
         Err(error) => failed(&error, Outcome::Missing),
     }
 }

@@ -9,7 +9,9 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
-use controller::{Shares, concerns_ports, container_events, keeper_name, port_looks, wanted_containers};
+use controller::{
+    Shares, concerns_ports, container_events, keep_queues, keeper_name, port_looks, wanted_containers,
+};
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
@@ -159,7 +161,9 @@ fn keep_containers(
     }
     let (sender, queue) = (sender.clone(), queue.clone());
     let look_at_ports = port_looks(host.fleet().clone())?;
+    let taps = catalog.taps().clone();
     let tell = move |name: &str, happened| {
+        keep_queues(&taps, name, &happened);
         if concerns_ports(&happened) {
             look_at_ports();
         }

@@ -152,11 +152,21 @@ chains: {site: [lan, ids, wan]}
 
 #[test]
 fn packets_pass_by_a_container_that_fails_open() {
+    pass_by("packets_pass_by_a_container_that_fails_open", "{in: {}, out: {}}");
+}
+
+#[test]
+fn packets_pass_by_a_container_of_tap_devices_that_fails_open() {
+    let name = "packets_pass_by_a_container_of_tap_devices_that_fails_open";
+    pass_by(name, "{in: {as: tap}, out: {as: tap}}");
+}
+
+fn pass_by(test: &str, interfaces: &str) {
     if let Some(missing) = missing() {
         println!("skipped: there is no {missing}");
         return;
     }
-    isolated("packets_pass_by_a_container_that_fails_open", || {
+    isolated(test, || {
         with_launcher(|line, folder, launcher, running| {
             line.server.ip("address add 192.0.2.9/24 dev eth0").expect("an address");
             let answers = || line.client.run("ping -c 1 -W 1 192.0.2.9", LIMIT).is_ok();
@@ -167,7 +177,11 @@ fn packets_pass_by_a_container_that_fails_open() {
                 }
             };
             let image = folder.display().to_string();
-            fs::write(folder.join("inline.yaml"), INLINE.replace("/srv", &image)).expect("written");
+            fs::write(
+                folder.join("inline.yaml"),
+                INLINE.replace("/srv", &image).replace("{in: {}, out: {}}", interfaces),
+            )
+            .expect("written");
             let options = Options::new(folder)
                 .state("kept")
                 .shared_cache()
@@ -301,6 +315,13 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
                 status()["packets"].as_u64() > Some(0) && status()["memory"]["private"].as_u64() > Some(0)
             );
 
+            let memory = daemon.get("/v1/memory");
+            let (of, tenant) = (&memory["containers"]["router"], &memory["tenants"]["default"]);
+            assert_eq!((&of["tenant"], &of["limit_bytes"]), (&json!("default"), &json!(64 << 20)), "{of}");
+            assert!(
+                of["bytes"].as_u64() > Some(0) && of["bytes"] == tenant["containers_used_bytes"],
+                "{memory}"
+            );
             // Limits are changed while it runs; the rest is another container.
             let mut spec = daemon.get("/v1/functions/router")["spec"].clone();
             spec["memory"] = json!("48MiB");
@@ -382,6 +403,96 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             daemon.done("delete function/router");
             daemon.wait("it is ended", || has_ended(pid) && launcher.pid().is_none());
             running.interrupt(LIMIT).expect("it ends");
+        });
+    });
+}
+
+#[test]
+fn tap_devices_go_on_after_the_end_of_container_daemon_and_launcher() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("tap_devices_go_on_after_the_end_of_container_daemon_and_launcher", || {
+        with_launcher(|line, folder, launcher, running| {
+            let chain = fs::read_to_string(folder.join("chain.yaml")).expect("the chain");
+            let taps = chain.replace("{addresses: [", "{as: tap, addresses: [");
+            assert_eq!(taps.matches("as: tap").count(), 2);
+            fs::write(folder.join("taps.yaml"), &taps).expect("written");
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            fs::write(folder.join("bad.yaml"), taps.replacen("as: tap", "as: tap, mtu: 67", 1))
+                .expect("written");
+            let (_, refused) = daemon.refused("apply -f bad.yaml");
+            assert!(
+                refused.contains("functions.router.interfaces.in.mtu: found `67`; allowed: "),
+                "{refused}"
+            );
+            daemon.done("apply -f taps.yaml");
+            await_answer(&line.client);
+            let pings = |count| {
+                let ping = format!("ping -c {count} -i 0.02 -W 2 {SERVER}");
+                let told = line.client.run(&ping, LIMIT).expect("all pass").stdout;
+                assert!(told.contains(" 0% packet loss"), "{told}");
+            };
+            pings(50);
+            let iperf = Iperf::serve(&line.server).expect("a server");
+            let transfer = format!("iperf3 --client {SERVER} --time 1");
+            for (option, name) in [("", "router:out"), (" --reverse", "router:in")] {
+                // What has come out of the container by one of its devices: acknowledgements of the other way
+                // are few beside it.
+                let counted = || {
+                    let port = daemon.get("/v1/account")["ports"][name].clone();
+                    let number = |value: &Value| value.as_u64().unwrap_or(0);
+                    (number(&port["received_bytes"]), number(&port["packets"]["received"]))
+                };
+                let before = counted();
+                line.client.run(&format!("{transfer}{option}"), LIMIT).expect("TCP passes");
+                let after = counted();
+                let (bytes, packets) = (after.0 - before.0, after.1 - before.1);
+                assert!(
+                    bytes / packets > 2 * 1514,
+                    "segments pass whole: {bytes} bytes in {packets} packets"
+                );
+            }
+            let pid = launcher.pid().expect("it runs");
+            kill(pid);
+            let pid = another_pid(launcher, Some(pid));
+            await_answer(&line.client);
+            line.client.run(&transfer, LIMIT).expect("TCP passes");
+            // What another daemon finds is the same container, with the same devices.
+            daemon.kill();
+            let daemon = line.middle.enter(|| options.start());
+            await_answer(&line.client);
+            assert_eq!(launcher.pid(), Some(pid), "the same as before");
+            line.client.run(&transfer, LIMIT).expect("TCP passes");
+            daemon.post("/v1/functions/router/restart", None);
+            another_pid(launcher, Some(pid));
+            await_answer(&line.client);
+            running.interrupt(LIMIT).expect("it ends");
+            daemon.wait("its ports are down", || {
+                let account = daemon.get("/v1/account");
+                ["router:in", "router:out"].iter().all(|name| account["ports"][name]["status"] != "up")
+            });
+            let running = launcher.start();
+            another_pid(launcher, None);
+            await_answer(&line.client);
+            line.client.run(&transfer, LIMIT).expect("TCP passes");
+            // A change of what is the port's alone leaves the container and its device as they are.
+            let pid = launcher.pid().expect("it runs");
+            fs::write(folder.join("off.yaml"), taps.replace("as: tap", "as: tap, offload: 'off'"))
+                .expect("written");
+            daemon.done("apply -f off.yaml");
+            await_answer(&line.client);
+            assert_eq!(launcher.pid(), Some(pid), "the same as before");
+            line.client.run(&transfer, LIMIT).expect("TCP passes");
+            drop(iperf);
+            running.interrupt(LIMIT).expect("it ends");
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
         });
     });
 }

@@ -126,6 +126,8 @@ pub enum InterfaceKind {
     Veth,
     /// The same, with `af_xdp` at the other end.
     AfXdp,
+    /// A TAP device that the launcher makes, and whose queue it hands over; `tap`.
+    Tap,
     /// A socket at which the program attaches by the library; `native`.
     Library,
     /// A socket at which the program connects as a slave; `memif`.
@@ -136,9 +138,10 @@ pub enum InterfaceKind {
 
 impl InterfaceKind {
     /// All of them.
-    pub const ALL: [InterfaceKind; 5] = [
+    pub const ALL: [InterfaceKind; 6] = [
         InterfaceKind::Veth,
         InterfaceKind::AfXdp,
+        InterfaceKind::Tap,
         InterfaceKind::Library,
         InterfaceKind::Memif,
         InterfaceKind::VhostUser,
@@ -149,6 +152,7 @@ impl InterfaceKind {
         match self {
             InterfaceKind::Veth => "veth",
             InterfaceKind::AfXdp => "af_xdp",
+            InterfaceKind::Tap => "tap",
             InterfaceKind::Library => "library",
             InterfaceKind::Memif => "memif",
             InterfaceKind::VhostUser => "vhost-user",
@@ -165,6 +169,7 @@ impl InterfaceKind {
         match self {
             InterfaceKind::Veth => "af_packet",
             InterfaceKind::AfXdp => "af_xdp",
+            InterfaceKind::Tap => "tap",
             InterfaceKind::Library => "native",
             InterfaceKind::Memif => "memif",
             InterfaceKind::VhostUser => "vhost-user",
@@ -186,11 +191,15 @@ pub struct ContainerInterface {
     pub kind: InterfaceKind,
     /// The name that the program sees: `eth0`, or that of the socket without its ending.
     pub inside: String,
-    /// Where its port is: the name of the other end of the pair, or the socket's path in the folder of all
-    /// guests' sockets.
+    /// Where its port is: the name of the other end of the pair, the one that a TAP device's queue is handed
+    /// over by, or the socket's path in the folder of all guests' sockets.
     pub outer: String,
     /// Addresses with their prefix lengths, `192.0.2.1/24`.
     pub addresses: Vec<String>,
+    /// The longest IP packet of a TAP device, if it is said.
+    pub mtu: Option<u32>,
+    /// The Ethernet address of a TAP device, if it is said.
+    pub mac: Option<[u8; 6]>,
 }
 
 /// One of the two sides of a container that [fails open](crate::FailMode::Open).

@@ -25,8 +25,8 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Where packets come from, and the port's end.
 const ASKING: &str = "sf-ask";
 const PORT: &str = "sf-port";
-const OWN: &str = "192.0.2.9";
-const ASKED: &str = "192.0.2.1";
+pub(super) const OWN: &str = "192.0.2.9";
+pub(super) const ASKED: &str = "192.0.2.1";
 /// Nobody listens there: the kernel of the container answers that.
 const CLOSED: u16 = 9;
 /// Longest time of one command of the runtime's or of `ip`.
@@ -34,23 +34,9 @@ const COMMAND: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     installed()?;
-    let namespace = Namespace::new().map_err(BenchError::setup)?;
-    namespace.ip(&format!("link add {ASKING} type veth peer name {PORT}")).map_err(BenchError::setup)?;
-    for line in [
-        format!("link set {ASKING} up"),
-        format!("link set {PORT} up"),
-        format!("address add {OWN}/24 dev {ASKING}"),
-    ] {
-        namespace.ip(&line).map_err(BenchError::setup)?;
-    }
-    let program = crate::product::superfluid()?;
+    let folder = Folder::make(&[(BUSYBOX.into(), "bin/sleep".into())])?;
+    let Asking { namespace, daemon, _launcher } = Asking::begin(&folder)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let folder = Folder::make()?;
-    let _launcher = namespace.enter(|| Launcher::start(&program, &folder.0))?;
-    let socket = folder.0.join("launcher.sock").display().to_string();
-    let daemon =
-        namespace.enter(|| Daemon::start_with(|_| Ok((vec!["--launcher".to_owned(), socket], None))))?;
-    daemon.put(Kind::Port, "lan", &json!({"type": "af_packet", "interface": PORT}))?;
     for run in 0..=STARTS {
         progress(run as f64 / (STARTS + 1) as f64, "containers that are started");
         let began = Instant::now();
@@ -83,6 +69,35 @@ pub(crate) fn installed() -> Result<(), BenchError> {
             Err(BenchError::Setup(format!("there is no {program} (Debian: runc, busybox-static)")))
         }
         None => Ok(()),
+    }
+}
+
+/// Where containers are asked from: a namespace with a launcher, and a daemon with the port `lan`, at whose
+/// other end is [`OWN`].
+pub(super) struct Asking {
+    pub(super) daemon: Daemon,
+    _launcher: Launcher,
+    pub(super) namespace: Namespace,
+}
+
+impl Asking {
+    pub(super) fn begin(folder: &Folder) -> Result<Asking, BenchError> {
+        let namespace = Namespace::new().map_err(BenchError::setup)?;
+        namespace.ip(&format!("link add {ASKING} type veth peer name {PORT}")).map_err(BenchError::setup)?;
+        for line in [
+            format!("link set {ASKING} up"),
+            format!("link set {PORT} up"),
+            format!("address add {OWN}/24 dev {ASKING}"),
+        ] {
+            namespace.ip(&line).map_err(BenchError::setup)?;
+        }
+        let program = crate::product::superfluid()?;
+        let launcher = namespace.enter(|| Launcher::start(&program, &folder.0))?;
+        let socket = folder.0.join("launcher.sock").display().to_string();
+        let daemon =
+            namespace.enter(|| Daemon::start_with(|_| Ok((vec!["--launcher".to_owned(), socket], None))))?;
+        daemon.put(Kind::Port, "lan", &json!({"type": "af_packet", "interface": PORT}))?;
+        Ok(Asking { daemon, _launcher: launcher, namespace })
     }
 }
 
@@ -170,17 +185,18 @@ pub(crate) fn group(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The folder of the launcher, with an image of busybox; it goes with this.
+/// The folder of the launcher, with an image of a few files; it goes with this.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn make() -> Result<Folder, BenchError> {
+    /// `files`: of the host, by their paths in the image.
+    pub(crate) fn make(files: &[(PathBuf, PathBuf)]) -> Result<Folder, BenchError> {
         let folder = Folder(std::env::temp_dir().join(format!("superfluid-bench-{}", std::process::id())));
         fs::create_dir(&folder.0).map_err(BenchError::setup)?;
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o711)).map_err(BenchError::setup)?;
-        folder.image().map_err(BenchError::setup)?;
+        folder.image(files).map_err(BenchError::setup)?;
         let permits = format!(
-            "superfluid_launcher: 1\nclients: [0]\ntenants: {{default: {{uids: 2100000000, images: ['{}']}}}}\n",
+            "superfluid_launcher: 1\nclients: [0]\ntenants: {{default: {{uids: 2100000000, images: ['{0}'], mounts: ['{0}']}}}}\n",
             folder.0.display()
         );
         fs::write(folder.0.join("launcher.yaml"), permits).map_err(BenchError::setup)?;
@@ -191,14 +207,16 @@ impl Folder {
         &self.0
     }
 
-    /// An OCI image layout with busybox in it.
-    fn image(&self) -> std::io::Result<()> {
+    /// An OCI image layout with these files in it.
+    fn image(&self, files: &[(PathBuf, PathBuf)]) -> std::io::Result<()> {
         let root = self.0.join("root");
         for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
             fs::create_dir_all(root.join(name))?;
         }
-        for name in ["sleep", "sh"] {
-            fs::copy(BUSYBOX, root.join("bin").join(name))?;
+        for (from, to) in files {
+            let to = root.join(to);
+            fs::create_dir_all(to.parent().unwrap_or(&root))?;
+            fs::copy(from, to)?;
         }
         let tar = Command::new("tar")
             .args(["--owner=0", "--group=0", "-cf", "-", "-C"])

@@ -8,6 +8,7 @@ pub(crate) mod containers;
 pub(crate) mod create;
 pub(crate) mod density;
 pub(crate) mod hostile;
+pub(crate) mod layer_seven;
 pub(crate) mod page;
 pub(crate) mod pause;
 pub(crate) mod upgrade;

@@ -56,7 +56,8 @@ struct Used {
 impl Rig {
     fn start(namespace: &Namespace, worker: usize) -> Result<Rig, BenchError> {
         let program = crate::product::superfluid()?;
-        let folder = Folder::make()?;
+        let folder =
+            Folder::make(&[(BUSYBOX.into(), "bin/sleep".into()), (BUSYBOX.into(), "bin/sh".into())])?;
         let launcher = namespace.enter(|| Launcher::start(&program, folder.path()))?;
         let socket = folder.path().join("launcher.sock").display().to_string();
         let arguments = || Ok((vec!["--launcher".to_owned(), socket], None));

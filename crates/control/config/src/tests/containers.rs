@@ -49,6 +49,8 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
         inside: inside.to_owned(),
         outer: container_link("router", number),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+        mtu: None,
+        mac: None,
     };
     let Container { interfaces, command, mounts, memory, weight, cap, processes, tenant, .. } =
         &wiring.containers["router"];
@@ -114,7 +116,7 @@ fn every_fault_of_a_container_has_its_place() {
         ),
         (
             ("as: veth", "as: vet"),
-            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, library, memif, vhost-user; did you mean `veth`?",
+            "functions.router.interfaces.in.as: found `vet`; allowed: veth, af_xdp, tap, library, memif, vhost-user; did you mean `veth`?",
         ),
         (
             ("as: veth", "as: veth, write: true"),
@@ -285,6 +287,7 @@ functions:
       vm: {as: vhost-user, queues: 2, offload: off}
       wire: {}
       fast: {as: af_xdp, mode: generic}
+      tap: {as: tap, name: lan, addresses: [192.0.2.1/24], mtu: 9000, mac: '02:00:00:00:00:01', offload: off}
     memory: 64MiB
     heartbeat: 100ms
     fail: open
@@ -306,11 +309,12 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
         (InterfaceKind::VhostUser, "vm", "fwd/vm.sock".to_owned()),
         (InterfaceKind::Veth, "eth4", container_link("fwd", 4)),
         (InterfaceKind::AfXdp, "eth5", container_link("fwd", 5)),
+        (InterfaceKind::Tap, "lan", container_link("fwd", 6)),
     ];
     assert_eq!(seen, expected);
     let drivers: Vec<&str> =
         interfaces.iter().map(|it| wiring.ports[&format!("fwd:{}", it.name)].driver.as_str()).collect();
-    assert_eq!(drivers, ["native", "native", "memif", "vhost-user", "af_packet", "af_xdp"]);
+    assert_eq!(drivers, ["native", "native", "memif", "vhost-user", "af_packet", "af_xdp", "tap"]);
     let setting = |port: &str, key: &str| wiring.ports[port].settings.get(key).cloned();
     let duration = |ms: u64| Some(schema::Value::Duration(ms * 1_000_000));
     assert_eq!(setting("fwd:in", "heartbeat"), duration(100), "the function's");
@@ -320,6 +324,11 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
     assert_eq!(text("fwd:side", "role").as_deref(), Some("master"));
     assert_eq!(text("fwd:vm", "role").as_deref(), Some("server"));
     assert_eq!(text("fwd:vm", "offload").as_deref(), Some("off"));
+    assert_eq!(text("fwd:tap", "interface"), Some(container_link("fwd", 6)));
+    assert_eq!(text("fwd:tap", "offload").as_deref(), Some("off"));
+    let tap = &interfaces[6];
+    assert_eq!((tap.mtu, tap.mac, tap.addresses.len()), (Some(9000), Some([2, 0, 0, 0, 0, 1]), 1));
+    assert_eq!(setting("fwd:tap", "mtu").and_then(|mtu| mtu.as_integer()), Some(9000));
     assert_eq!(text("fwd:side", "secret").as_deref(), Some("x"));
     assert_eq!(text("fwd:fast", "mode").as_deref(), Some("generic"));
     let port = |name: &str| Endpoint::Port(name.to_owned());
@@ -370,6 +379,16 @@ fn every_fault_of_a_program_has_its_place() {
         ),
         (("mode: generic", "mode: quick"), "functions.fwd.interfaces.fast.mode: found `quick`; allowed: "),
         (("heartbeat: 100ms", "heartbeat: 1ms"), "functions.fwd.heartbeat: found `1ms`; allowed: "),
+        (("mtu: 9000", "mtu: 67"), "functions.fwd.interfaces.tap.mtu: found `67`; allowed: "),
+        (
+            ("mtu: 9000", "queues: 2"),
+            "functions.fwd.interfaces.tap.queues: unknown key `queues`; allowed: as, ",
+        ),
+        (("'02:00", "'01:00"), "functions.fwd.interfaces.tap.mac: not the address of one interface"),
+        (
+            ("mode: generic", "mac: '02:00:00:00:00:02'"),
+            "functions.fwd.interfaces.fast.mac: unknown key `mac`",
+        ),
     ] {
         assert!(PROGRAM.contains(change.0), "{}", change.0);
         let text = PROGRAM.replacen(change.0, change.1, 1);

@@ -1,8 +1,8 @@
 //! What is wanted, what the launcher says there is, and what has to be done about the difference.
 
 use super::pace::Paces;
-use super::{Condition, GRACE, Happened, Wanted, first_of};
-use crate::request::{Ended, Guest, Limit, Limits, Listed, Request, Start, State, Stop};
+use super::{Condition, GRACE, Happened, Queues, Wanted, first_of};
+use crate::request::{Ended, Guest, InterfaceKind, Limit, Limits, Listed, Request, Start, State, Stop};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,10 @@ struct Entry {
     since: Option<Instant>,
     /// Its interfaces are there.
     attached: bool,
+    /// Its memory is close to the limit, which was told.
+    is_tight: bool,
+    /// Processes of it that were ended for want of memory, as far as that was told.
+    killed_for_memory: u64,
     /// It ran before, so that it runs again when it runs.
     ran: bool,
     /// When it may be started.
@@ -41,6 +45,11 @@ struct Entry {
     faults: u64,
     restarts: u64,
 }
+
+/// Percent of its limit from which on a container's memory is told to be close to it, and below which it is
+/// not any more.
+const TIGHT: u128 = 90;
+const ROOM_AGAIN: u128 = 80;
 
 /// A request for one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +67,8 @@ impl Entry {
             limits: None,
             since: None,
             attached: false,
+            is_tight: false,
+            killed_for_memory: 0,
             ran: false,
             due: now,
             failures: 0,
@@ -66,6 +77,32 @@ impl Entry {
             faults: 0,
             restarts: 0,
         }
+    }
+
+    /// What is to be told of its memory: that it comes close to the limit, once, until there is room again,
+    /// and that processes of it were ended for want of more.
+    fn look_at_memory(&mut self, guest: &Guest) -> Option<Happened> {
+        let limit = self.wanted.start.limits.memory;
+        let (found, killed) = (guest.memory.unwrap_or(0), guest.killed_for_memory);
+        let percent = u128::from(found) * 100 / u128::from(limit.max(1));
+        let before = std::mem::replace(&mut self.killed_for_memory, killed);
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        if killed > before {
+            let text = format!(
+                "the kernel ended {} of its processes: they needed more memory than its limit of {} MiB",
+                killed - before,
+                mib(limit)
+            );
+            return Some(Happened::Noticed(text));
+        }
+        if self.is_tight {
+            self.is_tight = percent >= ROOM_AGAIN;
+        } else if percent >= TIGHT {
+            self.is_tight = true;
+            let text = format!("its memory is close to its limit: {} of {} MiB", mib(found), mib(limit));
+            return Some(Happened::Noticed(text));
+        }
+        None
     }
 
     /// It has ended, or was refused: when it is tried again.
@@ -120,6 +157,12 @@ impl Book {
         any
     }
 
+    /// Whether it is to have TAP devices.
+    pub(super) fn has_taps(&self, name: &str) -> bool {
+        let interfaces = self.wanted.get(name).map(|entry| &entry.wanted.start.interfaces);
+        interfaces.is_some_and(|all| all.iter().any(|it| it.kind == InterfaceKind::Tap))
+    }
+
     /// Whether the launcher has something to be asked for.
     pub(super) fn needs_launcher(&self) -> bool {
         !self.wanted.is_empty() || self.has_some_left()
@@ -165,9 +208,12 @@ impl Book {
             let state = guest.map(|guest| &guest.state);
             let attached = matches!(state, Some(State::Running { .. } | State::Attached));
             if attached && !entry.attached && !entry.wanted.start.interfaces.is_empty() {
-                happened.push((name.clone(), Happened::Attached));
+                happened.push((name.clone(), Happened::Attached(Queues::default())));
             }
             entry.attached = attached;
+            if let Some(guest) = guest.filter(|guest| matches!(guest.state, State::Running { .. })) {
+                happened.extend(entry.look_at_memory(guest).map(|told| (name.clone(), told)));
+            }
             match (state, entry.since) {
                 (Some(State::Running { .. }), None) => {
                     entry.since = Some(now);
@@ -260,7 +306,7 @@ impl Book {
         match &action.request {
             Request::Start(start) => entry.limits = Some(start.limits),
             Request::Limit(limit) => entry.limits = Some(limit.limits),
-            Request::Stop(_) | Request::List(_) | Request::Share(_) => {}
+            Request::Stop(_) | Request::List(_) | Request::Share(_) | Request::Queues(_) => {}
         }
     }
 
@@ -285,7 +331,7 @@ impl Book {
                 let notice = format!("its limits stay as they are: {reason}");
                 Some((action.name.clone(), Happened::Noticed(notice)))
             }
-            Request::Stop(_) | Request::List(_) | Request::Share(_) => None,
+            Request::Stop(_) | Request::List(_) | Request::Share(_) | Request::Queues(_) => None,
         }
     }
 
@@ -363,6 +409,7 @@ fn in_words(ended: Ended) -> String {
         Ended::Status(status) => format!("it ended with status {status}"),
         Ended::Signal(signal) => format!("signal {signal} ended it"),
         Ended::Probe => "its probe failed".to_owned(),
+        Ended::Memory => "it needed more memory than its limit, and the kernel ended it".to_owned(),
         Ended::Unknown => "it ended while no launcher ran".to_owned(),
     }
 }

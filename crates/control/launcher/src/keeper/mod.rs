@@ -23,6 +23,7 @@ use book::{Action, Book};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -62,11 +63,35 @@ pub enum Happened {
     },
     /// It runs again.
     Restarted,
-    /// Its interfaces have come: what is to be opened on their outer ends can be.
-    Attached,
+    /// Its interfaces have come: what is to be opened on their outer ends can be, and these are the queues
+    /// of its TAP devices.
+    Attached(Queues),
     /// Something that does not end it.
     Noticed(String),
 }
+
+/// Queues of TAP devices, by their outer names.
+#[derive(Clone, Debug, Default)]
+pub struct Queues(Arc<Vec<(String, OwnedFd)>>);
+
+impl Queues {
+    /// Descriptors of one's own.
+    ///
+    /// # Errors
+    /// There are none left.
+    pub fn descriptors(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        self.0.iter().map(|(name, queue)| Ok((name.clone(), queue.try_clone()?))).collect()
+    }
+}
+
+impl PartialEq for Queues {
+    fn eq(&self, other: &Queues) -> bool {
+        let names = |queues: &Queues| queues.0.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        names(self) == names(other)
+    }
+}
+
+impl Eq for Queues {}
 
 /// How a container is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -268,13 +293,21 @@ impl Shared {
             return;
         }
         let happened = table.book.take(listed, Instant::now());
+        let has_taps: Vec<bool> = happened.iter().map(|(name, _)| table.book.has_taps(name)).collect();
         drop(table);
         self.changed.notify_all();
-        for (name, happened) in happened {
+        for ((name, happened), has_taps) in happened.into_iter().zip(has_taps) {
             let told = match happened {
                 Happened::Ended { reason, again, .. } => {
                     Happened::Ended { reason, again, log: self.log_of(&name) }
                 }
+                Happened::Attached(_) if has_taps => match Launcher::queues(&self.socket, &name) {
+                    Ok(queues) => Happened::Attached(Queues(Arc::new(queues))),
+                    Err(error) => {
+                        (self.tell)(&name, Happened::Noticed(format!("its TAP devices: {error}")));
+                        happened
+                    }
+                },
                 other => other,
             };
             (self.tell)(&name, told);
@@ -330,7 +363,7 @@ impl Shared {
             Ok((answer, listed)) => {
                 let told = match answer {
                     Answer::Refused(reason) => self.table().book.refused(action, &reason, Instant::now()),
-                    Answer::Done | Answer::Guests(_) | Answer::Used(_) => {
+                    Answer::Done | Answer::Guests(_) | Answer::Used(_) | Answer::Queues(_) => {
                         self.table().book.done(action);
                         None
                     }

@@ -1,7 +1,7 @@
 //! A book against a launcher that is played here, with a time of its own.
 
 use super::book::{Action, Book};
-use super::{Happened, Wanted};
+use super::{Happened, Queues, Wanted};
 use crate::request::{Ended, Guest, Limits, Listed, Request, Start, State};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ impl Play {
         let listed = Listed { version: self.version, guests: self.guests.values().cloned().collect() };
         let happened = self.book.take(listed, self.now);
         let (attached, others): (Vec<_>, Vec<_>) =
-            happened.into_iter().partition(|(_, it)| *it == Happened::Attached);
+            happened.into_iter().partition(|(_, it)| *it == Happened::Attached(Queues::default()));
         self.attached += attached.len();
         self.happened.extend(others);
     }
@@ -84,6 +84,7 @@ impl Play {
                     state,
                     mark,
                     memory: Some(5),
+                    killed_for_memory: 0,
                     cpu_us: Some(6),
                     log: Vec::new(),
                     log_lost: 0,
@@ -100,7 +101,9 @@ impl Play {
                 self.asked.push(format!("stop {name}"));
             }
             Request::Limit(limit) => self.asked.push(format!("limit {name} to {}", limit.limits.memory)),
-            Request::List(_) | Request::Share(_) => panic!("nothing that changes anything"),
+            Request::List(_) | Request::Share(_) | Request::Queues(_) => {
+                panic!("nothing that changes anything")
+            }
         }
         self.book.done(action);
     }
@@ -146,6 +149,8 @@ fn interfaces_that_come_are_told_once_for_each_start() {
         kind: crate::InterfaceKind::Veth,
         outer: "sfg-a".into(),
         addresses: Vec::new(),
+        mtu: None,
+        mac: None,
     }];
     let mut play = Play::new(&[wired, start("b", "red")]);
     play.list();
@@ -366,4 +371,42 @@ fn guests_that_stand_by_are_one_with_the_first() {
     assert_eq!(play.pass(FIRST), ["start a", "start a.1"]);
     assert!(play.book.restart("a", play.now));
     assert_eq!(play.pass(FIRST)[..2], ["stop a", "stop a.1"]);
+}
+
+#[test]
+fn memory_that_is_short_is_told_once_and_what_it_ends_each_time() {
+    let mut play = Play::new(&[start("a", "red")]);
+    play.list();
+    play.turn();
+    let mut has = |mib: u64, killed| {
+        let guest = play.guests.get_mut("a").expect("it runs");
+        (guest.memory, guest.killed_for_memory) = (Some(mib << 20), killed);
+        play.list();
+        let told = std::mem::take(&mut play.happened).into_iter();
+        told.map(|(_, happened)| format!("{happened:?}")).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(has(28, 0), "");
+    assert_eq!(has(29, 0), "Noticed(\"its memory is close to its limit: 29 of 32 MiB\")");
+    assert_eq!(has(32, 0), "");
+    assert_eq!(has(26, 0), "", "80 percent and more are still close");
+    assert_eq!(has(31, 0), "");
+    assert_eq!(has(10, 0), "");
+    assert!(has(31, 0).contains("31 of 32 MiB"), "there was room between");
+    assert!(has(31, 2).contains("the kernel ended 2 of its processes"));
+    assert_eq!(has(31, 2), "");
+    assert!(has(31, 3).contains("the kernel ended 1 of its processes"));
+    play.end("a", Ended::Memory);
+    let (_, Happened::Ended { reason, .. }) = &play.happened[0] else { panic!("{:?}", play.happened) };
+    assert_eq!(reason, "it needed more memory than its limit, and the kernel ended it");
+    // What the next one is told of is its own.
+    play.happened.clear();
+    assert_eq!(play.pass(LONGEST), ["start a"]);
+    let guest = play.guests.get_mut("a").expect("it runs");
+    guest.memory = Some(30 << 20);
+    play.list();
+    assert!(
+        play.happened
+            .iter()
+            .any(|(_, it)| matches!(it, Happened::Noticed(text) if text.contains("30 of 32")))
+    );
 }

@@ -3,7 +3,11 @@
 
 mod support;
 
-use launcher::{Answer, Ended, Interface, InterfaceKind, Limit, Limits, Probe, Request, Share, State};
+use launcher::{
+    Answer, Ended, Interface, InterfaceKind, Launcher, Limit, Limits, Probe, Request, Share, State,
+};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{Host, UIDS};
 use testbed::Namespace;
@@ -29,6 +33,8 @@ fn interface(name: &str, outer: &str, addresses: &[&str]) -> Interface {
         kind: InterfaceKind::Veth,
         outer: outer.into(),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+        mtu: None,
+        mac: None,
     }
 }
 
@@ -161,6 +167,33 @@ fn a_container_whose_probe_fails_is_killed_and_its_log_says_why() {
         host.start(start);
         let log = ended(host, "one");
         assert!(log.contains("no answer within 100ms"), "{log}");
+    });
+}
+
+#[test]
+fn a_container_that_needs_more_memory_than_its_limit_is_told_of_as_that() {
+    tried("a_container_that_needs_more_memory_than_its_limit_is_told_of_as_that", |host| {
+        // What ends is a process beside the first one, and then the first one.
+        host.start(host.guest("one", "(x=a; while :; do x=$x$x; done); echo one less; sleep 1000"));
+        let guest = host.await_guest("one", |guest| guest.killed_for_memory > 0);
+        assert!(matches!(guest.state, State::Running { .. }), "{guest:?}");
+        host.await_guest("one", |guest| guest.log.iter().any(|line| line.contains("one less")));
+        assert_eq!(host.stop("one"), Answer::Done);
+        host.start(host.guest("one", "x=a; while :; do x=$x$x; done"));
+        let guest = host.await_guest("one", |guest| matches!(guest.state, State::Ended(_)));
+        assert_eq!(guest.state, State::Ended(Ended::Memory), "{guest:?}");
+        // Files that it has written and can be written back are not what it needs.
+        host.start(host.guest("two", "while :; do /bin/cat /bin/busybox >/dev/null; done"));
+        let guest = host.await_guest("two", |guest| guest.cpu_us > Some(200_000));
+        assert!(guest.memory < Some(16 << 20), "{guest:?}");
+        let plain = host.guest("two", "sleep 1000");
+        assert_eq!(host.stop("two"), Answer::Done);
+        host.start(plain);
+        let pid = host.pid("two").to_string();
+        testbed::run(std::process::Command::new("kill").args(["-9", &pid]), Duration::from_secs(10))
+            .expect("killed");
+        let guest = host.await_guest("two", |guest| matches!(guest.state, State::Ended(_)));
+        assert_eq!(guest.state, State::Ended(Ended::Signal(9)), "that was another reason");
     });
 }
 
@@ -311,12 +344,7 @@ fn a_program_sees_its_folders_of_the_host_and_nothing_else_of_it() {
 #[test]
 fn a_guest_finds_its_sockets_and_may_not_make_any() {
     tried("a_guest_finds_its_sockets_and_may_not_make_any", |host| {
-        let socket = Interface {
-            name: "in".into(),
-            kind: InterfaceKind::Socket,
-            outer: String::new(),
-            addresses: Vec::new(),
-        };
+        let socket = Interface::new("in", InterfaceKind::Socket);
         let line = "ls /run/superfluid; touch /run/superfluid/x 2>&1; sleep 1000";
         for name in ["one", "two"] {
             let mut start = host.guest(name, line);
@@ -351,5 +379,88 @@ fn a_guest_finds_its_sockets_and_may_not_make_any() {
         assert!(!host.path("guests/two").exists());
         host.replace();
         assert!(!host.path("guests/one").exists(), "the next launcher does not know it");
+    });
+}
+
+/// Who has 192.0.2.1, asked by 192.0.2.2, behind a virtio-net header of which nothing is used.
+const WHO_HAS: &[u8] = b"\0\0\0\0\0\0\0\0\0\0\
+    \xff\xff\xff\xff\xff\xff\x02\0\0\0\0\x02\x08\x06\0\x01\x08\0\x06\x04\0\x01\
+    \x02\0\0\0\0\x02\xc0\0\x02\x02\0\0\0\0\0\0\xc0\0\x02\x01";
+
+/// Asks by the queue of a guest's device until it answers; its Ethernet address.
+fn asked(queue: &OwnedFd) -> [u8; 6] {
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no answer");
+        rustix::io::write(queue, WHO_HAS).expect("written");
+        std::thread::sleep(Duration::from_millis(5));
+        let mut bytes = [0; 2048];
+        while let Ok(length) = rustix::io::read(queue, &mut bytes) {
+            // Behind both headers: an answer of the one that was asked for.
+            let packet = &bytes[10..length];
+            if packet.get(12..14) == Some(b"\x08\x06") && packet.get(20..22) == Some(b"\0\x02") {
+                return packet[22..28].try_into().expect("six");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guests_tap_device_has_one_queue_which_one_client_has() {
+    tried("a_guests_tap_device_has_one_queue_which_one_client_has", |host| {
+        if !Path::new("/dev/net/tun").exists() {
+            println!("skipped: there is no /dev/net/tun");
+            return;
+        }
+        let line = "cat /sys/class/net/eth0/mtu; ls /dev/net 2>&1; /bin/busybox mknod /tmp/tun c 10 200 2>&1; sleep 1000";
+        let start = {
+            let mut start = host.guest("one", line);
+            let tap = interface("eth0", "sfg-0", &["192.0.2.1/24"]);
+            let mac = Some("02:00:00:00:00:07".to_owned());
+            let tap = Interface { kind: InterfaceKind::Tap, mtu: Some(1400), mac, ..tap };
+            start.interfaces = vec![tap, interface("eth1", "sfg-1", &[])];
+            start
+        };
+        let socket = host.path("run/launcher.sock");
+        let queues = || Launcher::queues(&socket, "one").map(|mut queues| queues.remove(0));
+        let refused = queues().expect_err("no guest").to_string();
+        assert!(refused.contains("there is no guest `one`"), "{refused}");
+        host.start(start.clone());
+        let guest = host.await_guest("one", |guest| guest.log.len() >= 3);
+        let log = guest.log.join("\n");
+        assert!(log.starts_with("1400\n") && log.matches("No such file").count() == 1, "{log}");
+        assert!(log.contains("Operation not permitted"), "no device can be made: {log}");
+        let (outer, queue) = queues().expect("a queue");
+        assert_eq!((outer.as_str(), asked(&queue)), ("sfg-0", [2, 0, 0, 0, 0, 7]));
+        let refused = queues().expect_err("it is taken").to_string();
+        assert!(refused.contains("has the only queue"), "{refused}");
+        drop(queue);
+        // One that is closed is free; the device has stayed.
+        let (_, queue) = queues().expect("a queue");
+        asked(&queue);
+        host.replace();
+        let refused = queues().expect_err("it is taken").to_string();
+        assert!(refused.contains("has the only queue"), "by the next launcher too: {refused}");
+        asked(&queue);
+        drop(queue);
+        let (_, queue) = queues().expect("a queue");
+        asked(&queue);
+        // A queue that is kept keeps nothing of a guest that has ended.
+        assert_eq!(host.stop("one"), Answer::Done);
+        let gone = rustix::io::write(&queue, WHO_HAS).expect_err("no device");
+        assert_eq!(gone, rustix::io::Errno::BADFD);
+        host.start(start.clone());
+        let (_, next) = queues().expect("a queue");
+        assert_eq!(asked(&next), [2, 0, 0, 0, 0, 7]);
+        let mut bad = start;
+        bad.name = "two".into();
+        bad.interfaces[0].outer = "sfg-2".into();
+        bad.interfaces[0].name = "eth1".into();
+        bad.interfaces.remove(1);
+        bad.interfaces.push(Interface { kind: InterfaceKind::Tap, ..interface("eth2", "sfg-0", &[]) });
+        match host.ask(Request::Start(Box::new(bad))) {
+            Answer::Refused(why) => assert!(why.contains("`sfg-0` is the outer end of `one`"), "{why}"),
+            other => panic!("{other:?}"),
+        }
     });
 }

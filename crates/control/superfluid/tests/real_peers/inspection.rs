@@ -22,13 +22,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A folder with the example's files, its image and the launcher's file, as the guide has them below `/srv`.
-fn files() -> tempfile::TempDir {
+/// A folder with files of an example, its image of this name and the launcher's file, as the guide has them
+/// below `/srv`.
+pub fn files(names: &[&str], image: &str) -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
     let own = folder.path().display().to_string();
     fs::create_dir(folder.path().join("files")).expect("made");
-    for name in ["ids.yaml", "ids-observer.suricata", "ids-inline.suricata", "ids.rules"] {
+    for name in names {
         let text = fs::read_to_string(root().join("examples").join(name)).expect("the example");
         fs::write(folder.path().join("files").join(name), text.replace("/srv", &own)).expect("written");
     }
@@ -36,7 +37,8 @@ fn files() -> tempfile::TempDir {
     let permits = guide.split("\n```yaml\n").nth(1).and_then(|rest| rest.split("\n```").next());
     fs::write(folder.path().join("launcher.yaml"), permits.expect("its file").replace("/srv", &own))
         .expect("written");
-    let line = guide.lines().find(|line| line.starts_with("scripts/container-image ")).expect("the command");
+    let begin = format!("scripts/container-image /srv/images/{image} ");
+    let line = guide.lines().find(|line| line.starts_with(&begin)).expect("the command");
     let mut words = line.split_whitespace().map(|word| word.replace("/srv", &own));
     let mut command = Command::new(root().join(words.next().expect("a program")));
     let made = command.args(words).output().expect("it runs");
@@ -45,13 +47,13 @@ fn files() -> tempfile::TempDir {
 }
 
 /// A launcher with that file.
-struct Launcher {
-    socket: PathBuf,
-    running: Background,
+pub struct Launcher {
+    pub socket: PathBuf,
+    pub running: Background,
 }
 
 impl Launcher {
-    fn start(line: &Line, folder: &Path) -> Launcher {
+    pub fn start(line: &Line, folder: &Path) -> Launcher {
         let socket = folder.join("launcher.sock");
         let mut command = line.middle.command(PROGRAM);
         command.arg("launcher").arg("--socket").arg(&socket);
@@ -68,7 +70,7 @@ impl Launcher {
     }
 
     /// The first process of a container that runs.
-    fn pid(&self, name: &str) -> Option<u64> {
+    pub fn pid(&self, name: &str) -> Option<u64> {
         let mut command = Command::new(PROGRAM);
         command.arg("launcher").arg("--socket").arg(&self.socket).args(["--ask", r#"{"list": {}}"#]);
         let output = command.output().expect("it runs").stdout;
@@ -108,7 +110,8 @@ fn suricata_in_containers_observes_and_drops() {
         ] {
             shown(host, &format!("ethtool -K {interface} tx off gro off"));
         }
-        let folder = files();
+        let names = ["ids.yaml", "ids-observer.suricata", "ids-inline.suricata", "ids.rules"];
+        let folder = files(&names, "suricata");
         let pages = folder.path().join("pages");
         fs::create_dir(&pages).expect("made");
         for name in ["index.html", "suspicious", "forbidden"] {

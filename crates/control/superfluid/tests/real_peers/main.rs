@@ -9,6 +9,7 @@ mod guest_system;
 mod guests;
 mod inspection;
 mod kernel;
+mod layer_seven;
 mod multicast;
 mod open_vswitch;
 mod resolution;

@@ -29,7 +29,7 @@ functions:
 ";
 
 /// Answers `/` by 64 KiB; its counters are at port 8081.
-fn nginx(line: &Line, folder: &std::path::Path, address: &str) -> Option<Background> {
+pub fn nginx(line: &Line, folder: &std::path::Path, address: &str) -> Option<Background> {
     let root = folder.join(address);
     fs::create_dir(&root).expect("a folder");
     fs::write(root.join("index.html"), testbed::pattern(65_536)).expect("written");
@@ -52,7 +52,7 @@ fn nginx(line: &Line, folder: &std::path::Path, address: &str) -> Option<Backgro
 }
 
 /// Requests that a server has answered.
-fn requests(line: &Line, address: &str) -> u64 {
+pub fn requests(line: &Line, address: &str) -> u64 {
     let status = shown(&line.server, &format!("curl --silent --show-error http://{address}:8081/"));
     // `accepts handled requests`, and below the three numbers.
     let numbers = status.lines().nth(2).unwrap_or_default();

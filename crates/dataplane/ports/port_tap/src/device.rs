@@ -84,6 +84,11 @@ impl Device {
         Ok(Device { queues, ready, lost_before })
     }
 
+    /// A device of which another process has made ready this one queue, and nothing is left to us yet.
+    pub fn of_queue(queue: OwnedFd) -> Device {
+        Device { queues: vec![queue.into()], ready: None, lost_before: 0 }
+    }
+
     /// Becomes readable when there is something to receive.
     pub fn ready(&self) -> BorrowedFd<'_> {
         self.ready.as_ref().map_or_else(|| self.queues[0].as_fd(), AsFd::as_fd)

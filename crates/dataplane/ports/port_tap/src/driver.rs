@@ -1,6 +1,7 @@
 //! The port itself: receive, transmit, and the life of the device behind them.
 
 use crate::device::{Device, Sight, check, queue_of};
+use crate::handed::{self, Handed, Hold};
 use crate::inquiry::Inquiry;
 use crate::intake::{Intake, Target};
 use crate::link::Change;
@@ -29,6 +30,8 @@ pub struct TapPort {
     settings: Settings,
     inquiry: Inquiry,
     device: Option<Device>,
+    /// Where its queue comes from, if another process makes the device.
+    hold: Option<Hold>,
     intake: Intake,
     /// The queue whose turn it is.
     turn: usize,
@@ -68,6 +71,19 @@ impl TapPort {
         Ok(port)
     }
 
+    /// A port whose device another process makes and whose queue that one hands to this process. It is down
+    /// until there is one.
+    ///
+    /// # Errors
+    /// Settings that no device can have, or the process has no descriptors left.
+    pub fn handed(settings: Settings, handed: &Handed) -> Result<TapPort, OpenError> {
+        let mut port = TapPort::new(settings)?;
+        port.hold = Some(Hold::on(handed));
+        look(&mut port);
+        port.condition.take_events();
+        Ok(port)
+    }
+
     fn new(settings: Settings) -> Result<TapPort, OpenError> {
         check(&settings)?;
         let interface = settings.interface.clone();
@@ -81,6 +97,7 @@ impl TapPort {
             settings,
             inquiry,
             device: None,
+            hold: None,
             intake: Intake::new(),
             turn: 0,
             room: None,
@@ -94,6 +111,9 @@ impl TapPort {
     /// Where the device is and how, and what the kernel lost on the way here.
     fn presence(&mut self) -> Presence {
         let Some(device) = &mut self.device else { return Presence::Absent };
+        if self.hold.as_ref().is_some_and(|hold| !hold.is_current(&self.settings.interface)) {
+            return Presence::Absent;
+        }
         let (presence, found) = device.look(&self.inquiry);
         if let Some(sight) = found {
             self.intake.counters.kernel_lost += device.newly_lost(&sight.link);
@@ -113,7 +133,7 @@ impl TapPort {
 
     fn fit_again(&mut self) {
         if let (Some(room), Some(device)) = (self.room, &self.device)
-            && let Err(words) = leave_to_us(device, &self.inquiry, room, &self.settings)
+            && let Err(words) = leave_to_us(device, &self.inquiry, room, &self.settings, self.hold.is_some())
         {
             self.condition.notice(format!("interface `{}`: {words}", self.settings.interface));
         }
@@ -150,7 +170,13 @@ impl TapPort {
 ///
 /// # Errors
 /// What is not as it was meant to be, in words.
-fn leave_to_us(device: &Device, own: &Inquiry, room: u32, settings: &Settings) -> Result<(), String> {
+fn leave_to_us(
+    device: &Device,
+    own: &Inquiry,
+    room: u32,
+    settings: &Settings,
+    handed: bool,
+) -> Result<(), String> {
     let wanted = settings.offload;
     let mut features = if wanted { offload::CHECKSUM } else { 0 };
     let mut trouble = None;
@@ -159,7 +185,12 @@ fn leave_to_us(device: &Device, own: &Inquiry, room: u32, settings: &Settings) -
         // The maintenance of the device will find out.
         return Ok(());
     }
-    if let Some(sight) = found {
+    if handed {
+        // The process that made it has limited its segments, and its guest cannot change that.
+        if offload::fits(plan(room, handed::mtu(settings), wanted), handed::SEGMENTS) {
+            features = offload::UDP;
+        }
+    } else if let Some(sight) = found {
         let plan = plan(room, sight.link.mtu, wanted);
         match limit_segments(&sight, plan, &settings.interface) {
             Ok(true) => features = offload::UDP,
@@ -211,8 +242,12 @@ impl Attached for TapPort {
 
     fn attach(&mut self) -> Result<(), String> {
         self.leave_device();
-        let device = Device::open(&self.inquiry, &self.settings);
-        self.device = Some(device.map_err(|error| error.to_string())?);
+        let device = match &mut self.hold {
+            Some(hold) => hold.take(&self.settings)?,
+            None => Device::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?,
+        };
+        self.mtu = self.hold.as_ref().map(|_| handed::mtu(&self.settings));
+        self.device = Some(device);
         self.fit_again();
         Ok(())
     }

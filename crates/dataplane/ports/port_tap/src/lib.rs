@@ -14,6 +14,9 @@
 //!    down, says so, and makes or takes it again in `maintain`.
 //! 6. `close` counts what the queues still hold.
 //!
+//! Devices of guests are made by another process, which hands their queues to this one ([`Handed`],
+//! [`TapPort::handed`]): the rest is the same.
+//!
 //! Limits: TAP devices only (Ethernet), one system call for each packet: the kernel has no other interface to
 //! them that an ordinary process may use, see the README. VLAN tags are in the bytes. A packet that does not
 //! fit into a buffer is dropped, never cut.
@@ -23,6 +26,7 @@ mod config;
 mod device;
 mod driver;
 mod error;
+mod handed;
 mod inquiry;
 mod intake;
 mod link;
@@ -36,3 +40,4 @@ mod tests;
 pub use config::{DeviceState, MAX_QUEUES, SCHEMA, Settings};
 pub use driver::TapPort;
 pub use error::OpenError;
+pub use handed::{Handed, make, open_queue};

@@ -136,6 +136,18 @@ impl Queue {
     }
 }
 
+impl From<OwnedFd> for Queue {
+    fn from(queue: OwnedFd) -> Queue {
+        Queue(queue)
+    }
+}
+
+impl From<Queue> for OwnedFd {
+    fn from(queue: Queue) -> OwnedFd {
+        queue.0
+    }
+}
+
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
