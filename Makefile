@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run guests check check-aarch64 test-aarch64 test peers bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run guests check check-aarch64 test-aarch64 test peers bench tinyx compare build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -67,10 +67,16 @@ peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, a mult
 	@cargo test --profile quick --workspace --locked --test real_peers --test programs -- --ignored --test-threads=1
 
 bench:           ## Measure everything that SPECIFICATION.md promises
-	@scripts/setup build bench
+	@scripts/setup build bench vm
 	@scripts/page
 	@scripts/build release
 	@scripts/bench $(RELEASE)
+
+tinyx:           ## Find out which options of a tiny kernel busybox's web server does without; goes on where it was ended
+	@scripts/setup vm
+	@scripts/build quick
+	@$(QUICK) vm build /bin/busybox --output $(TARGET)/tinyx --kernel tiny --command 'exec busybox httpd -f -p 80 -h /www' \
+	    --copy examples/vm/www=/www --leave-out examples/vm/options --port 80 --test 'curl --fail http://$$HOST:$$PORT_80/'
 
 compare:         ## Compare alerts, flows and verdicts with Suricata, tshark and nft; CAPTURES=DIR and RULES=DIR name one's own
 	@scripts/setup build compare

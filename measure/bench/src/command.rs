@@ -25,6 +25,10 @@ pub(crate) struct Options {
     /// Of `compare`: all files *.rules in this folder, in place of the rules that it brings along.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
+    /// Of `vm`: the folder that `superfluid vm build --kernel tiny` wrote, in place of a kernel that it
+    /// makes.
+    #[arg(long, value_name = "DIR")]
+    kernel: Option<PathBuf>,
     /// Be the process that a bench measures.
     #[arg(long, hide = true, num_args = 0.., value_name = "NUMBER")]
     measured: Option<Vec<usize>>,
@@ -90,6 +94,10 @@ fn measure(options: &Options) -> Outcome {
         eprintln!("bench {}: --captures and --rules are options of `compare`", options.name);
         return Outcome::BadInput;
     }
+    if benches != [Bench::Vm] && options.kernel.is_some() {
+        eprintln!("bench {}: --kernel is an option of `vm`", options.name);
+        return Outcome::BadInput;
+    }
     let began = Instant::now();
     let (mut holds, mut experiments) = (true, Vec::new());
     for (n, bench) in benches.iter().enumerate() {
@@ -144,7 +152,11 @@ fn one(
     options: &Options,
 ) -> Result<(bool, Vec<Experiment>), BenchError> {
     let shown = !options.json && std::io::stderr().is_terminal();
-    let inputs = Inputs { captures: options.captures.clone(), rules: options.rules.clone() };
+    let inputs = Inputs {
+        captures: options.captures.clone(),
+        rules: options.rules.clone(),
+        kernel: options.kernel.clone(),
+    };
     let found = bench.run(&inputs, &mut |fraction, what| {
         if shown {
             let fraction = (number as f64 + fraction) / of as f64;

@@ -55,6 +55,7 @@ mod tap;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod vm;
 
 pub use plots::{Experiment, write_data};
 pub use report::{Bound, Measurement, Report};
@@ -102,6 +103,7 @@ pub const NAMES: &[&str] = &[
     "ids",
     "vhost",
     "death",
+    "vm",
     "chain",
     "instructions",
     "instantiate",
@@ -149,6 +151,8 @@ pub struct Inputs {
     pub captures: Option<PathBuf>,
     /// A folder of rules, for `compare`.
     pub rules: Option<PathBuf>,
+    /// A folder with a tiny kernel, for `vm`.
+    pub kernel: Option<PathBuf>,
 }
 
 /// One bench.
@@ -176,6 +180,8 @@ pub enum Bench {
     Vhost,
     /// Native functions that are killed, and what follows them.
     Death,
+    /// Images of virtual machines.
+    Vm,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -272,6 +278,7 @@ impl Bench {
             "ids" => Bench::Ids,
             "vhost" => Bench::Vhost,
             "death" => Bench::Death,
+            "vm" => Bench::Vm,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -328,6 +335,7 @@ impl Bench {
             Bench::Ids => "ids",
             Bench::Vhost => "vhost",
             Bench::Death => "death",
+            Bench::Vm => "vm",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -414,6 +422,7 @@ impl Bench {
             Bench::Ids => ids::run(progress).map(told),
             Bench::Vhost => peers::vhost::run(progress).map(told),
             Bench::Death => death::run(progress),
+            Bench::Vm => vm::run(inputs, progress).map(told),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

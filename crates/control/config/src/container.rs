@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use telemetry::clock::Nanos;
 use wiring::{
     BypassSide, Claimant, Container, ContainerInterface, ContainerKind, ContainerProbe, Endpoint,
-    InterfaceKind, Port, PortIo, ProbeAsks, container_link, container_port, container_socket,
+    InterfaceKind, KvmUse, Port, PortIo, ProbeAsks, container_link, container_port, container_socket,
 };
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
@@ -89,6 +89,11 @@ impl Reader<'_> {
                 standby: count("standby")?,
                 processes: count("processes")?,
                 files: count("files")?,
+                kvm: match values.get("accel").and_then(Value::as_text) {
+                    Some("auto") => KvmUse::IfPossible,
+                    Some("kvm") => KvmUse::Required,
+                    _ => KvmUse::No,
+                },
                 restart: restart?,
                 probe: probe?,
             })

@@ -55,10 +55,6 @@ impl Reader<'_> {
             program,
             "-machine",
             machine,
-            // The code that is made of the guest's has a bound, which is by default a quarter of the host's
-            // memory.
-            "-accel",
-            "tcg,tb-size=64",
             "-cpu",
             "max",
             "-nodefaults",
@@ -73,6 +69,18 @@ impl Reader<'_> {
         .map(str::to_owned)
         .into();
         let mut add = |option: &str, value: String| command.extend([option.to_owned(), value]);
+        // QEMU takes the first one that it can: without the device, which the launcher gives it where it
+        // works,
+        // it emulates.
+        let accel = text("accel").unwrap_or("tcg");
+        if accel != "tcg" {
+            add("-accel", "kvm".to_owned());
+        }
+        if accel != "kvm" {
+            // The code that is made of the guest's has a bound, which is by default a quarter of the host's
+            // memory.
+            add("-accel", "tcg,tb-size=64".to_owned());
+        }
         add("-smp", processors.to_string());
         add("-m", format!("{megabytes}M"));
         add("-object", format!("memory-backend-memfd,id=memory,size={megabytes}M,share=on"));

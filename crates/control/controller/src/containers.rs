@@ -22,7 +22,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Container, ContainerKind, ContainerProbe, ProbeAsks, Wiring, WorkerPlan, container_port};
+use wiring::{
+    Container, ContainerKind, ContainerProbe, KvmUse, ProbeAsks, Wiring, WorkerPlan, container_port,
+};
 
 /// Bytes of a keeper's name.
 const NAME_MAX: usize = 400;
@@ -107,6 +109,11 @@ fn wanted(
                 files: container.files,
             },
             beside: None,
+            kvm: match container.kvm {
+                KvmUse::No => launcher::KvmUse::No,
+                KvmUse::IfPossible => launcher::KvmUse::IfPossible,
+                KvmUse::Required => launcher::KvmUse::Required,
+            },
             probe: container.probe.as_ref().map(probe),
             mark: None,
         },

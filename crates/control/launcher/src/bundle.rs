@@ -1,12 +1,12 @@
 //! A guest's bundle: `config.json` of the OCI Runtime Specification 1.0, and copies of what is mounted. Of
-//! the host itself there are two things, by paths that are the launcher's: folders of programs, and the
-//! folder of the guest's sockets.
+//! the host itself there are three things, by paths that are the launcher's: folders of programs, the
+//! folder of the guest's sockets, and the device of KVM.
 
 use crate::images::Unpacked;
 use crate::interfaces::links;
 use crate::permits::{Permitted, USERS, parse_address};
 use crate::request::{Limits, Start};
-use crate::{Refusal, SOCKETS_INSIDE, seccomp};
+use crate::{Refusal, SOCKETS_INSIDE, kvm, seccomp};
 use container_image::Config;
 use rustix::fs::{Dir, FileType, Gid, Mode, OFlags, Uid};
 use serde_json::{Value, json};
@@ -45,6 +45,8 @@ pub(crate) struct OfHost<'a> {
     pub(crate) programs: &'a [PathBuf],
     /// The folder of its sockets.
     pub(crate) sockets: Option<&'a Path>,
+    /// Its file of the device of KVM.
+    pub(crate) kvm: Option<&'a Path>,
 }
 
 impl OfHost<'_> {
@@ -55,7 +57,9 @@ impl OfHost<'_> {
         let sockets = self
             .sockets
             .map(|path| bind(path, Path::new(SOCKETS_INSIDE), &["bind", "ro", "nosuid", "nodev", "noexec"]));
-        programs.chain(sockets).collect()
+        let kvm =
+            self.kvm.map(|path| bind(path, Path::new(kvm::DEVICE), &["bind", "rw", "nosuid", "noexec"]));
+        programs.chain(sockets).chain(kvm).collect()
     }
 }
 
@@ -84,7 +88,13 @@ pub(crate) fn write(
         mounts.push(json!({"destination": inside, "type": "bind", "source": to,
             "options": ["rbind", "ro", "nosuid", "nodev", "noexec"]}));
     }
-    let config = config(group, start, permitted.uids, image, &mounts)?;
+    let mut config = config(group, start, permitted.uids, image, &mounts)?;
+    if of_host.kvm.is_some()
+        && let Some(devices) = config["linux"]["resources"]["devices"].as_array_mut()
+    {
+        let (major, minor) = kvm::NUMBERS;
+        devices.push(json!({"allow": true, "type": "c", "major": major, "minor": minor, "access": "rw"}));
+    }
     fs::write(folder.join("config.json"), config.to_string()).map_err(failed)
 }
 

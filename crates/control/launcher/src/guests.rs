@@ -2,11 +2,12 @@
 
 use crate::cgroup::{Cgroups, Usage};
 use crate::images::{Images, Unpacked, passable};
+use crate::kvm::Kvm;
 use crate::log::Log;
 use crate::permits::Files;
 use crate::probe::{self, Turns};
 use crate::record::{Record, hold, start_time};
-use crate::request::{Ended, Guest, Limit, List, Listed, Share, Start, State, Stop};
+use crate::request::{Ended, Guest, KvmUse, Limit, List, Listed, Share, Start, State, Stop};
 use crate::runtime::Runtime;
 use crate::sockets::Sockets;
 use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, program, watch};
@@ -42,6 +43,7 @@ pub(crate) struct Guests {
     table: Mutex<Table>,
     changed: Condvar,
     turns: Turns,
+    kvm: Kvm,
 }
 
 /// What a guest may use of the processors for a while.
@@ -109,6 +111,7 @@ impl Guests {
             table: Mutex::default(),
             changed: Condvar::new(),
             turns: Turns::default(),
+            kvm: Kvm::new(settings),
         });
         guests.find().map_err(LauncherError::file(&guests.folder))?;
         Ok(guests)
@@ -280,6 +283,33 @@ impl Guests {
         })
     }
 
+    /// The device of KVM for a guest that is to have it; `None` for one that runs without.
+    fn kvm_for(&self, start: &Start, permitted: &crate::Permitted) -> Result<Option<PathBuf>, Refusal> {
+        if start.kvm == KvmUse::No {
+            return Ok(None);
+        }
+        let node = match permitted.kvm {
+            true => self.kvm.works().and_then(|()| {
+                self.kvm.node(permitted.uids).map_err(|error| format!("the launcher's folder of it: {error}"))
+            }),
+            false => Err("the launcher's file does not say `kvm: true` of the tenant's programs".to_owned()),
+        };
+        match node {
+            Ok(node) => Ok(Some(node)),
+            Err(why) if start.kvm == KvmUse::Required => Err(Refusal::new(format!(
+                "kvm: {} cannot be used ({why}); allowed: to run without it",
+                crate::kvm::DEVICE
+            ))),
+            Err(why) => {
+                if let Some(entry) = self.table().guests.get(&start.name) {
+                    let mut log = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
+                    log.take(format!("superfluid: without {}: {why}\n", crate::kvm::DEVICE).as_bytes());
+                }
+                Ok(None)
+            }
+        }
+    }
+
     fn carry_out(
         self: &Arc<Guests>,
         start: &Start,
@@ -308,7 +338,8 @@ impl Guests {
                 Unpacked { root, config: container_image::Config::default() }
             }
         };
-        let of_host = bundle::OfHost { programs, sockets: sockets.as_deref() };
+        let kvm = self.kvm_for(start, permitted)?;
+        let of_host = bundle::OfHost { programs, sockets: sockets.as_deref(), kvm: kvm.as_deref() };
         let group = if start.beside.is_some() { self.cgroups.beside() } else { self.cgroups.parent.clone() };
         bundle::write(&folder, &group, start, permitted, &image, &of_host)?;
         let (output, to) = pipe(&folder, permitted.uids).map_err(own)?;

@@ -41,6 +41,7 @@ mod guests;
 mod images;
 mod interfaces;
 pub mod keeper;
+mod kvm;
 mod log;
 mod netlink;
 mod output;
@@ -65,8 +66,8 @@ pub use guests::SHARE_HOLDS;
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
-    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, Limit, Limits, List, Listed, Probe, Queues,
-    Request, Share, Start, State, Stop,
+    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, KvmUse, Limit, Limits, List, Listed, Probe,
+    Queues, Request, Share, Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;

@@ -54,6 +54,7 @@ struct Tenant {
     images: Vec<PathBuf>,
     mounts: Vec<PathBuf>,
     programs: Vec<PathBuf>,
+    kvm: bool,
     guests: usize,
     memory: u64,
     processes: u32,
@@ -66,6 +67,8 @@ pub struct Permitted {
     pub(crate) uids: u32,
     /// How many the tenant may have at a time.
     pub(crate) guests: usize,
+    /// Whether they may use `/dev/kvm`.
+    pub(crate) kvm: bool,
     pub(crate) files: Files,
     /// By the path inside: the opened file or folder.
     pub(crate) mounts: BTreeMap<String, OwnedFd>,
@@ -199,7 +202,8 @@ impl Permits {
             check_inside(inside)?;
             mounts.insert(inside.clone(), open_below("mounts", from, &tenant.mounts, OFlags::empty())?);
         }
-        Ok(Permitted { uids: tenant.uids, guests: tenant.guests, files, mounts })
+        let kvm = start.guest == GuestKind::Program && tenant.kvm;
+        Ok(Permitted { uids: tenant.uids, guests: tenant.guests, kvm, files, mounts })
     }
 
     /// Whether a tenant's guest may have these limits.
@@ -298,6 +302,7 @@ fn tenant(
         images,
         mounts,
         programs,
+        kvm: values.get("kvm").and_then(Value::as_bool)?,
         guests: usize::try_from(integer("guests")?).ok()?,
         memory: values.get("memory").and_then(Value::as_size)?,
         processes: u32::try_from(integer("processes")?).ok()?,

@@ -63,6 +63,9 @@ pub struct Start {
     /// given its part by [`Request::Share`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Vec<u32>>,
+    /// Whether it gets `/dev/kvm`.
+    #[serde(default, skip_serializing_if = "KvmUse::is_no")]
+    pub kvm: KvmUse,
     /// How it is found out whether it still works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
@@ -130,6 +133,25 @@ pub enum GuestKind {
 impl GuestKind {
     fn is_container(&self) -> bool {
         *self == GuestKind::Container
+    }
+}
+
+/// Whether a guest gets `/dev/kvm`: where the launcher's file lets its tenant have it, and it works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KvmUse {
+    /// It does not.
+    #[default]
+    No,
+    /// It runs without, where it cannot have it.
+    IfPossible,
+    /// It is refused, where it cannot have it.
+    Required,
+}
+
+impl KvmUse {
+    fn is_no(&self) -> bool {
+        *self == KvmUse::No
     }
 }
 

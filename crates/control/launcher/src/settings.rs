@@ -16,6 +16,8 @@ pub struct Settings {
     /// A folder for each guest whose interfaces are sockets. Clients know it, and make sockets in the folders
     /// of their guests.
     pub sockets: PathBuf,
+    /// The QEMU that finds out whether KVM runs guests.
+    pub qemu: PathBuf,
     /// The control groups' file systems.
     pub cgroups: PathBuf,
     /// The control group that guests' are below, in the root of each hierarchy. It is the launcher's alone:
@@ -29,13 +31,14 @@ impl Settings {
     /// # Errors
     /// There is no present folder.
     pub(crate) fn whole(&self) -> std::io::Result<Settings> {
-        let Settings { permits, socket, state, run, sockets, cgroups, group } = self;
+        let Settings { permits, socket, state, run, sockets, qemu, cgroups, group } = self;
         Ok(Settings {
             permits: absolute(permits)?,
             socket: absolute(socket)?,
             state: absolute(state)?,
             run: absolute(run)?,
             sockets: absolute(sockets)?,
+            qemu: absolute(qemu)?,
             cgroups: absolute(cgroups)?,
             group: group.clone(),
         })
@@ -50,6 +53,7 @@ impl Default for Settings {
             state: "/var/lib/superfluid-launcher".into(),
             run: "/run/superfluid-launcher".into(),
             sockets: "/run/superfluid-guests".into(),
+            qemu: "/usr/bin/qemu-system-x86_64".into(),
             cgroups: "/sys/fs/cgroup".into(),
             group: "superfluid".into(),
         }

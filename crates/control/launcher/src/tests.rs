@@ -26,7 +26,7 @@ fn host() -> Host {
     symlink("../other", root.join("images/link")).expect("linked");
     let text = format!(
         "superfluid_launcher: 1\nclients: [998]\ntenants:\n  blue:\n    uids: 1000000\n    images: [{0}/images]\n    \
-         mounts: [{0}/etc, /dev]\n    programs: [/usr, /opt/nf]\n    memory: 64MiB\n  red: {{uids: 1065536, images: [{0}/other]}}\n",
+         mounts: [{0}/etc, /dev]\n    programs: [/usr, /opt/nf]\n    memory: 64MiB\n    kvm: true\n  red: {{uids: 1065536, images: [{0}/other]}}\n",
         root.display()
     );
     let permits = Permits::from_text("launcher.yaml", &text).expect("a file");
@@ -58,6 +58,7 @@ impl Host {
             mounts: BTreeMap::from([("/etc/a.yaml".to_owned(), self.path("etc/a.yaml"))]),
             limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
             beside: None,
+            kvm: crate::KvmUse::No,
             probe: None,
             mark: None,
         }
@@ -255,6 +256,27 @@ fn tenants_names_and_limits_are_checked() {
     host.refused(|start| start.digest = Some("sha256:x".into()));
 }
 
+/// Programs alone, of tenants of which the file says so.
+#[test]
+fn the_device_of_kvm_is_for_whom_the_file_says() {
+    let host = host();
+    let mut start = host.start();
+    start.kvm = crate::KvmUse::IfPossible;
+    assert!(!host.permits.check(&start).expect("permitted").kvm, "a container");
+    (start.guest, start.image) = (GuestKind::Program, String::new());
+    start.command = vec!["/usr/bin/x".to_owned()];
+    assert!(host.permits.check(&start).expect("permitted").kvm);
+    let node = Some(std::path::Path::new("/var/lib/x/kvm/1000000"));
+    let mounts = crate::bundle::OfHost { kvm: node, ..Default::default() }.mounts();
+    assert_eq!((&mounts[0]["destination"], mounts.len()), (&"/dev/kvm".into(), 1));
+    let options = mounts[0]["options"].as_array().expect("options");
+    assert!(["nosuid", "noexec"].iter().all(|it| options.iter().any(|option| option == it)), "{options:?}");
+    let text = "superfluid_launcher: 1\nclients: [998]\ntenants: {blue: {uids: 1000000, programs: [/usr]}}\n";
+    let permits = Permits::from_text("launcher.yaml", text).expect("a file");
+    start.mounts.clear();
+    assert!(!permits.check(&start).expect("permitted").kvm, "nothing is said");
+}
+
 /// There is no word for more rights: each of these is an unknown key.
 #[test]
 fn requests_name_no_users_namespaces_devices_or_hooks() {
@@ -380,7 +402,7 @@ fn a_container_is_confined_whatever_is_asked() {
 fn what_a_guest_sees_of_the_host_is_bound_read_only() {
     let folders = ["/usr".into(), "/opt/nf".into()];
     let sockets = Some(std::path::Path::new("/run/superfluid-guests/ids"));
-    let mounts = crate::bundle::OfHost { programs: &folders, sockets }.mounts();
+    let mounts = crate::bundle::OfHost { programs: &folders, sockets, kvm: None }.mounts();
     let seen: Vec<_> = mounts.iter().map(|it| (it["source"].clone(), it["destination"].clone())).collect();
     let expected =
         [("/usr", "/usr"), ("/opt/nf", "/opt/nf"), ("/run/superfluid-guests/ids", crate::SOCKETS_INSIDE)];

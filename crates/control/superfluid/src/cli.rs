@@ -3,6 +3,7 @@
 use crate::hop_capture::HopFile;
 use crate::output::Format;
 use crate::remote::options::RemoteCommand;
+use crate::vm_command::VmCommand;
 use capture::Filter;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     /// Build images, look into them, push them to registries and pull them.
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Make images of virtual machines: a kernel, and an initramfs for one program.
+    #[command(subcommand)]
+    Vm(VmCommand),
     /// Measure what is promised, and say whether it holds.
     Bench(BenchOptions),
     /// Print what completes this program's commands in a shell.
@@ -459,7 +463,7 @@ fn filter(text: &str) -> Result<Filter, String> {
 }
 
 /// A size with its unit.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     schema::size(text)
         .filter(|bytes| *bytes >= 4096)
         .ok_or_else(|| format!("`{text}` is no size; allowed: 4KiB or more, units B, KiB, MiB, GiB"))

@@ -32,7 +32,7 @@ const GROUPS: [Group; 6] = [
             "health",
         ],
     ),
-    ("Make functions and images", &["new", "image"]),
+    ("Make functions and images", &["new", "image", "vm"]),
     ("More", &["bench", "completions", "man", "help"]),
 ];
 

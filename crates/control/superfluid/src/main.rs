@@ -7,7 +7,7 @@
 //! 4. `launcher`: starts containers, with rights that the daemon has not; [`launcher_command`].
 //! 5. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
 //! 6. `restore` makes a daemon's state of a backup.
-//! 7. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
+//! 7. `check`, `new`, `image`, `vm`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was
 //! started, 3 something that is needed is missing.
@@ -35,6 +35,7 @@ mod remote;
 mod restore;
 mod run;
 mod view;
+mod vm_command;
 
 use clap::{CommandFactory, FromArgMatches};
 use mimalloc::MiMalloc;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         cli::Command::Completions(options) => completions::completions(&options),
         cli::Command::Man(options) => manual::man(&options),
         cli::Command::Image(command) => image_command::image(&command),
+        cli::Command::Vm(command) => vm_command::vm(&command),
         cli::Command::Bench(options) => bench_command::bench(&options),
         cli::Command::Remote(command) => remote::remote(&command),
         cli::Command::CompileModule => compile_module(),

@@ -371,6 +371,58 @@ fn a_virtual_machine_stands_in_a_chain() {
     });
 }
 
+/// `docs/vms.md`: an image of a program of this host, and its machine in a chain.
+#[test]
+#[ignore = "make peers"]
+fn an_image_that_is_made_of_nginx_serves_in_a_chain() {
+    if guest_system::kernel().is_none() {
+        return;
+    }
+    for (program, package) in
+        [("/usr/sbin/nginx", "nginx-light"), ("/usr/bin/qemu-system-x86_64", "qemu-system-x86")]
+    {
+        if !Path::new(program).exists() {
+            return eprintln!("skipped: there is no {program} (Debian: {package})");
+        }
+    }
+    with_launcher("an_image_that_is_made_of_nginx_serves_in_a_chain", |line, launcher, _| {
+        let folder = launcher.folder.join("images");
+        let guide = fs::read_to_string(Path::new(ROOT).join("docs/vms.md")).expect("the guide");
+        let build = guide.split("```console\n$ superfluid ").nth(1).and_then(|rest| rest.split("```").next());
+        let build = build
+            .expect("its first command")
+            .replace("--output web", &format!("--output {}", folder.display()));
+        let built = Command::new("sh")
+            .args(["-c", &format!("{PROGRAM} {build}")])
+            .current_dir(ROOT)
+            .env("XDG_CACHE_HOME", launcher.folder.join("cache"))
+            .output()
+            .expect("it runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let file =
+            guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its example");
+        let file = file.replace("/opt/vm", &folder.display().to_string()).replace("eth1", "sf-lan");
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("vm.yaml", &file);
+        daemon.done("apply -f vm.yaml");
+        let fetched = || line.client.run("curl --silent --fail --max-time 2 http://10.83.0.9/", LIMIT);
+        daemon.wait("the page is served", || {
+            fetched().is_ok_and(|it| it.stdout.contains("A page of a virtual machine"))
+        });
+        // Its file of the launcher says nothing of KVM.
+        let listed = launcher.ask(r#"{"list": {"log_of": "web"}}"#).expect("a list");
+        assert!(listed.contains("superfluid: without /dev/kvm"), "{listed}");
+        let pid = launcher.pid().expect("it runs");
+        kill(pid);
+        another_pid(launcher, Some(pid));
+        daemon.wait("the next one serves", || fetched().is_ok());
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
 /// A program of a package, of which the kernel answers for its address.
 const BY_XDP: &str = "
 superfluid: 1

@@ -74,6 +74,8 @@ pub struct Container {
     pub processes: u32,
     /// The most open files of each process.
     pub files: u32,
+    /// Whether it gets `/dev/kvm`; of a virtual machine alone.
+    pub kvm: KvmUse,
     /// When it is started again after its end.
     pub restart: RestartDelays,
     /// How it is found out whether it still works.
@@ -92,6 +94,18 @@ impl Container {
     pub fn promised_memory(&self) -> u64 {
         self.memory.saturating_mul(1 + u64::from(self.standby))
     }
+}
+
+/// Whether a virtual machine runs by the processor, with KVM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvmUse {
+    /// It is emulated, or no virtual machine.
+    #[default]
+    No,
+    /// Where the host can and the launcher's file lets it; else it is emulated.
+    IfPossible,
+    /// It does not run without.
+    Required,
 }
 
 /// How it is found out whether a container still works.

@@ -45,8 +45,8 @@ mod validate;
 mod workers;
 
 pub use container::{
-    BypassSide, Container, ContainerInterface, ContainerKind, ContainerProbe, InterfaceKind, ProbeAsks,
-    container_link, container_of_port, container_port, container_socket, is_container_port,
+    BypassSide, Container, ContainerInterface, ContainerKind, ContainerProbe, InterfaceKind, KvmUse,
+    ProbeAsks, container_link, container_of_port, container_port, container_socket, is_container_port,
 };
 pub use cpu::{Cpu, Percent};
 pub use device::{

@@ -21,7 +21,7 @@ use testbed::{Background, Namespace};
 /// Starts of each kind, beside a first one that is not counted.
 const STARTS: usize = 20;
 const RUNTIME: &str = "/usr/sbin/runc";
-const BUSYBOX: &str = "/bin/busybox";
+pub(crate) const BUSYBOX: &str = "/bin/busybox";
 /// Where packets come from, and the port's end.
 const ASKING: &str = "sf-ask";
 const PORT: &str = "sf-port";

@@ -7,7 +7,7 @@
 //!    processor.
 
 use crate::daemon::Daemon;
-use crate::daemon::containers::{Folder, Launcher, group, installed};
+use crate::daemon::containers::{BUSYBOX, Folder, Launcher, group, installed};
 use crate::{BenchError, Bound, Measurement, RUNS};
 use ::peers::Cores;
 use api::FunctionStatus;

@@ -1,7 +1,9 @@
 //! Functions that are containers: what the launcher will be asked for, and their ports.
 
 use super::*;
-use wiring::{Container, ContainerInterface, ContainerKind, InterfaceKind, ProbeAsks, container_link};
+use wiring::{
+    Container, ContainerInterface, ContainerKind, InterfaceKind, KvmUse, ProbeAsks, container_link,
+};
 
 const ROUTER: &str = "\
 superfluid: 1
@@ -447,6 +449,7 @@ fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it(
     for part in [
         "-m 256M -object memory-backend-memfd,id=memory,size=256M,share=on -numa node,memdev=memory",
         "-smp 2",
+        "-accel kvm -accel tcg,tb-size=64",
         "-kernel /vm/kernel -initrd /vm/initrd",
         "-drive file=/vm/image,format=qcow2,if=virtio,readonly=on",
         "panic=-1 quiet",
@@ -464,6 +467,17 @@ fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it(
     assert_eq!(found, expected);
     assert!(interfaces.iter().all(|it| it.kind == InterfaceKind::VhostUser));
     assert_eq!(wiring.ports["machine:in"].driver, "vhost-user");
+    for (accel, kvm, options) in [
+        ("auto", KvmUse::IfPossible, vec!["kvm", "tcg,tb-size=64"]),
+        ("kvm", KvmUse::Required, vec!["kvm"]),
+        ("tcg", KvmUse::No, vec!["tcg,tb-size=64"]),
+    ] {
+        let text = MACHINE.replacen("processors: 2", &format!("accel: {accel}"), 1);
+        let machine = &good(&text).wiring.containers["machine"];
+        let found: Vec<&str> =
+            machine.command.windows(2).filter(|it| it[0] == "-accel").map(|it| it[1].as_str()).collect();
+        assert_eq!((machine.kvm, found), (kvm, options), "{accel}");
+    }
     for (change, wanted) in [
         (("448MiB", "255MiB"), "functions.machine.memory: found 255MiB; allowed: at least 256MiB"),
         (
@@ -471,6 +485,10 @@ fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it(
             "functions.machine.interfaces.out.as: found `veth`; allowed: vhost-user",
         ),
         (("kernel: /boot/vmlinuz", "command: [/bin/sh]"), "functions.machine.command: "),
+        (
+            ("processors: 2", "accel: hax"),
+            "functions.machine.accel: found `hax`; allowed: one of auto, kvm, tcg",
+        ),
         (("processors: 2", "standby: 1"), "functions.machine.standby: "),
     ] {
         let text = MACHINE.replacen(change.0, change.1, 1);

@@ -22,6 +22,7 @@ fn start(name: &str, tenant: &str) -> Start {
         mounts: BTreeMap::new(),
         limits: Limits { memory: 32 << 20, weight: 100, cap: None, processes: 16, files: 64 },
         beside: None,
+        kvm: crate::KvmUse::No,
         probe: None,
         mark: None,
     }

@@ -4,9 +4,10 @@
 mod support;
 
 use launcher::{
-    Answer, Ended, Interface, InterfaceKind, Launcher, Limit, Limits, Probe, Request, Share, State,
+    Answer, Ended, Interface, InterfaceKind, KvmUse, Launcher, Limit, Limits, Probe, Request, Share, State,
 };
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{Host, UIDS};
@@ -293,6 +294,39 @@ fn what_cannot_start_leaves_nothing_behind() {
         let runtime = std::fs::read_dir(host.path("run/runtime")).expect("a folder").count();
         assert_eq!(runtime, 0, "the runtime knows of none");
         host.start(host.guest("one", "sleep 1000"));
+    });
+}
+
+#[test]
+fn a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does() {
+    if !std::path::Path::new("/dev/kvm").exists() {
+        return println!("skipped: there is no /dev/kvm");
+    }
+    tried("a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does", |host| {
+        let line = "(exec 3<>/dev/kvm && echo opened) 2>&1; $0 cat </dev/mem 2>&1; echo end; $0 sleep 1000";
+        let start = |name: &str, kvm: KvmUse| {
+            let mut start = host.program(name, line);
+            let shell = start.command[0].clone();
+            start.command.push(shell);
+            start.kvm = kvm;
+            host.start(start);
+            let guest = host.await_guest(name, |guest| guest.log.iter().any(|line| line == "end"));
+            assert_eq!(host.stop(name), Answer::Done);
+            guest.log.join("\n")
+        };
+        let log = start("one", KvmUse::Required);
+        assert!(log.starts_with("opened\n"), "{log}");
+        let log = start("two", KvmUse::No);
+        assert!(!log.contains("opened"), "{log}");
+        // The host's file of it is what it was.
+        assert_eq!(std::fs::metadata("/dev/kvm").expect("there").uid(), 0);
+        // A container has no word for it.
+        let mut contained = host.guest("three", line);
+        contained.kvm = KvmUse::Required;
+        match host.ask(Request::Start(Box::new(contained))) {
+            Answer::Refused(why) => assert!(why.starts_with("kvm: /dev/kvm cannot be used"), "{why}"),
+            other => panic!("{other:?}"),
+        }
     });
 }
 

@@ -1,7 +1,7 @@
 //! A launcher in a process of its own, and an image made of this machine's busybox.
 
 use launcher::{
-    Answer, Guest, GuestKind, Launcher, Limits, List, Listed, Request, Settings, Start, State, Stop,
+    Answer, Guest, GuestKind, KvmUse, Launcher, Limits, List, Listed, Request, Settings, Start, State, Stop,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -50,6 +50,7 @@ fn settings(folder: &Path) -> Settings {
         state: folder.join("state"),
         run: folder.join("run"),
         sockets: folder.join("guests"),
+        qemu: folder.join("qemu"),
         group: folder.file_name().expect("a name").to_string_lossy().into_owned(),
         ..Settings::default()
     }
@@ -76,12 +77,16 @@ impl Host {
         let root = folder.path().display();
         let text = format!(
             "superfluid_launcher: 1\nclients: [998]\nruntime: runc\ntenants:\n  blue: {{uids: {UIDS}, images: \
-             [{root}/images], mounts: [{root}/files], programs: [/usr, {}], guests: 2}}\n",
+             [{root}/images], mounts: [{root}/files], programs: [/usr, {}], kvm: true, guests: 2}}\n",
             programs.path().display()
         );
         std::fs::write(folder.path().join("launcher.yaml"), text).expect("written");
         std::fs::create_dir(folder.path().join("files")).expect("made");
         image(&folder.path().join("images/busybox"));
+        // Says that KVM runs guests, as the machine does that finds it out.
+        let qemu = folder.path().join("qemu");
+        std::fs::write(&qemu, "#!/bin/sh\nexit 99\n").expect("written");
+        Command::new("chmod").arg("755").arg(&qemu).status().expect("chmod");
         let process = run(folder.path());
         Host { folder, programs, process }
     }
@@ -110,6 +115,7 @@ impl Host {
             mounts: Default::default(),
             limits: Limits { memory: 32 << 20, weight: 100, cap: Some(500), processes: 16, files: 64 },
             beside: None,
+            kvm: KvmUse::No,
             probe: None,
             mark: None,
         }

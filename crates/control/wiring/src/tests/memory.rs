@@ -155,6 +155,7 @@ fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
         worker: None,
         processes: 1,
         files: 16,
+        kvm: Default::default(),
         restart: instance("t").restart,
         probe: None,
     };
