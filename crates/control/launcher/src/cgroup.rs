@@ -249,7 +249,8 @@ mod tests {
         cgroups(&root).give_way_beside();
         assert_eq!(read(&root, second[2]).expect("it is there"), "50");
         fs::write(root.path().join("sf-beside/a/cpu.stat"), "usage_usec 77\nuser_usec 5\n").expect("written");
-        assert_eq!(cgroups(&root).usage("a"), (None, Some(77)));
+        let usage = cgroups(&root).usage("a");
+        assert_eq!((usage.memory, usage.cpu_us), (None, Some(77)));
         assert!(cgroups(&root).names().contains("a"));
         let root = tree(&first);
         cgroups(&root).set_quota("a", Some(50));

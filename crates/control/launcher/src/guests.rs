@@ -549,7 +549,7 @@ impl Guests {
             let ends = move || this.end_leases();
             std::thread::Builder::new().name("shares".into()).spawn(ends).map_err(own)?;
         }
-        let used = |name: &String| Some((name.clone(), self.cgroups.usage(name).1?));
+        let used = |name: &String| Some((name.clone(), self.cgroups.usage(name).cpu_us?));
         Ok(share.most.keys().filter_map(used).collect())
     }
 

@@ -47,12 +47,12 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
          server p1 {OWN}:{SERVER}\n",
         2 * CONNECTIONS
     );
-    fs::write(folder.0.join("l7.cfg"), text).map_err(BenchError::setup)?;
+    fs::write(folder.path().join("l7.cfg"), text).map_err(BenchError::setup)?;
     let asking = Asking::begin(&folder)?;
     let (mut base, mut each) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         progress(round as f64 / ROUNDS as f64, "connections through haproxy in a container");
-        let (alone, loaded) = asking.namespace.enter(|| one(&asking, &folder.0))?;
+        let (alone, loaded) = asking.namespace.enter(|| one(&asking, folder.path()))?;
         base.push(alone as f64 / f64::from(1 << 20));
         each.push(loaded.saturating_sub(alone) as f64 / CONNECTIONS as f64 / 1024.0);
     }
