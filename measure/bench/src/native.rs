@@ -199,7 +199,8 @@ type Found = Result<(Vec<Measurement>, Vec<String>), BenchError>;
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Found {
     let cores = Cores::find().map_err(BenchError::setup)?;
     type Part = fn(Cores, &mut dyn FnMut(f64, &str)) -> Found;
-    let parts: [(Part, fn() -> Vec<Measurement>); 3] =
+    type Missing = fn() -> Vec<Measurement>;
+    let parts: [(Part, Missing); 3] =
         [(forwarders, missing), (shares::run, shares::missing), (applications::run, applications::missing)];
     let (mut results, mut notes) = (Vec::new(), Vec::new());
     for (n, (part, missing)) in parts.into_iter().enumerate() {

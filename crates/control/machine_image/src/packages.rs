@@ -102,7 +102,7 @@ pub fn is_name(name: &str) -> bool {
 /// # Errors
 /// A package does not exist, or `apt-get` is not there.
 pub fn resolve(names: &[&str], work: &Path) -> Result<Vec<Package>, BuildError> {
-    for name in names.iter().filter(|name| !is_name(name)) {
+    if let Some(name) = names.iter().find(|name| !is_name(name)) {
         return Err(BuildError::input("package", name, "a name of a Debian package, or a path with a `/`"));
     }
     let status = work.join("status");

@@ -2,8 +2,7 @@
 //! the program's test passes without it.
 //!
 //! 1. The kernel with all options has to work: otherwise the test says nothing.
-//! 2. [`Search::next`] says what is left out in the next trial: what is out already, and one more option, or
-//! a
+//! 2. [`Search::next`] says what is left out in the next trial: what is out already, and one more option, or a
 //!    group of them. [`Search::note`] takes what came of it.
 //! 3. [`Journal`] has the outcome of each trial, written before the next one begins. A search that is begun
 //!    again asks it first, so that nothing is tried twice, whenever it was ended.
@@ -177,6 +176,9 @@ impl Journal {
     }
 }
 
+/// Leaves options out, and says whether what is left works; it is told how many are left to be decided.
+pub type Trial<'a> = dyn FnMut(&[String], usize) -> Result<Outcome, BuildError> + 'a;
+
 /// Searches to the end. `trial` leaves options out, and says whether what is left works; it is called with
 /// what is left to be decided as well.
 ///
@@ -186,7 +188,7 @@ pub fn search(
     options: &[String],
     by: By,
     journal: &mut Journal,
-    trial: &mut dyn FnMut(&[String], usize) -> Result<Outcome, BuildError>,
+    trial: &mut Trial<'_>,
 ) -> Result<Found, BuildError> {
     if options.len() > OPTIONS_MAX {
         return Err(BuildError::input(
