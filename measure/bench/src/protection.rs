@@ -19,6 +19,7 @@ use crate::frames::{BATCH, DISTINCT};
 use crate::guests::{configuration, module, pool, program};
 use crate::native::InTurn;
 use crate::{BenchError, Bound, Measurement, RUNS};
+use cpu_share::TenantId;
 use engine::{GuestFactory, InstanceSetup, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
@@ -76,7 +77,8 @@ impl Chain {
         let shared = pool(BUFFERS, None)?;
         let shared_id = worker.add_pool(shared.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
-        // Copies apply no backpressure: a source that always has packets would have some of them lost.
+        // Another tenant's pool applies no backpressure: a source that always has packets has some of them lost.
+        let other = TenantId(u32::from(matches!(source, Source::Endless)));
         let feed = Feed::open(Frames::Computed { size }).at_most(BATCH);
         let feed: Box<dyn Port> = match source {
             Source::InTurn => Box::new(InTurn { feed, delivered: delivered.clone() }),
@@ -86,7 +88,7 @@ impl Chain {
         for hop in 0..HOPS {
             let (place, pool): (_, Arc<Pool>) = if let Some(buffers) = own.filter(|_| hop % 2 == 1) {
                 let pool = pool(buffers, None)?;
-                (worker.add_pool(pool.clone()).map_err(BenchError::setup)?, pool)
+                (worker.add_pool_of(other, pool.clone()).map_err(BenchError::setup)?, pool)
             } else {
                 (shared_id, shared.clone())
             };

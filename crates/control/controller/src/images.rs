@@ -313,8 +313,9 @@ impl Controller {
                         }
                     };
                     let (this, text, asker) = (self.clone(), text.clone(), asker.clone());
-                    // To read and check what may be large is the tenant's work, beside the workers.
-                    let done = self.host.offload().run(&tenant, move || match registry {
+                    // To read and check what may be large is the tenant's work, beside the workers. It is not
+                    // held up by what the tenant's functions have used up.
+                    let done = self.requests.run(&tenant, move || match registry {
                         None => this.fetch_here(&text),
                         // The registry is waited for.
                         Some(client) => offload::waiting(|| match container_of {

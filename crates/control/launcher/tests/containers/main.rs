@@ -304,19 +304,19 @@ fn a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does() {
     }
     tried("a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does", |host| {
         let line = "(exec 3<>/dev/kvm && echo opened) 2>&1; $0 cat </dev/mem 2>&1; echo end; $0 sleep 1000";
-        let start = |name: &str, kvm: KvmUse| {
-            let mut start = host.program(name, line);
+        let start = |kvm: KvmUse| {
+            let mut start = host.program("one", line);
             let shell = start.command[0].clone();
             start.command.push(shell);
             start.kvm = kvm;
             host.start(start);
-            let guest = host.await_guest(name, |guest| guest.log.iter().any(|line| line == "end"));
-            assert_eq!(host.stop(name), Answer::Done);
+            let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+            assert_eq!(host.stop("one"), Answer::Done);
             guest.log.join("\n")
         };
-        let log = start("one", KvmUse::Required);
+        let log = start(KvmUse::Required);
         assert!(log.starts_with("opened\n"), "{log}");
-        let log = start("two", KvmUse::No);
+        let log = start(KvmUse::No);
         assert!(!log.contains("opened"), "{log}");
         // The host's file of it is what it was.
         assert_eq!(std::fs::metadata("/dev/kvm").expect("there").uid(), 0);
