@@ -2,8 +2,8 @@
 //!
 //! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`,
 //! `{"queues": {"name": "ids"}}`; answered by `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}`,
-//! `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none for users, namespaces,
-//! devices, capabilities or hooks.
+//! `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none for users,
+//! namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

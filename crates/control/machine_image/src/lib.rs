@@ -13,12 +13,12 @@
 //! 4. The kernel is Debian's, with the modules of virtio's network device ([`kernel`]), or is compiled from
 //!    Debian's source with `tinyconfig` and what such a guest needs ([`tiny`]).
 //! 5. Of options of that kernel that the caller lists, each is left out as long as the program's own test
-//!    passes in a machine that was booted with what is left ([`reduce`], [`trial`]). What was found is written
-//!    down after each trial, and a build that was ended goes on there.
+//!    passes in a machine that was booted with what is left ([`reduce`], [`trial`]). What was found is
+//!    written down after each trial, and a build that was ended goes on there.
 //!
 //! Everything is done with the rights of the calling user, in its folders. Sources:
-//! `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel (the archive), elf(5), ld.so(8),
-//! deb(5).
+//! `Documentation/driver-api/early-userspace/buffer-format.rst` of the kernel (the archive), elf(5),
+//! ld.so(8), deb(5).
 //!
 //! Limits: [`PACKAGES_MAX`] packages, [`OPTIONS_MAX`] options to leave out, [`FILES_MAX`] files.
 

@@ -2,8 +2,8 @@
 //! the program's test passes without it.
 //!
 //! 1. The kernel with all options has to work: otherwise the test says nothing.
-//! 2. [`Search::next`] says what is left out in the next trial: what is out already, and one more option, or a
-//!    group of them. [`Search::note`] takes what came of it.
+//! 2. [`Search::next`] says what is left out in the next trial: what is out already, and one more option, or
+//!    a group of them. [`Search::note`] takes what came of it.
 //! 3. [`Journal`] has the outcome of each trial, written before the next one begins. A search that is begun
 //!    again asks it first, so that nothing is tried twice, whenever it was ended.
 

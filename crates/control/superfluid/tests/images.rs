@@ -239,7 +239,8 @@ fn a_file_is_read_in_the_account_of_its_tenant() {
     let path = daemon.path("broken.wasm");
     let refused = daemon.refused(&format!("function create fw --tenant blue --image {}", path.display())).1;
     assert!(refused.contains("broken.wasm"), "{refused}");
-    assert!(used("blue") > before.1, "{} and {}", used("blue"), before.1);
+    // It is charged when it has ended, which is told before.
+    daemon.wait("it is charged", || used("blue") > before.1);
     assert_eq!(used("red"), before.0);
 }
 

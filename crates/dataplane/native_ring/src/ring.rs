@@ -69,7 +69,8 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
         if self.room < wanted { self.room() } else { Ok(self.room) }
     }
 
-    /// Places that are free, or fewer where more than half of them are known to be, without taking note of it.
+    /// Places that are free, or fewer where more than half of them are known to be, without taking note of
+    /// it.
     ///
     /// # Errors
     /// As there.
