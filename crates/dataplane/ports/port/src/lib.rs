@@ -122,8 +122,8 @@ pub trait Port: Send {
     }
 
     /// Packets that wait in the port until a process takes them, at most; `None`: the port leads to a
-    /// network, which loses what it cannot take, or has no bound. Senders of the port's tenant are throttled when it
-    /// has [`Port::room`] for less than half of that.
+    /// network, which loses what it cannot take, or has no bound. Senders of the port's tenant are throttled
+    /// when it has [`Port::room`] for less than half of that.
     fn capacity(&self) -> Option<usize> {
         None
     }
