@@ -77,7 +77,8 @@ impl Chain {
         let shared = pool(BUFFERS, None)?;
         let shared_id = worker.add_pool(shared.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
-        // Another tenant's pool applies no backpressure: a source that always has packets has some of them lost.
+        // Another tenant's pool applies no backpressure: a source that always has packets has some of them
+        // lost.
         let other = TenantId(u32::from(matches!(source, Source::Endless)));
         let feed = Feed::open(Frames::Computed { size }).at_most(BATCH);
         let feed: Box<dyn Port> = match source {

@@ -544,7 +544,7 @@ fn processors_are_divided_as_promised() {
         return;
     }
     isolated("processors_are_divided_as_promised", || {
-        with_launcher(|line, folder, _, _running| {
+        with_launcher(|line, folder, launcher, _running| {
             let options = Options::new(folder)
                 .state("kept")
                 .shared_cache()
@@ -624,6 +624,12 @@ fn processors_are_divided_as_promised() {
             {
                 assert!(metrics.contains(&format!("superfluid_{name}")), "{name}: {metrics}");
             }
+            daemon.done("delete chain/one");
+            for name in ["eater", "large", "small", "fw"] {
+                daemon.done(&format!("delete function/{name}"));
+            }
+            // A launcher that ends leaves them running.
+            daemon.wait("its containers are ended", || launcher.pid().is_none());
         });
     });
 }

@@ -303,16 +303,19 @@ fn a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does() {
         return println!("skipped: there is no /dev/kvm");
     }
     tried("a_program_that_may_use_kvm_opens_its_device_and_no_other_guest_does", |host| {
-        let line = "(exec 3<>/dev/kvm && echo opened) 2>&1; $0 cat </dev/mem 2>&1; echo end; $0 sleep 1000";
+        // A file that is not there would be made.
+        let line = "([ -c /dev/kvm ] && exec 3<>/dev/kvm && echo opened) 2>&1; $0 cat </dev/mem 2>&1; echo end; $0 sleep 1000";
         let start = |kvm: KvmUse| {
-            let mut start = host.program("one", line);
+            // The log is the name's: what the guest before said is in it, too.
+            let (begin, end) = (format!("begin {kvm:?}"), format!("end {kvm:?}"));
+            let mut start = host.program("one", &format!("echo {begin}; {}", line.replace("end", &end)));
             let shell = start.command[0].clone();
             start.command.push(shell);
             start.kvm = kvm;
             host.start(start);
-            let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+            let guest = host.await_guest("one", |guest| guest.log.contains(&end));
             assert_eq!(host.stop("one"), Answer::Done);
-            guest.log.join("\n")
+            guest.log.join("\n").rsplit_once(&format!("{begin}\n")).expect("it began").1.to_owned()
         };
         let log = start(KvmUse::Required);
         assert!(log.starts_with("opened\n"), "{log}");

@@ -138,8 +138,8 @@ pub trait Port: Send {
     /// more before it does. Only wires to other workers wake it; at others it looks again.
     fn want_room(&self) {}
 
-    /// The worker has come to the end of a turn in which packets passed: a worker or a process that sleeps and
-    /// waits for them, or for room, is woken. Wires to other workers are told, and ports with a
+    /// The worker has come to the end of a turn in which packets passed: a worker or a process that sleeps
+    /// and waits for them, or for room, is woken. Wires to other workers are told, and ports with a
     /// [`Port::capacity`].
     fn signal(&mut self) {}
 
