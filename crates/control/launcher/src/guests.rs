@@ -75,7 +75,7 @@ struct Entry {
     network: Option<Arc<File>>,
     /// Its probe failed: it is being killed.
     condemned: bool,
-    /// What it may use of the processors for now.
+    /// What it may use of the processors until the share is over.
     share: Option<Lease>,
     /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no
     /// other.
@@ -515,7 +515,7 @@ impl Guests {
         Ok(())
     }
 
-    /// Sets what guests may use of the processors for now, and says what they have used.
+    /// Sets what guests may use of the processors for [`SHARE_HOLDS`], and says what they have used.
     pub(crate) fn share(self: &Arc<Guests>, share: &Share) -> Result<BTreeMap<String, u64>, Refusal> {
         let mut changed = Vec::new();
         let mut table = self.table();
@@ -547,7 +547,11 @@ impl Guests {
         if begins {
             let this = self.clone();
             let ends = move || this.end_leases();
-            std::thread::Builder::new().name("shares".into()).spawn(ends).map_err(own)?;
+            if let Err(error) = std::thread::Builder::new().name("shares".into()).spawn(ends) {
+                // The next share asks for one again.
+                self.table().leases = false;
+                return Err(own(error));
+            }
         }
         let used = |name: &String| Some((name.clone(), self.cgroups.usage(name).cpu_us?));
         Ok(share.most.keys().filter_map(used).collect())

@@ -16,7 +16,7 @@ pub enum Request {
     Start(Box<Start>),
     /// Change the limits of one that runs.
     Limit(Limit),
-    /// Set how much of the processors some may use for now, and say what they have used.
+    /// Set how much of the processors some may use until the share is over, and say what they have used.
     Share(Share),
     /// End one and forget it; answered when it is gone.
     Stop(Stop),
@@ -256,7 +256,7 @@ pub struct Limit {
     pub limits: Limits,
 }
 
-/// What guests may use of the processors for now.
+/// What guests may use of the processors, for [`SHARE_HOLDS`](crate::SHARE_HOLDS).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {

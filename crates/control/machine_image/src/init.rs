@@ -75,11 +75,11 @@ pub fn add(tree: &mut Tree, service: &Service) {
         start.push('\n');
     });
     tree.text(START, &start, 0o755);
-    tree.text(PROGRAM, &format!("#!/bin/sh\n{}\n", service.command), 0o755);
+    tree.text(PROGRAM, format!("#!/bin/sh\n{}\n", service.command), 0o755);
     let action = if service.once { "once" } else { "respawn" };
     tree.text(
         "etc/inittab",
-        &format!("::sysinit:{START}\n::{action}:{PROGRAM}\n::ctrlaltdel:/bin/busybox reboot -f\n"),
+        format!("::sysinit:{START}\n::{action}:{PROGRAM}\n::ctrlaltdel:/bin/busybox reboot -f\n"),
         0o644,
     );
     let (mut users, mut groups) =

@@ -65,8 +65,8 @@ impl Tree {
     }
 
     /// Adds a file with these contents.
-    pub fn text(&mut self, inside: &str, text: &str, mode: u32) {
-        self.put(inside, Entry::Text { bytes: text.as_bytes().to_vec(), mode });
+    pub fn text(&mut self, inside: &str, contents: impl AsRef<[u8]>, mode: u32) {
+        self.put(inside, Entry::Text { bytes: contents.as_ref().to_vec(), mode });
     }
 
     /// Adds a link.

@@ -86,7 +86,7 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
 }
 
 #[test]
-fn a_container_beside_a_worker_claims_a_part_of_it_that_nobody_else_can_be_promised() {
+fn a_container_beside_a_worker_claims_a_part_of_it_that_is_promised_once() {
     let with = |reserve: &str| {
         format!(
             "superfluid: 1\nworkers: 2\nfunctions:\n  fw: {{image: firewall, worker: 1, cpu: {{reserve: {reserve}}}}}\n  \

@@ -225,8 +225,8 @@ fn limits_hold_and_change() {
 }
 
 #[test]
-fn a_share_bounds_a_guest_within_its_cap_until_nobody_says_it_again() {
-    tried("a_share_bounds_a_guest_within_its_cap_until_nobody_says_it_again", |host| {
+fn a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed() {
+    tried("a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed", |host| {
         let mut start = host.guest("one", "while :; do :; done");
         start.beside = Some(vec![0]);
         host.start(start);
@@ -263,7 +263,7 @@ fn a_share_bounds_a_guest_within_its_cap_until_nobody_says_it_again() {
         }
         most("one", Some(100));
         assert_eq!(quota().as_deref(), Some("2000 20000"));
-        // Nobody says it again: its limits count.
+        // It is not renewed: its limits count.
         let begin = Instant::now();
         while quota().as_deref() != Some("5000 10000") {
             assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", quota());

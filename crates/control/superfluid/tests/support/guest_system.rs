@@ -1,5 +1,6 @@
 //! A guest for QEMU: Debian's kernel, and a first root file system made of busybox and the kernel's modules.
 
+use machine_image::{Tree, cpio};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,33 +56,21 @@ fn find_kernel() -> Option<(PathBuf, PathBuf)> {
     Some((kernel, Path::new("/lib/modules").join(version).join("kernel")))
 }
 
-/// Appends an entry to an archive of cpio's format `newc`.
-fn archive(into: &mut Vec<u8>, name: &str, mode: u32, bytes: &[u8]) {
-    let fields = [1, mode, 0, 0, 1, 0, bytes.len() as u32, 0, 0, 0, 0, name.len() as u32 + 1, 0];
-    into.extend(b"070701");
-    fields.iter().for_each(|field| into.extend(format!("{field:08x}").bytes()));
-    let mut pad = |more: &[u8]| {
-        into.extend(more);
-        into.resize(into.len().next_multiple_of(4), 0);
-    };
-    pad(&[name.as_bytes(), &[0]].concat());
-    pad(bytes);
-}
-
 /// The guest's first root file system.
 pub fn initramfs(modules: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for folder in ["bin", "dev", "proc", "sys", "tmp", "www"] {
-        archive(&mut bytes, folder, 0o040_755, &[]);
+    let mut tree = Tree::default();
+    for folder in ["bin", "proc", "sys", "tmp"] {
+        tree.folder(folder, 0o755);
     }
     let names = MODULES.map(|path| path.rsplit('/').next().unwrap_or(path));
     for (path, name) in MODULES.iter().zip(names) {
-        archive(&mut bytes, name, 0o100_644, &fs::read(modules.join(path)).expect("a module"));
+        tree.file(name, &modules.join(path), 0o644);
     }
-    archive(&mut bytes, "modules", 0o100_644, names.join("\n").as_bytes());
-    archive(&mut bytes, "bin/busybox", 0o100_755, &fs::read("/bin/busybox").expect("busybox"));
-    archive(&mut bytes, "www/file", 0o100_644, &testbed::pattern(2_000_000));
-    archive(&mut bytes, "init", 0o100_755, INIT.as_bytes());
-    archive(&mut bytes, "TRAILER!!!", 0, &[]);
+    tree.text("modules", names.join("\n"), 0o644);
+    tree.file("bin/busybox", Path::new("/bin/busybox"), 0o755);
+    tree.text("www/file", testbed::pattern(2_000_000), 0o644);
+    tree.text("init", INIT, 0o755);
+    let mut bytes = Vec::new();
+    cpio::write(&tree, &mut bytes).expect("an archive");
     bytes
 }

@@ -59,7 +59,7 @@ impl Worker {
             name: name.to_owned(),
             pool,
             relay: false,
-            inside: false,
+            internal: false,
             port,
             target: None,
             consumer: None,
@@ -82,9 +82,9 @@ impl Worker {
     pub(crate) fn insert_port(&mut self, mut node: Box<PortNode>) -> PortId {
         self.ports.flow_hash |= node.port.reads_flow_hash();
         node.relay = node.port.relay().is_some();
-        node.inside = node.relay;
+        node.internal = node.relay;
         if let Some(packets) = node.port.capacity() {
-            (node.inside, node.watermark) = (true, packets / 2);
+            (node.internal, node.watermark) = (true, packets / 2);
         }
         node.target = None;
         (node.consumer, node.payer) = (None, None);

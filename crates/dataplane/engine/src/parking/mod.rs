@@ -224,7 +224,7 @@ impl Worker {
             }
             let held_back = overdrawn.is_some()
                 || node.consumer.is_some_and(|index| {
-                    self.instances[index].polls_for_itself() || !node.inside && self.find_congestion(index)
+                    self.instances[index].polls_for_itself() || !node.internal && self.find_congestion(index)
                 });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what

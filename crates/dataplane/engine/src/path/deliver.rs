@@ -96,7 +96,7 @@ impl Worker {
         node.count_latency(&self.time.clock, batch);
         node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
-        if node.inside {
+        if node.internal {
             self.ports.note_passage(port);
             self.note_congested_wire(port);
         }

@@ -299,7 +299,7 @@ impl Worker {
             }
             node.count_latency(&self.time.clock, &copies);
             node.port.transmit(there, self.time.now.nanos, &mut copies);
-            if node.inside {
+            if node.internal {
                 self.ports.note_passage(port.index());
             }
         }

@@ -37,10 +37,10 @@ impl Worker {
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
             }
-            let (consumer, relay, inside) = (node.consumer, node.relay, node.inside);
+            let (consumer, relay, internal) = (node.consumer, node.relay, node.internal);
             let most = node.payer.as_ref().map_or(usize::MAX, |payer| payer.budget(self.time.now.cycles));
             if let Some(consumer) = consumer
-                && (self.instances[consumer].polls_for_itself() || !inside && self.is_throttled(consumer))
+                && (self.instances[consumer].polls_for_itself() || !internal && self.is_throttled(consumer))
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to
                 // meanwhile. A port whose taker is paused learns that time goes on: what it does by a
@@ -86,7 +86,7 @@ impl Worker {
         for n in 0..feeds {
             let instance = &self.instances[index];
             let port = instance.feeds[n];
-            if throttled && !self.ports[port].inside {
+            if throttled && !self.ports[port].internal {
                 continue;
             }
             // Beside what waits already no more is fetched than there is room for: the rest waits outside.
@@ -157,12 +157,12 @@ impl Worker {
         self.charge_receivers(index);
     }
 
-    /// The port or wire, if any, that has no room for what a port would bring, and takes what it has.
+    /// The port or wire, if any, that has no room for what a port would bring, and is worth waiting for.
     #[inline]
     pub(crate) fn blocked_by(&self, target: Target) -> Option<usize> {
         let Some(Target::Port(out)) = self.only_end(target) else { return None };
         let node = &self.ports[out.index()];
-        (node.port.room() < self.settings.batch && node.takes()).then_some(out.index())
+        (node.port.room() < self.settings.batch && node.is_responsive()).then_some(out.index())
     }
 
     /// Charges what receiving from a port has cost to the instances that got packets, by how many they got.

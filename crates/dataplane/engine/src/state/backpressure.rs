@@ -94,7 +94,7 @@ impl Worker {
         let (sender, node) = (self.time.current, &mut self.ports[wire]);
         if node.port.room() >= node.watermark {
             node.wait = WireWait::default();
-        } else if node.takes() && (sender == NO_CALLER || self.leads_to(sender, Ahead::Wire(wire))) {
+        } else if node.is_responsive() && (sender == NO_CALLER || self.leads_to(sender, Ahead::Wire(wire))) {
             if !self.backpressure.congested.contains(&wire) {
                 self.backpressure.congested.push(wire);
             }

@@ -30,10 +30,10 @@ pub(crate) struct PortNode {
     pub(crate) target: Option<Target>,
     /// It is an end of a wire to another worker.
     pub(crate) relay: bool,
-    /// What it brings has had work put into it, by a function that is on another worker or a process: an
-    /// instance that is throttled takes it all the same. Two that would not take from each other would wait
-    /// for ever.
-    pub(crate) inside: bool,
+    /// Packets come to it from a function, on another worker or in a process, and not from a network: work
+    /// has been put into them, and an instance that is throttled takes them all the same. Two that would not
+    /// take from each other would wait for ever.
+    pub(crate) internal: bool,
     /// The instance that takes what it receives, if that is one alone: then it is polled when that one is to
     /// run.
     pub(crate) consumer: Option<usize>,
@@ -77,13 +77,13 @@ impl PortNode {
     /// More than half of it is used, and it may be waited for.
     #[inline]
     pub(crate) fn is_filling_up(&self) -> bool {
-        self.port.room() < self.watermark && self.takes()
+        self.port.room() < self.watermark && self.is_responsive()
     }
 
     /// Whether it can be waited for: what leads out of the engine takes nothing any more after
     /// [`WIRE_WAIT`](crate::state::backpressure::WIRE_WAIT) in which nothing moved.
     #[inline]
-    pub(crate) fn takes(&self) -> bool {
+    pub(crate) fn is_responsive(&self) -> bool {
         self.relay || !self.wait.over
     }
 

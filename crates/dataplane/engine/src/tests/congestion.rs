@@ -255,6 +255,16 @@ fn turns(bench: &mut Bench, ring: &Mutex<Vec<Packet>>, times: usize, taken: usiz
     }
 }
 
+/// A port that always has more, and so many functions, before a process of the same tenant.
+fn before_process(functions: usize) -> (Bench, Arc<Mutex<Vec<Packet>>>) {
+    let mut bench = Bench::new(&[8192]);
+    let (port, ring) = Process::boxed();
+    let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
+    let functions: Vec<_> = (0..functions).map(|_| bench.wire(0)).collect();
+    bench.chain((source, end), &functions);
+    (bench, ring)
+}
+
 /// Lost at ports for want of room.
 fn lost_at_ports(bench: &mut Bench) -> u64 {
     bench.worker.account(false).ledger.dropped[DropReason::PortFull]
@@ -264,11 +274,7 @@ fn lost_at_ports(bench: &mut Bench) -> u64 {
 fn a_process_that_takes_packets_slowly_throttles_its_tenants_senders_and_loses_nothing() {
     // Behind functions, and behind a port.
     for functions in [2, 0] {
-        let mut bench = Bench::new(&[8192]);
-        let (port, ring) = Process::boxed();
-        let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
-        let functions: Vec<_> = (0..functions).map(|_| bench.wire(0)).collect();
-        bench.chain((source, end), &functions);
+        let (mut bench, ring) = before_process(functions);
         turns(&mut bench, &ring, 2000, 8);
         let account = bench.worker.account(false);
         assert_eq!(lost(&account), [], "of {}", account.ledger.delivered);
@@ -286,11 +292,7 @@ fn a_process_that_takes_packets_slowly_throttles_its_tenants_senders_and_loses_n
 #[test]
 fn a_process_that_takes_nothing_is_waited_for_no_longer_than_a_wire() {
     for functions in [2, 0] {
-        let mut bench = Bench::new(&[8192]);
-        let (port, ring) = Process::boxed();
-        let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
-        let functions: Vec<_> = (0..functions).map(|_| bench.wire(0)).collect();
-        bench.chain((source, end), &functions);
+        let (mut bench, ring) = before_process(functions);
         let (clock, began) = (bench.worker.time.clock, bench.worker.time.clock.now());
         while lost_at_ports(&mut bench) == 0 {
             pass(&clock, Cycles(10_000));
@@ -313,10 +315,7 @@ fn a_process_that_takes_nothing_is_waited_for_no_longer_than_a_wire() {
 
 #[test]
 fn a_worker_that_sleeps_looks_for_room_at_a_process() {
-    let mut bench = Bench::new(&[8192]);
-    let (port, ring) = Process::boxed();
-    let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
-    bench.link(source, end);
+    let (mut bench, ring) = before_process(0);
     bench.turn(50);
     assert!(RING - ring.lock().expect("not poisoned").len() < bench.worker.settings.batch);
     // Its thread sleeps, though the source has more.
