@@ -320,8 +320,19 @@ curl_step() {
     echo "3 files, $(($(cat "$files"/* | wc -c) / 1000000)) MB, checksums equal"
 }
 
+# Between two tests the server closes the socket that it listens on, and resets what has just connected.
+await_iperf_server() {
+    local tries
+    for ((tries = 0; tries < 50; tries++)); do
+        [[ -n $(in_host "$server" ss -Htn state established '( sport = :5201 )') ]] || break
+        sleep 0.1
+    done
+    sleep 0.2
+}
+
 iperf_step() {
     local output
+    await_iperf_server
     output=$(in_host "$client" timeout --foreground $((seconds + 20)) \
         iperf3 --client "$server_address" --port 5201 --time "$seconds" --format m "$@") || {
         echo "${output##*$'\n'}"
