@@ -6,14 +6,17 @@
 //! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of
 //!    a descriptor may be shared with another process, which could change them.
 //! 4. [`Endpoint`] is a socket at which one peer after another is met, on either side.
-//! 5. A listener that is dropped removes its file, if it is still its own.
+//! 5. [`Doorbells`] are how a port's worker, the thread at its socket ([`Attendant`]) and the peer wake each other.
+//! 6. A listener that is dropped removes its file, if it is still its own.
 
+mod doorbells;
 mod endpoint;
 mod listener;
 mod messages;
 mod peer;
 mod users;
 
+pub use doorbells::{Attendant, Doorbells, HasBells, ring, timespec};
 pub use endpoint::{Endpoint, Opened, Side};
 pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};

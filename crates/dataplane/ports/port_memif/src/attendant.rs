@@ -6,32 +6,21 @@
 
 use crate::Settings;
 use crate::config::Role;
-use crate::desk::{Desk, Line, Session, ring};
+use crate::desk::{Desk, Line, Session};
 use crate::handshake::{Handshake, Joined};
 use crate::message::{LENGTH, Message, shown};
-use local_socket::{Endpoint, Kind, Opened, Side};
+use local_socket::{Attendant, Endpoint, Kind, Opened, Side, ring, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
-use rustix::time::Timespec;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take: another peer waits meanwhile.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// How long the end of the thread is waited for. See [`Attendant::drop`].
-const FAREWELL: Duration = Duration::from_secs(2);
-
-/// The thread, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Attendant {
-    pub desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
-}
 
 /// What the thread works with.
 struct Work {
@@ -48,43 +37,24 @@ enum Connection {
     Joined { line: Arc<Line>, to_peer: Vec<OwnedFd>, from_peer: Vec<OwnedFd> },
 }
 
-impl Attendant {
-    /// Begins.
-    ///
-    /// # Errors
-    /// No descriptors or threads are left.
-    pub fn start(settings: &Settings) -> io::Result<Attendant> {
-        let desk = Arc::new(Desk::new()?);
-        let side = match settings.role {
-            Role::Master => Side::Listens,
-            Role::Slave => Side::Connects,
-        };
-        let mut work = Work {
-            settings: settings.clone(),
-            desk: desk.clone(),
-            endpoint: Endpoint::new(Kind::Messages, side, &settings.socket, settings.users),
-            connection: Connection::None,
-        };
-        work.look_for_peer();
-        let thread = std::thread::Builder::new().name("memif".into()).spawn(move || work.run())?;
-        Ok(Attendant { desk, thread: Some(thread) })
-    }
-}
-
-impl Drop for Attendant {
-    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two
-    /// of the thread's calls. Such a thread is left behind, and ends when the eventfd is read.
-    fn drop(&mut self) {
-        ring(&self.desk.stop);
-        let Some(thread) = self.thread.take() else { return };
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < FAREWELL {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
-    }
+/// Begins.
+///
+/// # Errors
+/// No descriptors or threads are left.
+pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
+    let desk = Arc::new(Desk::new()?);
+    let side = match settings.role {
+        Role::Master => Side::Listens,
+        Role::Slave => Side::Connects,
+    };
+    let mut work = Work {
+        settings: settings.clone(),
+        desk: desk.clone(),
+        endpoint: Endpoint::new(Kind::Messages, side, &settings.socket, settings.users),
+        connection: Connection::None,
+    };
+    work.look_for_peer();
+    Attendant::start("memif", desk, move || work.run())
 }
 
 /// What the thread woke up for.
@@ -131,12 +101,13 @@ impl Work {
     }
 
     fn wait(&self) -> Seen {
-        let mut fds =
-            vec![PollFd::new(&self.desk.stop, PollFlags::IN), PollFd::new(&self.desk.knock, PollFlags::IN)];
+        let bells = &self.desk.bells;
+        let mut fds = Vec::with_capacity(3);
         let mut add = |fd| {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             fds.len() - 1
         };
+        (add(bells.stop()), add(bells.attendant()));
         let (connection, message, span) = match &self.connection {
             // One connection at a time: others wait for their turn.
             Connection::None => (self.endpoint.readable().map(&mut add), None, None),
@@ -145,11 +116,7 @@ impl Work {
             }
             Connection::Joined { line, .. } => (None, Some(add(line.socket.as_fd())), None),
         };
-        let timeout = span
-            .into_iter()
-            .chain(self.endpoint.span(self.has_peer()))
-            .min()
-            .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
+        let timeout = span.into_iter().chain(self.endpoint.span(self.has_peer())).min().map(timespec);
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
         }
@@ -238,7 +205,7 @@ impl Work {
             Ok(Some(mut joined)) => {
                 let Joined { to_peer, from_peer, .. } = &mut *joined;
                 let (to_peer, from_peer) = (std::mem::take(to_peer), std::mem::take(from_peer));
-                let watched = from_peer.iter().try_for_each(|bell| self.desk.watch(bell));
+                let watched = from_peer.iter().try_for_each(|bell| self.desk.bells.watch(bell));
                 let Connection::Shaking { socket, .. } =
                     std::mem::replace(&mut self.connection, Connection::None)
                 else {
@@ -252,7 +219,7 @@ impl Work {
                         self.desk.begin(Session { line, joined: *joined });
                     }
                     Err(error) => {
-                        from_peer.iter().for_each(|bell| self.desk.unwatch(bell));
+                        from_peer.iter().for_each(|bell| self.desk.bells.unwatch(bell));
                         self.desk.tell(format!("{}: the last one failed: {error}", self.waiting()));
                     }
                 }
@@ -263,7 +230,7 @@ impl Work {
 
     /// The worker has put something into rings while the peer slept.
     fn wake_peer(&self) {
-        let sleepers = self.desk.take_sleepers();
+        let sleepers = self.desk.bells.take_sleepers();
         let Connection::Joined { to_peer, .. } = &self.connection else { return };
         for (_, bell) in to_peer.iter().enumerate().filter(|(queue, _)| sleepers >> queue & 1 == 1) {
             // Its flags are shared with the peer, which may have changed them.
@@ -315,7 +282,7 @@ impl Work {
         if let Connection::Joined { line, from_peer, .. } = &self.connection {
             line.hang_up();
             line.ended.store(true, Release);
-            from_peer.iter().for_each(|bell| self.desk.unwatch(bell));
+            from_peer.iter().for_each(|bell| self.desk.bells.unwatch(bell));
         }
         self.connection = Connection::None;
     }

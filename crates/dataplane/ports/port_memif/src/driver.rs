@@ -1,17 +1,17 @@
 //! The port itself: copying packets into and out of the rings.
 
-use crate::attendant::Attendant;
+use crate::attendant;
 use crate::config::QUEUES_MAX;
-use crate::desk::Session;
+use crate::desk::{Desk, Session};
 use crate::ends::{OutOfStep, Receiver, Unsent};
 use crate::handshake::Joined;
 use crate::regions::BYTES_MAX;
 use crate::{Role, Settings};
+use local_socket::Attendant;
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -32,7 +32,7 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct MemifPort {
     settings: Settings,
-    attendant: Option<Attendant>,
+    attendant: Option<Attendant<Desk>>,
     session: Option<Session>,
     counters: PortCounters,
     /// Peers that were connected.
@@ -77,8 +77,8 @@ impl MemifPort {
             return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
         }
         let attendant =
-            Attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
-        let condition = Condition::new(PortStatus::Down(attendant.desk.reason()));
+            attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
+        let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));
         Ok(MemifPort {
             settings,
             attendant: Some(attendant),
@@ -105,12 +105,12 @@ impl MemifPort {
     fn refresh(&mut self) {
         let Some(attendant) = &self.attendant else { return };
         if self.slept.take() {
-            attendant.desk.clear();
+            attendant.desk().bells.clear();
             if let Some(session) = &self.session {
                 session.joined.receivers.iter().for_each(Receiver::poll);
             }
         }
-        if attendant.desk.has_news() {
+        if attendant.desk().bells.has_news() {
             self.take_news();
         }
     }
@@ -121,7 +121,7 @@ impl MemifPort {
         // The end of one before the beginning of the next, however close together.
         let has_ended = |session: &Session| session.line.ended.load(Acquire);
         self.session.take_if(|session| has_ended(session));
-        if let Some(session) = attendant.desk.take_session() {
+        if let Some(session) = attendant.desk().take_session() {
             self.session = Some(session).filter(|session| !has_ended(session));
             self.peers += 1;
         }
@@ -131,7 +131,7 @@ impl MemifPort {
                 let (to, from) = (senders.len(), receivers.len());
                 self.condition.up(&format!("a peer is connected; rings: {to} to it, {from} from it"));
             }
-            None => self.condition.down(attendant.desk.reason()),
+            None => self.condition.down(attendant.desk().reason()),
         }
     }
 
@@ -243,7 +243,7 @@ impl MemifPort {
             sleepers |= u32::from(sender.should_wake()) << queue;
         }
         if sleepers != 0 {
-            attendant.desk.wake_peer(sleepers);
+            attendant.desk().bells.wake_peer(sleepers);
         }
         if failed { Err(OutOfStep) } else { Ok(()) }
     }
@@ -292,10 +292,10 @@ impl Port for MemifPort {
                 receiver.available() == Ok(0)
             })
         });
-        if !idle || attendant.desk.has_unread() {
+        if !idle || attendant.desk().bells.has_unread() {
             return Wake::NOW;
         }
-        Wake { readable: Some(attendant.desk.readable.as_fd()), at: None }
+        Wake { readable: Some(attendant.desk().bells.readable()), at: None }
     }
 
     fn status(&self) -> PortStatus {
@@ -303,7 +303,7 @@ impl Port for MemifPort {
     }
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk.has_news()) {
+        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk().bells.has_news()) {
             self.take_news();
         }
         self.condition.take_events()
@@ -337,7 +337,7 @@ impl Port for MemifPort {
     }
 
     fn details(&self) -> Vec<(&'static str, u64)> {
-        let refused = self.attendant.as_ref().map_or(0, |attendant| attendant.desk.refused.load(Relaxed));
+        let refused = self.attendant.as_ref().map_or(0, |attendant| attendant.desk().refused.load(Relaxed));
         vec![("peers", self.peers), ("peers_refused", refused)]
     }
 

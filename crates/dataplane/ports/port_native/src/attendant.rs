@@ -12,11 +12,11 @@ use crate::Settings;
 use crate::hint;
 use crate::processes::{Process, Processes};
 use crate::session::{Line, Session};
-use local_socket::{Endpoint, Kind, Opened, Peer, Side};
+use local_socket::{Attendant, Doorbells, Endpoint, HasBells, Kind, Opened, Peer, Side, timespec};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
 use packet_memory::Pool;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::RecvFlags;
 use rustix::time::Timespec;
 use std::io;
@@ -25,7 +25,6 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a connection may take for its first message.
@@ -42,8 +41,6 @@ const BEAT: Duration = Duration::from_millis(4);
 /// What the attendant leaves for the worker.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    /// There is something that the worker has not seen.
-    news: AtomicBool,
     session: Mutex<Option<Session>>,
     /// Why there is no session.
     reason: Mutex<String>,
@@ -55,20 +52,8 @@ pub(crate) struct Desk {
     pub standby: AtomicU64,
     /// How often one did.
     pub takeovers: AtomicU64,
-    /// Wakes the attendant: a process is dying.
-    dying: OwnedFd,
-    /// Wakes the worker: ours alone, unlike what a process has too.
-    bell: OwnedFd,
-    /// Readable when the bell was rung, or the process sent something.
-    pub readable: OwnedFd,
-    stop: OwnedFd,
-}
-
-/// The thread, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Attendant {
-    pub desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
+    /// The attendant's is rung when a process is dying.
+    pub bells: Doorbells,
 }
 
 /// What the thread works with.
@@ -126,34 +111,15 @@ impl Visit {
 
 impl Desk {
     fn new() -> io::Result<Desk> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let (bell, stop, dying) = (eventfd(0, flags)?, eventfd(0, flags)?, eventfd(0, flags)?);
-        let readable = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        watch(&readable, &bell)?;
         Ok(Desk {
-            news: AtomicBool::new(false),
             session: Mutex::new(None),
             reason: Mutex::new(String::new()),
             refused: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             standby: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
-            dying,
-            bell,
-            readable,
-            stop,
+            bells: Doorbells::new()?,
         })
-    }
-
-    /// Whether there is something new since this was last asked.
-    #[inline]
-    pub fn has_news(&self) -> bool {
-        self.news.load(Relaxed) && self.news.swap(false, AcqRel)
-    }
-
-    /// Whether there is something new, without taking note of it.
-    pub fn has_unread(&self) -> bool {
-        self.news.load(Acquire)
     }
 
     /// A session that has begun.
@@ -166,65 +132,45 @@ impl Desk {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes what was readable unreadable until there is more.
-    pub fn clear(&self) {
-        let mut events = Vec::with_capacity(4);
-        let _ = epoll::wait(&self.readable, rustix::buffer::spare_capacity(&mut events), Some(&NO_TIME));
-    }
-
     fn tell(&self, reason: Option<String>) {
         if let Some(reason) = reason {
             *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
         }
-        self.news.store(true, Release);
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bells.announce();
+    }
+}
+
+impl HasBells for Desk {
+    fn bells(&self) -> &Doorbells {
+        &self.bells
     }
 }
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Edges alone: what was written once is told once, and nothing has to be read from what another process may
-/// have made to wait.
-fn watch(all: &OwnedFd, one: &OwnedFd) -> io::Result<()> {
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    Ok(epoll::add(all, one, epoll::EventData::new_u64(0), flags)?)
-}
-
-impl Attendant {
-    /// Begins to wait at the socket. One that cannot be made yet is tried again.
-    pub fn start(
-        settings: &Settings,
-        layout: Layout,
-        pool: &Arc<Pool>,
-        processes: &Processes,
-    ) -> io::Result<Attendant> {
-        let desk = Arc::new(Desk::new()?);
-        let mut work = Work {
-            settings: settings.clone(),
-            layout,
-            pool: pool.clone(),
-            processes: processes.clone(),
-            desk: desk.clone(),
-            endpoint: Endpoint::new(Kind::Messages, Side::Listens, &settings.socket, settings.users),
-            greeting: None,
-            attached: None,
-            standby: Vec::new(),
-            parted: Vec::new(),
-            lingering: false,
-        };
-        work.listen();
-        let thread = std::thread::Builder::new().name("native".into()).spawn(move || work.run())?;
-        Ok(Attendant { desk, thread: Some(thread) })
-    }
-}
-
-impl Drop for Attendant {
-    fn drop(&mut self) {
-        let _ = rustix::io::write(&self.desk.stop, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Begins to wait at the socket. One that cannot be made yet is tried again.
+pub(crate) fn start(
+    settings: &Settings,
+    layout: Layout,
+    pool: &Arc<Pool>,
+    processes: &Processes,
+) -> io::Result<Attendant<Desk>> {
+    let desk = Arc::new(Desk::new()?);
+    let mut work = Work {
+        settings: settings.clone(),
+        layout,
+        pool: pool.clone(),
+        processes: processes.clone(),
+        desk: desk.clone(),
+        endpoint: Endpoint::new(Kind::Messages, Side::Listens, &settings.socket, settings.users),
+        greeting: None,
+        attached: None,
+        standby: Vec::new(),
+        parted: Vec::new(),
+        lingering: false,
+    };
+    work.listen();
+    Attendant::start("native", desk, move || work.run())
 }
 
 /// What the thread woke up for.
@@ -272,16 +218,17 @@ impl Work {
     }
 
     fn wait(&self) -> Seen {
-        let mut fds = vec![PollFd::new(&self.desk.stop, PollFlags::IN)];
+        let mut fds = Vec::new();
         let mut add = |fd, flags| {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
+        add(self.desk.bells.stop(), PollFlags::IN);
         // One connection at a time: others wait, and are refused in their turn.
         let listener = self.endpoint.readable().filter(|_| self.greeting.is_none());
         let listener = listener.map(|listener| add(listener, PollFlags::IN));
         let greeting = self.greeting.as_ref().map(|greeting| add(greeting.connection.as_fd(), PollFlags::IN));
-        let first = add(self.desk.dying.as_fd(), PollFlags::IN);
+        let first = add(self.desk.bells.attendant(), PollFlags::IN);
         let mut last = first;
         for visit in self.attached.iter().chain(&self.standby) {
             // A closed socket is told without being asked for; what is sent is the worker's to read.
@@ -291,9 +238,7 @@ impl Work {
         for process in &self.parted {
             add(process.pidfd(), PollFlags::IN);
         }
-        let timeout = self
-            .patience()
-            .map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) });
+        let timeout = self.patience().map(timespec);
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
         }
@@ -415,7 +360,10 @@ impl Work {
             dying: AtomicBool::new(false),
         });
         let message = Answer::Attached(attached).to_bytes();
-        let done = watch(&self.desk.readable, &line.socket)
+        let done = self
+            .desk
+            .bells
+            .watch(&line.socket)
             .and_then(|()| local_socket::send(&line.socket, &message, &[descriptor, file.as_fd()]));
         if let Err(error) = done {
             self.leave(&line);
@@ -423,10 +371,7 @@ impl Work {
         }
         if self.settings.standby > 0 {
             let desk = self.desk.clone();
-            let knock = move || {
-                let _ = rustix::io::write(&desk.dying, &1u64.to_ne_bytes());
-            };
-            if let Err(error) = hint::begin(line.clone(), knock) {
+            if let Err(error) = hint::begin(line.clone(), move || desk.bells.knock()) {
                 self.end(&line);
                 return Err(error);
             }
@@ -476,8 +421,7 @@ impl Work {
 
     /// Processes may be gone or dying, or their sockets closed.
     fn see_who_is_left(&mut self) {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.desk.dying, &mut count);
+        self.desk.bells.silence();
         if let Some(what) = self.attached.as_ref().and_then(|visit| Work::fate(&visit.line)) {
             self.part(what);
         }

@@ -1,17 +1,17 @@
 //! The port itself: giving packets to the process, and taking back what it sends and returns.
 
-use crate::attendant::{Attendant, Desk};
+use crate::attendant::{self, Desk};
 use crate::belief::believe;
 use crate::custody::Custody;
 use crate::session::Session;
 use crate::{Processes, Settings};
+use local_socket::Attendant;
 use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
 use native_ring::{OutOfStep, sleep};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -36,7 +36,7 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct NativePort {
     settings: Settings,
-    attendant: Option<Attendant>,
+    attendant: Option<Attendant<Desk>>,
     session: Option<Session>,
     counters: PortCounters,
     /// Descriptors that named what the process does not have.
@@ -73,9 +73,9 @@ impl NativePort {
                 "a power of two from 64 to 4096",
             ));
         };
-        let attendant = Attendant::start(&settings, layout, &pool, processes)
+        let attendant = attendant::start(&settings, layout, &pool, processes)
             .map_err(|error| OpenError::System(settings.socket.clone(), error))?;
-        let condition = Condition::new(PortStatus::Down(attendant.desk.reason()));
+        let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));
         Ok(NativePort {
             settings,
             attendant: Some(attendant),
@@ -111,13 +111,13 @@ impl NativePort {
     fn refresh(&mut self) {
         let Some(attendant) = &self.attendant else { return };
         if self.slept.take() {
-            attendant.desk.clear();
+            attendant.desk().bells.clear();
             if let Some(session) = &self.session {
                 sleep::awake(session.engine_sleeps());
                 session.line.drain();
             }
         }
-        if attendant.desk.has_news() {
+        if attendant.desk().bells.has_news() {
             self.take_news();
         }
     }
@@ -130,7 +130,7 @@ impl NativePort {
         if self.session.as_ref().is_some_and(|session| session.line.has_ended()) {
             self.session = None;
         }
-        let has_come = attendant.desk.take_session().is_some_and(|session| {
+        let has_come = attendant.desk().take_session().is_some_and(|session| {
             self.session = Some(session);
             self.attached += 1;
             true
@@ -147,7 +147,7 @@ impl NativePort {
                 }
                 self.condition.up(&format!("process {pid} is attached"));
             }
-            _ => self.condition.down(attendant.desk.reason()),
+            _ => self.condition.down(attendant.desk().reason()),
         }
     }
 
@@ -353,10 +353,10 @@ impl Port for NativePort {
             sleep::will_sleep(session.engine_sleeps());
             session.is_idle()
         });
-        if !idle || attendant.desk.has_unread() {
+        if !idle || attendant.desk().bells.has_unread() {
             return Wake::NOW;
         }
-        Wake { readable: Some(attendant.desk.readable.as_fd()), at: None }
+        Wake { readable: Some(attendant.desk().bells.readable()), at: None }
     }
 
     fn signal(&mut self) {
@@ -368,7 +368,7 @@ impl Port for NativePort {
     }
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk.has_news()) {
+        if self.attendant.as_ref().is_some_and(|attendant| attendant.desk().bells.has_news()) {
             self.take_news();
         }
         self.condition.take_events()
@@ -396,7 +396,7 @@ impl Port for NativePort {
 
     fn details(&self) -> Vec<(&'static str, u64)> {
         let of_desk = |count: fn(&Desk) -> &AtomicU64| {
-            self.attendant.as_ref().map_or(0, |attendant| count(&attendant.desk).load(Relaxed))
+            self.attendant.as_ref().map_or(0, |attendant| count(attendant.desk()).load(Relaxed))
         };
         let held = self.session.as_ref().map_or(0, |session| session.line.process.custody().len());
         vec![

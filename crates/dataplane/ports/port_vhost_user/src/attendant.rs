@@ -7,31 +7,20 @@
 use crate::Settings;
 use crate::backend::Backend;
 use crate::config::Role;
-use crate::desk::{Desk, Line, ring};
+use crate::desk::{Desk, Line};
 use crate::stream::{self, Read, Reader};
-use local_socket::{Endpoint, Kind, Opened, Side};
+use local_socket::{Attendant, Endpoint, Kind, Opened, Side, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the end of the thread is waited for. See [`Attendant::drop`].
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Messages that are read within one [`SPAN`]: a device of 16 pairs of rings starts with some 300.
 const MESSAGES: u32 = 1000;
 const SPAN: Duration = Duration::from_secs(1);
-
-/// The thread, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Attendant {
-    pub desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
-}
 
 /// What the thread works with.
 struct Work {
@@ -58,43 +47,24 @@ impl Connection {
     }
 }
 
-impl Attendant {
-    /// Begins.
-    ///
-    /// # Errors
-    /// No descriptors or threads are left.
-    pub fn start(settings: &Settings) -> io::Result<Attendant> {
-        let desk = Arc::new(Desk::new()?);
-        let side = match settings.role {
-            Role::Server => Side::Listens,
-            Role::Client => Side::Connects,
-        };
-        let mut work = Work {
-            settings: settings.clone(),
-            desk: desk.clone(),
-            endpoint: Endpoint::new(Kind::Stream, side, &settings.socket, settings.users),
-            connection: None,
-        };
-        work.look_for_peer();
-        let thread = std::thread::Builder::new().name("vhost-user".into()).spawn(move || work.run())?;
-        Ok(Attendant { desk, thread: Some(thread) })
-    }
-}
-
-impl Drop for Attendant {
-    /// The thread ends at once, unless a hostile peer has filled its eventfd and made it blocking between two
-    /// of the thread's calls. Such a thread is left behind, and ends when the eventfd is read.
-    fn drop(&mut self) {
-        ring(&self.desk.stop);
-        let Some(thread) = self.thread.take() else { return };
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < FAREWELL {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
-    }
+/// Begins.
+///
+/// # Errors
+/// No descriptors or threads are left.
+pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
+    let desk = Arc::new(Desk::new()?);
+    let side = match settings.role {
+        Role::Server => Side::Listens,
+        Role::Client => Side::Connects,
+    };
+    let mut work = Work {
+        settings: settings.clone(),
+        desk: desk.clone(),
+        endpoint: Endpoint::new(Kind::Stream, side, &settings.socket, settings.users),
+        connection: None,
+    };
+    work.look_for_peer();
+    Attendant::start("vhost-user", desk, move || work.run())
 }
 
 /// What the thread woke up for.
@@ -114,7 +84,7 @@ impl Work {
                 break;
             }
             if seen.knock {
-                let sleepers = self.desk.take_sleepers();
+                let sleepers = self.desk.bells.take_sleepers();
                 self.connection.iter().for_each(|connection| connection.backend.wake(sleepers));
             }
             if seen.message {
@@ -136,12 +106,13 @@ impl Work {
     }
 
     fn wait(&self) -> Seen {
-        let mut fds =
-            vec![PollFd::new(&self.desk.stop, PollFlags::IN), PollFd::new(&self.desk.knock, PollFlags::IN)];
+        let bells = &self.desk.bells;
+        let mut fds = Vec::with_capacity(3);
         let mut add = |fd| {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             fds.len() - 1
         };
+        (add(bells.stop()), add(bells.attendant()));
         let (mut connection, mut message, mut span) = (None, None, None);
         match &self.connection {
             // One connection at a time: others wait for their turn.
@@ -155,9 +126,7 @@ impl Work {
             },
         }
         let timeout =
-            span.into_iter().chain(self.endpoint.span(self.connection.is_some())).min().map(|span| {
-                Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
-            });
+            span.into_iter().chain(self.endpoint.span(self.connection.is_some())).min().map(timespec);
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Seen::default();
         }

@@ -6,12 +6,13 @@
 //! where they were; a ring that is asked for its base stops.
 
 use crate::config::Settings;
-use crate::desk::{Desk, ring};
+use crate::desk::Desk;
 use crate::dirty::DirtyLog;
 use crate::features::{self, LOG_ALL, PROTOCOL_FEATURES, PROTOCOL_LOG_SHMFD, PROTOCOL_REPLY_ACK};
 use crate::guest_memory::GuestMemory;
 use crate::message::{Message, Region, Reply, Request, RingAddresses, RingFile, RingState};
 use crate::ring::{Direction, Parts, Queue, SIZE_MAX};
+use local_socket::ring;
 use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -143,10 +144,10 @@ impl Backend {
                 }
                 let kick = eventfd(one(descriptors)?)?;
                 let before = self.ring(index)?.kick.take();
-                before.iter().for_each(|kick| self.desk.unwatch(kick));
+                before.iter().for_each(|kick| self.desk.bells.unwatch(kick));
                 // What the guest makes room for is looked at when there is a packet for it.
                 if index % 2 == 1 {
-                    self.desk.watch(&kick).map_err(|error| error.to_string())?;
+                    self.desk.bells.watch(&kick).map_err(|error| error.to_string())?;
                 }
                 self.ring(index)?.kick = Some(kick);
                 self.renew(index)?;
@@ -223,7 +224,7 @@ impl Backend {
         }
         if runs {
             // It polls from now on, and its worker may sleep.
-            self.desk.nudge();
+            self.desk.bells.nudge();
         }
         failed.map_or(Ok(()), Err)
     }
@@ -271,7 +272,7 @@ impl Backend {
         let base = before.as_ref().map(Queue::position).or(ring.base).unwrap_or(0);
         ring.base = Some(base);
         let kick = ring.kick.take();
-        kick.iter().for_each(|kick| self.desk.unwatch(kick));
+        kick.iter().for_each(|kick| self.desk.bells.unwatch(kick));
         if before.is_some() {
             self.tell();
         }
@@ -313,7 +314,10 @@ impl Drop for Backend {
         shared.sort();
         drop(shared);
         drop(queues);
-        self.rings.iter().filter_map(|ring| ring.kick.as_ref()).for_each(|kick| self.desk.unwatch(kick));
+        self.rings
+            .iter()
+            .filter_map(|ring| ring.kick.as_ref())
+            .for_each(|kick| self.desk.bells.unwatch(kick));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The port itself: copying packets into and out of the guest's rings.
 
 use crate::Settings;
-use crate::attendant::Attendant;
+use crate::attendant;
 use crate::config::QUEUES_MAX;
 use crate::cutting::Cutting;
 use crate::desk::{Desk, Rings};
@@ -9,12 +9,12 @@ use crate::features::{GUEST_CSUM, GUEST_ECN, GUEST_TSO4, GUEST_TSO6};
 use crate::receive::Taken;
 use crate::ring::{BATCH, OutOfStep, Queue};
 use crate::transmit::Unsent;
+use local_socket::Attendant;
 use nf_abi::{PacketRecord, offload};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use telemetry::DropReason;
@@ -39,7 +39,7 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct VhostUserPort {
     settings: Settings,
-    attendant: Option<Attendant>,
+    attendant: Option<Attendant<Desk>>,
     desk: Arc<Desk>,
     counters: PortCounters,
     /// Front ends that were connected.
@@ -71,8 +71,8 @@ impl VhostUserPort {
             return refused("queues", settings.queues.to_string(), "1 to 16");
         }
         let attendant =
-            Attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
-        let desk = attendant.desk.clone();
+            attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
+        let desk = attendant.desk().clone();
         Ok(VhostUserPort { attendant: Some(attendant), ..VhostUserPort::at(settings, desk) })
     }
 
@@ -110,7 +110,7 @@ impl VhostUserPort {
     #[inline]
     fn awake(&self, rings: &Rings) {
         if self.slept.take() {
-            self.desk.clear();
+            self.desk.bells.clear();
             let queues = rings.from_guest.iter().filter_map(|n| rings.queues[usize::from(*n)].as_ref());
             queues.for_each(Queue::poll);
         }
@@ -162,7 +162,7 @@ impl VhostUserPort {
             budget -= share - left;
         }
         if sleepers != 0 {
-            self.desk.wake_guest(sleepers);
+            self.desk.bells.wake_peer(sleepers);
         }
         Ok(())
     }
@@ -290,7 +290,7 @@ impl VhostUserPort {
             failed |= queue.is_lost();
         }
         if sleepers != 0 {
-            self.desk.wake_guest(sleepers);
+            self.desk.bells.wake_peer(sleepers);
         }
         if failed { Err(OutOfStep) } else { Ok(()) }
     }
@@ -358,10 +358,10 @@ impl Port for VhostUserPort {
             queue.will_sleep();
             queue.waiting() == Ok(0)
         });
-        if !idle || self.desk.has_unread() || self.cutting.is_under_way() {
+        if !idle || self.desk.bells.has_unread() || self.cutting.is_under_way() {
             return Wake::NOW;
         }
-        Wake { readable: Some(self.desk.readable.as_fd()), at: None }
+        Wake { readable: Some(self.desk.bells.readable()), at: None }
     }
 
     fn status(&self) -> PortStatus {

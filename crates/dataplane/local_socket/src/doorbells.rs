@@ -1,0 +1,194 @@
+//! How the worker that has a port, the thread at the port's socket and the peer wake each other.
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::time::Timespec;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Bells that are seen to have rung at a time; those of further ones are seen the next time.
+const AT_A_TIME: usize = 64;
+/// How long the end of the thread is waited for. See [`Attendant`].
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The bells of one port.
+#[derive(Debug)]
+pub struct Doorbells {
+    /// There is something that the worker has not seen.
+    news: AtomicBool,
+    /// Wakes the worker: this process's alone, unlike what a peer has too.
+    worker: OwnedFd,
+    /// Wakes the attendant.
+    attendant: OwnedFd,
+    /// Ends the attendant.
+    stop: OwnedFd,
+    /// Queues at which the peer is to be woken, a bit for each.
+    sleepers: AtomicU32,
+    readable: OwnedFd,
+}
+
+impl Doorbells {
+    /// New bells, none of which has rung.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn new() -> io::Result<Doorbells> {
+        let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bells = Doorbells {
+            news: AtomicBool::new(false),
+            worker: bell()?,
+            attendant: bell()?,
+            stop: bell()?,
+            sleepers: AtomicU32::new(0),
+            readable: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        };
+        bells.watch(&bells.worker)?;
+        Ok(bells)
+    }
+
+    /// Has a peer's bell wake the worker. Edges alone: what was rung once is told once, and nothing has to be
+    /// read from what the peer may have made to wait.
+    ///
+    /// # Errors
+    /// It is no bell, or the kernel has no memory.
+    pub fn watch(&self, bell: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.readable, bell, epoll::EventData::new_u64(0), flags)?)
+    }
+
+    /// Takes a peer's bell out again: closing it does not, as long as the peer has it open.
+    pub fn unwatch(&self, bell: impl AsFd) {
+        let _ = epoll::delete(&self.readable, bell);
+    }
+
+    /// Readable when the worker's bell was rung, or that of a peer.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+
+    /// Makes what was readable unreadable until there is more.
+    pub fn clear(&self) {
+        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; AT_A_TIME];
+        let _ = epoll::wait(&self.readable, &mut events, Some(&NO_TIME));
+    }
+
+    /// There is something new for the worker, which is woken.
+    pub fn announce(&self) {
+        self.news.store(true, Release);
+        self.nudge();
+    }
+
+    /// Wakes the worker, to look at its rings.
+    pub fn nudge(&self) {
+        ring(&self.worker);
+    }
+
+    /// Whether there is something new since this was last asked.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.news.load(Relaxed) && self.news.swap(false, AcqRel)
+    }
+
+    /// Whether there is something new, without taking note of it.
+    pub fn has_unread(&self) -> bool {
+        self.news.load(Acquire)
+    }
+
+    /// Has the attendant wake the peer at these queues, a bit for each.
+    #[cold]
+    pub fn wake_peer(&self, queues: u32) {
+        self.sleepers.fetch_or(queues, Release);
+        self.knock();
+    }
+
+    /// Queues at which the peer is to be woken, since this was last asked. Makes the attendant's bell silent.
+    pub fn take_sleepers(&self) -> u32 {
+        // First: what is asked for after that is heard of again.
+        self.silence();
+        self.sleepers.swap(0, Acquire)
+    }
+
+    /// Makes the attendant's bell silent until it is rung again.
+    pub fn silence(&self) {
+        let mut count = [0u8; 8];
+        let _ = rustix::io::read(&self.attendant, &mut count);
+    }
+
+    /// Wakes the attendant.
+    pub fn knock(&self) {
+        ring(&self.attendant);
+    }
+
+    /// What the attendant waits for: readable when it is to wake the peer, or to look around.
+    pub fn attendant(&self) -> BorrowedFd<'_> {
+        self.attendant.as_fd()
+    }
+
+    /// What the attendant waits for: readable when it is to end.
+    pub fn stop(&self) -> BorrowedFd<'_> {
+        self.stop.as_fd()
+    }
+}
+
+/// Adds one to an eventfd.
+pub fn ring(bell: impl AsFd) {
+    // Fails when it is full, and rings all the same.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
+/// A span as poll takes it.
+pub fn timespec(span: Duration) -> Timespec {
+    Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
+}
+
+/// The thread at a port's socket, until this is dropped: it gets the stop bell of its [`Doorbells`] then.
+///
+/// It ends at once, unless a hostile peer has filled its eventfd and made it blocking between two of the
+/// thread's calls. Such a thread is left behind after 2 s, and ends when the eventfd is read.
+#[derive(Debug)]
+pub struct Attendant<D: HasBells> {
+    desk: Arc<D>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a worker and its attendant have together, the bells among it.
+pub trait HasBells {
+    /// Those of the port.
+    fn bells(&self) -> &Doorbells;
+}
+
+impl<D: HasBells> Attendant<D> {
+    /// Begins: `run` returns when the stop bell rings.
+    ///
+    /// # Errors
+    /// No threads are left.
+    pub fn start(name: &str, desk: Arc<D>, run: impl FnOnce() + Send + 'static) -> io::Result<Attendant<D>> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(Attendant { desk, thread: Some(thread) })
+    }
+
+    /// What the two have together.
+    pub fn desk(&self) -> &Arc<D> {
+        &self.desk
+    }
+}
+
+impl<D: HasBells> Drop for Attendant<D> {
+    fn drop(&mut self) {
+        ring(self.desk.bells().stop());
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() && begun.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
