@@ -107,7 +107,8 @@ impl Work {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             fds.len() - 1
         };
-        (add(bells.stop()), add(bells.attendant()));
+        add(bells.stop());
+        add(bells.attendant());
         let (connection, message, span) = match &self.connection {
             // One connection at a time: others wait for their turn.
             Connection::None => (self.endpoint.readable().map(&mut add), None, None),

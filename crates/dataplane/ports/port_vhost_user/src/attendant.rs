@@ -112,7 +112,8 @@ impl Work {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             fds.len() - 1
         };
-        (add(bells.stop()), add(bells.attendant()));
+        add(bells.stop());
+        add(bells.attendant());
         let (mut connection, mut message, mut span) = (None, None, None);
         match &self.connection {
             // One connection at a time: others wait for their turn.

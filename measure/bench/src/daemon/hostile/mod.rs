@@ -5,13 +5,15 @@
 //! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain
 //!    forwards of what it is offered, in the worst of ten windows of a second, and its delay, over the one
 //!    without: the median of those before each way, because a worker that moderates its wake-ups goes from
-//!    one interval to another by itself.
+//!    one interval to another by itself. What the host of a virtual machine takes away while all processors
+//!    are busy is printed beside it.
 //! 3. It misbehaves in several ways at once, a crowd of clients takes what the sockets give, and others
 //!    follow the log of a function whose specification has 4 MB: how long others wait for health.
 //! 4. A function with a cap of 5% whose timer is always due: what it gets in windows of 0.3 s.
 
 mod certificates;
 mod crowd;
+mod host;
 mod metrics;
 mod neighbour;
 mod requests;
@@ -46,14 +48,23 @@ const MEANWHILE: [Way; 4] = [Way::SlowStart, Way::SlowExport, Way::Compiling, Wa
 pub(crate) fn run(
     progress: &mut dyn FnMut(f64, &str),
 ) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
+    progress(0.0, "what the host leaves");
+    let host = host::withheld()?;
     progress(0.0, "a chain alone");
     let (daemon, certificates) = start()?;
     let images = Arc::new(Images::new(&daemon));
     let neighbour = Neighbour::start(&daemon)?;
-    let mut notes = vec![format!(
-        "the chain is offered {:.0} packets a second, half of what it carries alone",
-        neighbour.rate()
-    )];
+    let mut notes = vec![
+        format!(
+            "with all processors busy the host takes them away for {:.2}% of the time, for up to {:.1} ms",
+            host.percent,
+            host.longest.as_secs_f64() * 1e3
+        ),
+        format!(
+            "the chain is offered {:.0} packets a second, half of what it carries alone",
+            neighbour.rate()
+        ),
+    ];
     let mut seen = Vec::new();
     let ways = Way::ALL.len() as f64;
     for (n, way) in Way::ALL.into_iter().enumerate() {
@@ -103,6 +114,7 @@ pub(crate) fn run(
         most("health-p99-ms", "ms", health, 50.0),
         most("cap-error", "% of a core", error, 0.5),
         Measurement::new("alone-percent", "%", &alone, None),
+        Measurement::new("host-longest-ms", "ms", &[host.longest.as_secs_f64() * 1e3], None),
     ];
     results.extend(each);
     Ok((results, notes))

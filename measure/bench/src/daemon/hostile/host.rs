@@ -1,0 +1,54 @@
+//! What the host takes from this machine while all of its processors are busy: a delay that no program here
+//! can keep away.
+
+use crate::BenchError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the processors are kept busy.
+const SPAN: Duration = Duration::from_secs(3);
+/// Shorter gaps are interrupts and other threads' turns.
+const GAP: Duration = Duration::from_millis(2);
+
+/// What threads that do nothing but read the clock, one pinned to each processor, miss of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withheld {
+    /// The longest span in which one of them did not run.
+    pub(super) longest: Duration,
+    /// Spans of more than 2 ms, in percent of the time.
+    pub(super) percent: f64,
+}
+
+/// Keeps all processors busy and looks at the clock meanwhile.
+pub(super) fn withheld() -> Result<Withheld, BenchError> {
+    let processors = thread::available_parallelism().map_err(BenchError::setup)?.get();
+    let watch = |processor: usize| {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(processor);
+        rustix::thread::sched_setaffinity(None, &set).map_err(BenchError::setup)?;
+        let begun = Instant::now();
+        let (mut last, mut longest, mut missed) = (begun, Duration::ZERO, Duration::ZERO);
+        while last.duration_since(begun) < SPAN {
+            let now = Instant::now();
+            let gap = now.duration_since(last);
+            longest = longest.max(gap);
+            missed += if gap > GAP { gap } else { Duration::ZERO };
+            last = now;
+        }
+        Ok::<_, BenchError>((longest, missed))
+    };
+    let watched: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|n| scope.spawn(move || watch(n))).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread.join().map_err(|_| BenchError::setup("a thread that looks at the clock broke"))?
+            })
+            .collect::<Result<_, _>>()
+    })?;
+    let missed: Duration = watched.iter().map(|(_, missed)| *missed).sum();
+    Ok(Withheld {
+        longest: watched.iter().map(|(longest, _)| *longest).max().unwrap_or_default(),
+        percent: 100.0 * missed.as_secs_f64() / (SPAN.as_secs_f64() * processors as f64),
+    })
+}
