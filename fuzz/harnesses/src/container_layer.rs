@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::path::Path;
 
-const BOUNDS: Bounds = Bounds { bytes: 1 << 16, entries: 64 };
+const BOUNDS: Bounds = Bounds { bytes: 1 << 16, entries: 64, processor: std::time::Duration::from_secs(60) };
 
 /// Writes content by its digest; its descriptor.
 fn blob(layout: &Path, kind: &str, bytes: &[u8]) -> std::io::Result<serde_json::Value> {

@@ -558,7 +558,9 @@ impl State {
                     let list =
                         if stored.is_some() { &mut difference.changed } else { &mut difference.created };
                     list.push(id.clone());
-                    let paused = stored.is_some_and(|stored| stored.paused);
+                    // What the launcher starts cannot be paused, nor resumed: it forgets that it was.
+                    let paused =
+                        stored.is_some_and(|stored| stored.paused) && !api::guest_of(spec).is_launched();
                     changes.push(change(Some(spec.clone()), paused));
                     let value = Stored { spec: spec.clone(), paused }.to_bytes();
                     writes.push(Change::put(id.kind.as_str(), id.name.as_str(), value));

@@ -2,6 +2,7 @@
 
 use crate::Digest;
 use std::io;
+use std::time::Duration;
 
 /// Why an image is not used.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,12 @@ pub enum LayerError {
         allowed: u64,
         /// `bytes` or `entries`.
         unit: &'static str,
+    },
+    /// It takes more time than the image may.
+    #[error("to unpack the image takes more than {} s of a processor", allowed.as_secs())]
+    TooSlow {
+        /// The most.
+        allowed: Duration,
     },
     /// The uncompressed layer is not the one that the configuration names.
     #[error("uncompressed it has the digest {found}; the configuration names {expected}")]

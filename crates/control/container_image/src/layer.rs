@@ -4,12 +4,16 @@ use crate::tar_entry::{Head, Kind, next};
 use crate::tree::{Tree, empty, is_folder, open_folder, relative, remove, shown};
 use crate::{Bounds, LayerError, Owners};
 use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
+use std::hash::BuildHasher;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 use tar::Archive;
 
 /// A file of this name removes that of the rest of the name, of layers before.
@@ -18,10 +22,59 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// What has come of an image so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Applied {
     bytes: u64,
+    /// Folders that no entry made, but a name that lies in them, are some as well.
     entries: u64,
+    /// What its thread had used of a processor before.
+    began: Duration,
+}
+
+impl Applied {
+    pub(crate) fn new() -> Applied {
+        Applied { bytes: 0, entries: 0, began: processor_time() }
+    }
+
+    fn count(&mut self, more: u64, bounds: Bounds) -> Result<(), LayerError> {
+        self.entries += more;
+        if self.entries > bounds.entries {
+            return Err(LayerError::TooMuch { allowed: bounds.entries, unit: "entries" });
+        }
+        if processor_time().saturating_sub(self.began) > bounds.processor {
+            return Err(LayerError::TooSlow { allowed: bounds.processor });
+        }
+        Ok(())
+    }
+}
+
+/// What this thread has used of a processor.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// What a layer has made: 128 bits of each name, whose keys no layer knows. A million names as they are would
+/// be gigabytes.
+#[derive(Debug, Default)]
+struct Made {
+    keys: [RandomState; 2],
+    names: HashSet<u128>,
+}
+
+impl Made {
+    fn key(&self, path: &Path) -> u128 {
+        let [high, low] = &self.keys;
+        let name = path.as_os_str().as_bytes();
+        (u128::from(high.hash_one(name)) << 64) | u128::from(low.hash_one(name))
+    }
+
+    fn insert(&mut self, path: &Path) {
+        self.names.insert(self.key(path));
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        self.names.contains(&self.key(path))
+    }
 }
 
 /// Applies a layer, an uncompressed archive.
@@ -34,12 +87,9 @@ pub(crate) fn apply(
     let mut archive = Archive::new(from);
     let mut entries = archive.entries().map_err(LayerError::Read)?.raw(true);
     // Whiteouts concern layers before alone, wherever in their own they stand.
-    let mut made = HashSet::new();
+    let mut made = Made::default();
     while let Some(mut head) = next(&mut entries)? {
-        applied.entries += 1;
-        if applied.entries > bounds.entries {
-            return Err(LayerError::TooMuch { allowed: bounds.entries, unit: "entries" });
-        }
+        applied.count(1, bounds)?;
         if let Kind::File { size } = head.kind {
             applied.bytes = applied.bytes.saturating_add(size);
             if applied.bytes > bounds.bytes {
@@ -47,11 +97,12 @@ pub(crate) fn apply(
             }
         }
         put(&mut head, tree, &mut made)?;
+        applied.count(tree.take_made(), bounds)?;
     }
     Ok(())
 }
 
-fn put<R: Read>(head: &mut Head<'_, R>, tree: &Tree, made: &mut HashSet<PathBuf>) -> Result<(), LayerError> {
+fn put<R: Read>(head: &mut Head<'_, R>, tree: &Tree, made: &mut Made) -> Result<(), LayerError> {
     let path = relative(&head.name)?;
     let (user, group) = owner(head, tree)?;
     let label = shown(&head.name);
@@ -91,7 +142,7 @@ fn put<R: Read>(head: &mut Head<'_, R>, tree: &Tree, made: &mut HashSet<PathBuf>
         Kind::Link(to) => link(tree, &relative(to)?, &folder, name),
     };
     put.map_err(write)?;
-    made.insert(path);
+    made.insert(&path);
     Ok(())
 }
 

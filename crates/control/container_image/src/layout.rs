@@ -85,7 +85,9 @@ impl Layout {
     /// [`ImageError`]: what is wrong, and where.
     pub fn unpack(&self, to: OwnedFd, owners: Owners, bounds: Bounds) -> Result<(), ImageError> {
         let tree = Tree::new(to, owners).map_err(ImageError::To)?;
-        let mut applied = Applied::default();
+        let mut applied = Applied::new();
+        // Headers and padding are beside the files' bytes: 1 KiB for each entry, a name or two.
+        let mut most = bounds.bytes.saturating_add(bounds.entries.saturating_mul(16 << 10));
         for (index, (layer, diff_id)) in self.layers.iter().zip(&self.diff_ids).enumerate() {
             let number = index + 1;
             let name = blob(&layer.digest);
@@ -102,12 +104,11 @@ impl Layout {
             let raw: &mut dyn Read = &mut stored;
             let plain: Box<dyn Read + '_> =
                 if compressed { Box::new(MultiGzDecoder::new(raw)) } else { Box::new(raw) };
-            // Headers and padding are beside the files' bytes: 1 KiB for each entry, a name or two.
-            let most = bounds.bytes.saturating_add(bounds.entries.saturating_mul(16 << 10));
             let mut plain = Summed::new(plain, most);
             apply(&mut plain, &tree, bounds, &mut applied).map_err(wrong)?;
             plain.exhaust().map_err(read)?;
-            let (found, _) = plain.into_sum();
+            let (found, length) = plain.into_sum();
+            most = most.saturating_sub(length);
             if found != *diff_id {
                 return Err(wrong(LayerError::DiffId { found, expected: diff_id.clone() }));
             }

@@ -41,6 +41,9 @@ pub use digest::Digest;
 pub use documents::Config;
 pub use error::{ImageError, LayerError};
 pub use layout::Layout;
+pub use tree::remove_folder;
+
+use std::time::Duration;
 
 /// Longest index, manifest or configuration, in bytes.
 pub const DOCUMENT_MAX: u64 = 4 << 20;
@@ -56,8 +59,11 @@ pub const NAME_MAX: u64 = 4095;
 pub struct Bounds {
     /// Bytes of all files of all layers, also of those that a later layer removes.
     pub bytes: u64,
-    /// Entries of all layers.
+    /// Entries of all layers, and folders that are made because a name lies in them.
     pub entries: u64,
+    /// Processor time of the thread that unpacks it, its layers' reading included: names that lead through
+    /// many links cost the kernel more than they are long.
+    pub processor: Duration,
 }
 
 /// Which users of the host the image's users become.

@@ -10,7 +10,7 @@ use std::path::Path;
 use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
 
-const BOUNDS: Bounds = Bounds { bytes: 1 << 20, entries: 100 };
+const BOUNDS: Bounds = Bounds { bytes: 1 << 20, entries: 100, processor: Duration::from_secs(600) };
 
 fn sum(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
@@ -191,6 +191,93 @@ fn an_image_is_bounded() {
     header.set_size(1 << 40);
     header.set_cksum();
     assert!(told(&[vec![header.as_bytes().to_vec()]]).contains("a name or record of"));
+}
+
+/// An entry whose name, or what it leads to, is longer than a header has room for.
+fn long(kind: EntryType, name: &str, to: &str) -> Vec<u8> {
+    let mut all = entry(EntryType::GNULongName, "long", "", name);
+    if !to.is_empty() {
+        all.extend(entry(EntryType::GNULongLink, "long", "", to));
+    }
+    all.extend(entry(kind, "x", if to.is_empty() { "" } else { "x" }, ""));
+    all
+}
+
+/// A folder costs as much as a file, whether an entry makes it or a name that lies in it.
+#[test]
+fn folders_that_no_entry_makes_are_counted() {
+    let deep = |depth: usize| long(EntryType::Directory, &"a/".repeat(depth), "");
+    unpack(&[vec![deep(100)]]).1.expect("as many as are allowed");
+    assert!(told(&[vec![deep(101)]]).contains("more than 100 entries"));
+    assert!(
+        told(&[vec![deep(90)], vec![file("b/c/d/e/f/g/h/i/j/k/l", "")]]).contains("more than 100 entries")
+    );
+}
+
+/// What is behind the end of an archive is read for its digest: of all layers together no more than one may
+/// have.
+#[test]
+fn layers_are_bounded_together() {
+    let padded = |name| vec![file(name, ""), vec![0; 1 << 20]];
+    unpack(&[padded("a"), padded("b")]).1.expect("within the bounds");
+    let refused = told(&[padded("a"), padded("b"), padded("c")]);
+    assert!(refused.contains("more than") && refused.contains("layer 3"), "{refused}");
+}
+
+/// Each link leads to the deepest folder so far, so that every name below it is a walk of all of them.
+#[test]
+fn links_make_no_folders_deeper_than_a_path_can_say() {
+    let (mut entries, mut from) = (Vec::new(), String::new());
+    for number in 0..3 {
+        let deep = format!("{from}{}", "a/".repeat(1000));
+        entries.push(long(EntryType::Directory, &deep, ""));
+        entries.push(long(EntryType::Symlink, &format!("l{number}"), &deep));
+        from = format!("l{number}/");
+    }
+    let (made, to) = (layout(&[entries]), tempfile::tempdir().expect("a folder"));
+    let image = Layout::open(open(made.path()), None).expect("a layout");
+    let bounds = Bounds { entries: 1 << 20, ..BOUNDS };
+    let refused = image.unpack(open(to.path()), Owners::Caller, bounds).expect_err("refused").to_string();
+    assert!(refused.contains("its folder is too deep"), "{refused}");
+    remove_folder(to.path()).expect("removed");
+    // A folder below a link is made as the others are.
+    let (to, unpacked) = unpack(&[vec![folder("d/e/"), symlink("way", "d/e"), folder("way/f/g/")]]);
+    unpacked.expect("unpacked");
+    assert!(to.path().join("root/d/e/f/g").is_dir());
+}
+
+#[test]
+fn the_time_of_an_image_is_bounded() {
+    let made = layout(&[vec![file("a", "1")]]);
+    let to = tempfile::tempdir().expect("a folder");
+    let image = Layout::open(open(made.path()), None).expect("a layout");
+    let refused =
+        image.unpack(open(to.path()), Owners::Caller, Bounds { processor: Duration::ZERO, ..BOUNDS });
+    assert!(refused.expect_err("no time").to_string().contains("more than 0 s of a processor"));
+}
+
+/// Folders of any depth: beyond what one path can say, what descriptors can hold, and what a recursion comes
+/// back from.
+#[test]
+fn folders_of_any_depth_are_removed() {
+    let to = tempfile::tempdir().expect("a folder");
+    let root = to.path().join("root");
+    std::fs::create_dir(&root).expect("made");
+    let mut deepest = open(&root);
+    for _ in 0..10_000 {
+        rustix::fs::mkdirat(&deepest, "a", Mode::RWXU).expect("made");
+        deepest = tree::open_folder(&deepest, "a".as_ref()).expect("a folder");
+    }
+    // Names that the removal itself gives.
+    std::fs::write(root.join(".1"), "x").expect("written");
+    std::fs::create_dir_all(root.join(".2/x")).expect("made");
+    std::os::unix::fs::symlink(to.path(), root.join("out")).expect("linked");
+    remove_folder(&root).expect("removed");
+    assert!(!root.exists() && to.path().exists());
+    let absent = remove_folder(&root).expect_err("it is gone");
+    assert_eq!(absent.kind(), std::io::ErrorKind::NotFound);
+    std::os::unix::fs::symlink("/tmp", &root).expect("linked");
+    remove_folder(&root).expect_err("a link is no folder");
 }
 
 #[test]

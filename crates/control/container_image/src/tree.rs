@@ -1,25 +1,33 @@
 //! The folder that is unpacked into: each name is resolved by the kernel as if the folder were the root.
 
 use crate::{LayerError, NAME_MAX, Owners};
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Deepest folder that is removed with what is below it.
+/// Deepest folder that a layer removes with what is below it.
 const DEPTH_MAX: usize = 256;
+/// Most files and folders that are removed at once: what is being filled meanwhile has an end.
+const REMOVED_MAX: u64 = 1 << 24;
 
 /// Links of the image are followed within the folder, others are none.
 const INSIDE: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICLINKS);
+
+/// How a folder is opened.
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
     owners: Owners,
+    /// Folders that were made because a name lies in them.
+    made: Cell<u64>,
 }
 
 /// A name as messages show it.
@@ -54,7 +62,7 @@ pub(crate) fn relative(name: &[u8]) -> Result<PathBuf, LayerError> {
 
 impl Tree {
     pub(crate) fn new(root: OwnedFd, owners: Owners) -> io::Result<Tree> {
-        let tree = Tree { root, owners };
+        let tree = Tree { root, owners, made: Cell::new(0) };
         tree.give(tree.root.as_fd(), 0, 0, 0o755)?;
         Ok(tree)
     }
@@ -63,32 +71,40 @@ impl Tree {
         self.owners
     }
 
+    /// How many folders were made since the last call, because names lie in them.
+    pub(crate) fn take_made(&self) -> u64 {
+        self.made.take()
+    }
+
     /// Opens the folder of a path, which is made where it is missing, as the image's root.
     pub(crate) fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |path: &Path| {
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-            rustix::fs::openat2(&self.root, path, flags, Mode::empty(), INSIDE)
+            rustix::fs::openat2(&self.root, path, FOLDER, Mode::empty(), INSIDE)
         };
         match open(path) {
             Err(Errno::NOENT) => {}
-            opened => return Ok(opened?),
+            opened => return is_near(opened?),
         }
         let mut folder = open(Path::new(""))?;
         let mut down = PathBuf::new();
         for part in path.components() {
             down.push(part);
-            folder = match open(&down) {
+            // From the folder above it, or by the whole path where it is a link: that leads from the root.
+            let beside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            folder = match rustix::fs::openat2(&folder, part.as_os_str(), FOLDER, Mode::empty(), beside) {
                 Err(Errno::NOENT) => {
                     rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_bits_truncate(0o755))?;
-                    let made = open(&down)?;
+                    self.made.set(self.made.get() + 1);
+                    let made = open_folder(&folder, part.as_os_str())?;
                     self.give(made.as_fd(), 0, 0, 0o755)?;
-                    made
+                    is_near(made)?
                 }
+                Err(Errno::LOOP) => open(&down)?,
                 opened => opened?,
             };
         }
-        Ok(folder)
+        is_near(folder)
     }
 
     /// Gives a file or folder its owner, then its permissions, which a change of the owner would take away.
@@ -158,10 +174,7 @@ fn clear(folder: &OwnedFd, path: &Path, keep: &dyn Fn(&Path) -> bool, depth: usi
         if kept {
             return Ok(false);
         }
-        return match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(true),
-            Err(error) => Err(error.into()),
-        };
+        return unlink(folder, name).map(|()| true);
     }
     if depth == DEPTH_MAX {
         return Err(io::Error::other("folders are too deep"));
@@ -177,6 +190,67 @@ fn clear(folder: &OwnedFd, path: &Path, keep: &dyn Fn(&Path) -> bool, depth: usi
     Ok(all)
 }
 
+/// Removes a folder with all that is in it, however deep that lies. A removal that holds each folder on its
+/// way down runs out of descriptors or of stack, so what lies deeper is moved up first. Links are removed and
+/// never followed.
+///
+/// # Errors
+/// What the system says; what was not removed by then is still there.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    let top = rustix::fs::open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+    let (mut number, mut left) = (0_u64, REMOVED_MAX);
+    loop {
+        let mut moved = false;
+        for name in names(&top)? {
+            let name = OsStr::from_bytes(name.to_bytes());
+            if !is_folder(&top, name) {
+                unlink(&top, name)?;
+                continue;
+            }
+            let inside = open_folder(&top, name)?;
+            for inner in names(&inside)? {
+                let inner = OsStr::from_bytes(inner.to_bytes());
+                left = left.checked_sub(1).ok_or_else(|| io::Error::other("there is more and more in it"))?;
+                if !is_folder(&inside, inner) {
+                    unlink(&inside, inner)?;
+                    continue;
+                }
+                loop {
+                    number += 1;
+                    let up = format!(".{number}");
+                    match rustix::fs::renameat_with(&inside, inner, &top, up, RenameFlags::NOREPLACE) {
+                        Err(Errno::EXIST) => {}
+                        done => break done?,
+                    }
+                }
+                moved = true;
+            }
+            rustix::fs::unlinkat(&top, name, AtFlags::REMOVEDIR)?;
+        }
+        if !moved {
+            return std::fs::remove_dir(path);
+        }
+    }
+}
+
+/// Removes a file; one that is gone is no error.
+fn unlink(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses a folder that is farther from the root than one path can say, which links make: each name below it
+/// would cost the kernel a walk of all that.
+fn is_near(folder: OwnedFd) -> io::Result<OwnedFd> {
+    match rustix::fs::readlink(format!("/proc/self/fd/{}", folder.as_raw_fd()), Vec::new()) {
+        Err(Errno::NAMETOOLONG) => Err(io::Error::other("its folder is too deep")),
+        // Without /proc it is not known.
+        _ => Ok(folder),
+    }
+}
+
 /// What is in a folder.
 fn names(folder: &OwnedFd) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
@@ -190,6 +264,5 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<CString>> {
 }
 
 pub(crate) fn open_folder(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?)
+    Ok(rustix::fs::openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?)
 }

@@ -1,5 +1,6 @@
 //! Changes of what runs: checked, made ready, carried out.
 
+use super::containers::parts;
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, refused, unknown_here};
 use api::{Fault, Kind};
@@ -179,7 +180,11 @@ impl Controller {
         let is_there = |name: &String| host.function(name).is_some() || host.container(name).is_some();
         for name in gone.iter().filter(|name| !is_there(name)) {
             self.told.forget(name);
-            lock(&self.shares).remove(name);
+            let mut shares = lock(&self.shares);
+            shares.remove(name);
+            let [engine, processes] = parts(name);
+            shares.remove(&engine);
+            shares.remove(&processes);
         }
         for notice in host.take_notices() {
             if let Some(notices) = self.told.sink.notices.get() {

@@ -11,7 +11,7 @@ use api_server::Refusal;
 use deployment::{Catalog, Handed};
 use engine::{Event, Fleet};
 use guest::LogLine;
-use launcher::keeper::{Happened, Keeper, Wanted, stands_by};
+use launcher::keeper::{Happened, Keeper, Wanted, Whose, stands_by};
 use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
@@ -160,6 +160,11 @@ pub fn keeper_name(of: &Path) -> String {
     text[from.unwrap_or(0)..].to_owned()
 }
 
+/// What the shares of a container's two parts are noted as. No function has such names.
+pub(super) fn parts(name: &str) -> [String; 2] {
+    ["engine", "processes"].map(|part| format!("{name} {part}"))
+}
+
 /// What has happened to a container, as what happens to functions is told.
 pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
     let log = |severity, text: &str| Event::Log {
@@ -234,16 +239,22 @@ impl Controller {
     ///
     /// # Errors
     /// The system has no threads for it.
-    pub(super) fn keep_containers(&self) -> std::io::Result<()> {
+    pub(super) fn keep_containers(self: &Arc<Self>) -> std::io::Result<()> {
         let told = self.told.clone();
         let look_at_ports = port_looks(self.host.fleet().clone())?;
         let taps = self.catalog.taps().clone();
-        let tell = move |name: &str, happened| {
-            keep_queues(&taps, name, &happened);
+        let host = Arc::downgrade(self);
+        let tell = move |whose: Whose<'_>, happened| {
+            let Some(this) = host.upgrade() else { return };
+            // A name that is another tenant's by now gets nothing of what had it.
+            if this.host.container(whose.name).is_some_and(|container| container.tenant == whose.tenant) {
+                keep_queues(&taps, whose.name, &happened);
+            }
             if concerns_ports(&happened) {
                 look_at_ports();
             }
-            container_events(name, happened).into_iter().for_each(|event| told.take(event));
+            let events = container_events(whose.name, happened).into_iter();
+            events.for_each(|event| told.take_of(whose.name, whose.tenant, event));
         };
         let wanted = self.wanted_containers();
         let keeper = Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?;
@@ -300,13 +311,12 @@ impl Controller {
         let promised = container.promised_memory();
         let processes = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
         let engine = self.host.used_beside(name);
-        // No function has such names.
-        let share = |part: &str, cycles| share_of(self, &format!("{name} {part}"), cycles);
+        let [of_engine, of_processes] = parts(name);
         let processor = ContainerProcessor {
             engine_cycles: engine.0,
-            engine_share: share("engine", engine),
+            engine_share: share_of(self, &of_engine, engine),
             processes_cycles: processes.0,
-            processes_share: share("processes", processes),
+            processes_share: share_of(self, &of_processes, processes),
         };
         let worker = container.worker.and_then(|worker| u32::try_from(worker).ok());
         Some(FunctionStatus {

@@ -68,6 +68,10 @@ impl Control for Handle {
         };
         let material = Material::of(&this.catalog);
         let withheld = this.withheld(changes, tenant, &material);
+        // A tenant's check is done in the tenant's turn as a whole.
+        if tenant.is_none() {
+            this.read_images(&withheld.changes, &material)?;
+        }
         let checked = this.check(&withheld.changes, &material, true);
         let checked = checked.map_err(|refusal| withheld.refusal(refusal))?;
         // Warnings are found by a look at all objects, of which a tenant has some.

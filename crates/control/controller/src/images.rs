@@ -211,23 +211,45 @@ impl Controller {
                 continue;
             }
             let Some(Value::String(text)) = spec.get_mut("image") else { continue };
-            match Named::read(text) {
-                Ok(Named::Artifact(reference)) => {
-                    let is_here = |digest| self.shelf.has_artifact(digest) && held.has(digest);
-                    if !reference.digest().is_some_and(is_here) {
-                        text.push(' ');
-                        material.put(text, Err(ELSEWHERE.to_owned()));
-                        places.insert(format!("functions.{name}.image"));
-                    }
-                }
-                // As it is now, whatever it was when it was looked at before.
-                Ok(Named::File { path, digest: None }) if tenant.is_none() => {
-                    material.put(text, self.catalog.read_file(path));
-                }
-                _ => {}
+            let Ok(Named::Artifact(reference)) = Named::read(text) else { continue };
+            let is_here = |digest| self.shelf.has_artifact(digest) && held.has(digest);
+            if !reference.digest().is_some_and(is_here) {
+                text.push(' ');
+                material.put(text, Err(ELSEWHERE.to_owned()));
+                places.insert(format!("functions.{name}.image"));
             }
         }
         Withheld { changes, places }
+    }
+
+    /// Reads what an administrator's check needs of images, each as a job of the tenant whose function it is
+    /// for. One in a file is as it is now, whatever it was when it was looked at before.
+    pub(super) fn read_images(
+        self: &Arc<Self>,
+        changes: &[ObjectChange],
+        material: &Material<'_>,
+    ) -> Result<(), Refusal> {
+        let mut done = BTreeSet::new();
+        let functions = changes.iter().filter(|change| change.kind == Kind::Function);
+        for spec in functions.filter_map(|change| change.spec.as_ref()) {
+            let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
+            if api::guest_of(spec).is_launched() || !done.insert(text) {
+                continue;
+            }
+            let is_file = match Named::read(text) {
+                Ok(Named::File { digest: None, .. }) => true,
+                Ok(Named::File { .. } | Named::Artifact(_)) if !material.has_image(text) => false,
+                _ => continue,
+            };
+            let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
+            let (this, named) = (self.clone(), text.to_owned());
+            let read = self.requests.run(tenant, move || match is_file {
+                true => this.catalog.read_file(&named),
+                false => this.catalog.load(&named),
+            });
+            material.put(text, read.map_err(|refused| Refusal::Busy(refused.to_string()))?);
+        }
+        Ok(())
     }
 
     /// What an asker may have of kept images without a question to a registry; `None`: an administrator.
@@ -370,7 +392,7 @@ impl Controller {
     fn fetch_file(&self, text: &str, wanted: Option<Digest>) -> Result<String, Lack> {
         let kept = self.kept()?;
         let path = self.catalog.path(text);
-        let stamp = Stamp::of(&path);
+        let stamp = offload::waiting(|| Stamp::of(&path));
         let image = self.catalog.read_file(text).map_err(Lack::Wrong)?;
         let digest = Digest::from(image.digest());
         if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {

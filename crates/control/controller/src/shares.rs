@@ -39,6 +39,9 @@ const STEP: u32 = 5;
 /// The least quota, in thousandths of a processor.
 const LEAST: u32 = 10;
 
+/// Guests in one request: with names of 34 bytes and seven digits, a third of what a request may be.
+const AT_ONCE: usize = 400;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Shares {
@@ -53,6 +56,12 @@ pub struct Shares {
     promises: HashMap<String, f64>,
     promised_at: Option<Instant>,
     held: BTreeSet<usize>,
+}
+
+/// So many at a time as fit into one request, whatever their names.
+fn in_requests(most: BTreeMap<String, Option<u32>>) -> Vec<BTreeMap<String, Option<u32>>> {
+    let all: Vec<_> = most.into_iter().collect();
+    all.chunks(AT_ONCE).map(|some| some.iter().cloned().collect()).collect()
 }
 
 /// What was read at a time.
@@ -168,10 +177,14 @@ impl Shares {
             Some(launcher) => launcher,
             none => none.insert(Launcher::connect(&self.socket)?),
         };
-        match launcher.ask(&Request::Share(Share { most }))? {
-            Answer::Used(used) => Ok(used),
-            other => Err(launcher.unexpected(&other)),
+        let mut all = BTreeMap::new();
+        for most in in_requests(most) {
+            match launcher.ask(&Request::Share(Share { most }))? {
+                Answer::Used(used) => all.extend(used),
+                other => return Err(launcher.unexpected(&other)),
+            }
         }
+        Ok(all)
     }
 
     /// What containers did since they were read before, in processors; `None`: no time has passed.
@@ -289,6 +302,20 @@ mod tests {
         let named = std::thread::Builder::new().name("worker-251".into());
         let read = named.spawn(|| worker_threads(&BTreeSet::from([251]))).expect("a thread").join();
         assert_eq!(read.expect("it ends").len(), 1);
+    }
+
+    /// One request of all of them would be refused, and nothing divided any more.
+    #[test]
+    fn any_number_of_guests_is_asked_about_in_requests_that_the_launcher_reads() {
+        let names = (0..3000).map(|number| (format!("{number:a>32}.1"), Some(1_000_000)));
+        let most: BTreeMap<String, Option<u32>> = names.collect();
+        let requests = in_requests(most.clone());
+        for most in &requests {
+            let text = serde_json::to_vec(&Request::Share(Share { most: most.clone() })).expect("a text");
+            assert!(text.len() < launcher::REQUEST_MAX / 2, "{}", text.len());
+        }
+        assert_eq!(requests.into_iter().flatten().collect::<BTreeMap<_, _>>(), most);
+        assert_eq!(in_requests(BTreeMap::new()).len(), 0);
     }
 
     #[test]

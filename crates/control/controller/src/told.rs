@@ -47,7 +47,16 @@ pub(super) struct Sink {
 
 enum Message {
     Event(Event),
-    Known { function: String, tenant: String },
+    /// Of a function that has to be this tenant's.
+    OfTenant {
+        function: String,
+        tenant: String,
+        event: Event,
+    },
+    Known {
+        function: String,
+        tenant: String,
+    },
     End(Sender<()>),
 }
 
@@ -79,6 +88,15 @@ impl Told {
     pub(super) fn take(&self, event: Event) {
         if self.queue.admit(&event) {
             self.send(Message::Event(event));
+        }
+    }
+
+    /// The same of what another part than a worker tells of a container: by then its name may be that of a
+    /// function of another tenant, which is told nothing of it.
+    pub(super) fn take_of(&self, function: &str, tenant: &str, event: Event) {
+        if self.queue.admit(&event) {
+            let (function, tenant) = (function.to_owned(), tenant.to_owned());
+            self.send(Message::OfTenant { function, tenant, event });
         }
     }
 
@@ -120,6 +138,14 @@ impl Sink {
                 Message::Event(event) => {
                     let lost = queue.taken(&event);
                     self.handle(event, lost);
+                    None
+                }
+                Message::OfTenant { function, tenant, event } => {
+                    let lost = queue.taken(&event);
+                    let is_its = lock(&self.kept).tenant_of(&function) == Some(tenant.as_str());
+                    if is_its {
+                        self.handle(event, lost);
+                    }
                     None
                 }
                 Message::Known { function, tenant } => {
@@ -231,6 +257,13 @@ mod tests {
         told.send(Message::End(done));
         told.sink.run(&messages, &told.queue);
         assert_eq!(texts("f"), ["of blue"]);
+        // Of a container that red had and that ends late.
+        told.take_of("f", "red", log("f", "late"));
+        told.take_of("f", "blue", log("f", "in time"));
+        let (done, _ended) = channel();
+        told.send(Message::End(done));
+        told.sink.run(&messages, &told.queue);
+        assert_eq!(texts("f"), ["of blue", "in time"]);
         told.know("g", "red");
         lock(&told.sink.logs).add("g", guest::LogLine { severity: 0, text: "known".to_owned() });
         assert_eq!(texts("g"), ["known"], "all is handled again");

@@ -212,7 +212,8 @@ impl Catalog {
     /// What the system says, and what is wrong with the image.
     pub fn read_file(&self, path: &str) -> Result<Image, String> {
         let path = self.path(path);
-        let bytes = regular_file::read(&path, LARGEST_IMAGE)
+        // What is behind a file may never answer: a job that reads one keeps no thread from other jobs.
+        let bytes = offload::waiting(|| regular_file::read(&path, LARGEST_IMAGE))
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Image::load(&bytes).map_err(|error| format!("{}: {error}", path.display()))
     }

@@ -55,6 +55,11 @@ impl<'a> Material<'a> {
         self.read().images.insert(text.to_owned(), image);
     }
 
+    /// Whether it is known what an image is, or why it is not to be had.
+    pub fn has_image(&self, text: &str) -> bool {
+        self.read().images.contains_key(text) || self.catalog.loaded(text).is_some()
+    }
+
     /// Reads what was missing since the last call. Whether there was any: the check is to be done again then.
     pub fn gather(&self) -> bool {
         let missing = std::mem::take(&mut self.read().missing);

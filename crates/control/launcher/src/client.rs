@@ -1,7 +1,7 @@
 //! The client of the launcher's socket.
 
 use crate::stream::receive;
-use crate::{ANSWER_MAX, Answer, Queues, Request};
+use crate::{ANSWER_MAX, Answer, Queues, REQUEST_MAX, Request};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -24,6 +24,12 @@ pub enum ClientError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// It would not read a request of this length.
+    #[error("the request has {found} bytes; allowed: at most {REQUEST_MAX}, by a shorter `command` say")]
+    TooLong {
+        /// Bytes of its line.
+        found: usize,
     },
     /// What it says is no answer.
     #[error("the launcher at {path}: its answer: {reason}")]
@@ -93,6 +99,9 @@ impl Launcher {
     fn say(&mut self, request: &Request) -> Result<(), ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.wrong(&error))?;
         line.push(b'\n');
+        if line.len() > REQUEST_MAX {
+            return Err(ClientError::TooLong { found: line.len() });
+        }
         let said = self.stream.get_mut().write_all(&line);
         said.map_err(|source| self.gone(source))
     }

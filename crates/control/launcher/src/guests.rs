@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that a stop waits for a killed guest.
 const END: Duration = Duration::from_secs(30);
+/// The longest that a change of a name is waited for: as long as the runtime may take for one.
+const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 const GRACE_MAX: u32 = 10_000;
 const WAIT_MAX: u32 = 30_000;
 /// How long a share holds that is not said again: then its client has ended, and no worker of it is there.
@@ -61,6 +63,9 @@ struct Table {
     /// The launcher ends: none is started any more.
     closing: bool,
     guests: BTreeMap<String, Entry>,
+    /// Names of which something is being changed by the name alone, and how many changes: none is started by
+    /// one of them, or it would get what was allowed for the guest before it.
+    changing: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -189,6 +194,22 @@ impl Guests {
         Some(())
     }
 
+    /// Takes a name for a change of what has it, when no other change has it.
+    fn claim<'a>(&'a self, name: &str) -> Result<(Changing<'a>, MutexGuard<'a, Table>), Refusal> {
+        let is_free = |table: &Table| !table.changing.contains_key(name);
+        let mut table = self.wait(self.table(), LONGEST_CHANGE, is_free);
+        if !is_free(&table) {
+            return Err(Refusal::new(format!("name: `{name}` is being changed; allowed: to ask again")));
+        }
+        Ok((self.change(&mut table, name), table))
+    }
+
+    /// Begins a change of what has a name, or had it.
+    fn change(&self, table: &mut Table, name: &str) -> Changing<'_> {
+        *table.changing.entry(name.to_owned()).or_default() += 1;
+        Changing { guests: self, name: name.to_owned() }
+    }
+
     /// Starts a guest for the client of this user; it runs when this returns.
     pub(crate) fn start(self: &Arc<Guests>, start: &Start, client: u32) -> Result<(), Refusal> {
         let permitted = self.permits.check(start)?;
@@ -209,7 +230,7 @@ impl Guests {
 
     /// Takes the name, and the names of the interfaces, for this guest.
     fn reserve(&self, start: &Start, most: usize) -> Result<(), Refusal> {
-        let mut table = self.table();
+        let (_changing, mut table) = self.claim(&start.name)?;
         if table.closing {
             return Err(Refusal::new("the launcher ends; allowed: to ask the next one"));
         }
@@ -380,8 +401,9 @@ impl Guests {
             }
             self.note(&mut table);
         }
-        watch::begin(self, &start.name, watched, output, log).map_err(own)?;
-        probe::begin(self, start, pid).map_err(own)
+        // What is watched is ended by its watch: nothing that may fail follows.
+        probe::begin(self, start, pid).map_err(own)?;
+        watch::begin(self, &start.name, watched, output, log).map_err(own)
     }
 
     /// Ends whatever is left of a guest on this host.
@@ -497,14 +519,14 @@ impl Guests {
     /// Changes limits.
     pub(crate) fn limit(&self, limit: &Limit) -> Result<(), Refusal> {
         let Limit { name, limits } = limit;
-        {
-            let mut table = self.table();
-            let entry = table.guests.get_mut(name).ok_or_else(|| none(name))?;
-            self.permits.check_limits(&entry.start.tenant, limits)?;
-            if !matches!(entry.state, State::Running { .. }) {
-                return Err(Refusal::new(format!("name: `{name}` does not run; allowed: one that does")));
-            }
+        let (_changing, table) = self.claim(name)?;
+        let entry = table.guests.get(name).ok_or_else(|| none(name))?;
+        self.permits.check_limits(&entry.start.tenant, limits)?;
+        if !matches!(entry.state, State::Running { .. }) {
+            return Err(Refusal::new(format!("name: `{name}` does not run; allowed: one that does")));
         }
+        drop(table);
+        // By its name: until this is done no other guest has it.
         self.runtime.update(name, &bundle::resources(limits, false).to_string())?;
         if let Some(entry) = self.table().guests.get_mut(name) {
             let files = entry.start.limits.files;
@@ -608,6 +630,8 @@ impl Guests {
         if !ended(&table) {
             return Err(Refusal::new(format!("`{name}` has been killed and has not ended within {END:?}")));
         }
+        // Its folders are by its name, too.
+        let _changing = self.change(&mut table, name);
         let removed = table.guests.remove(name);
         self.note(&mut table);
         drop(table);
@@ -671,6 +695,25 @@ impl Guests {
             }
         });
         Listed { version: table.version, guests: guests.collect() }
+    }
+}
+
+/// Something of this name is being changed, until this is dropped. It must not be while the table is locked.
+struct Changing<'a> {
+    guests: &'a Guests,
+    name: String,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut table = self.guests.table();
+        if let Some(changes) = table.changing.get_mut(&self.name) {
+            *changes -= 1;
+            if *changes == 0 {
+                table.changing.remove(&self.name);
+            }
+        }
+        self.guests.changed.notify_all();
     }
 }
 

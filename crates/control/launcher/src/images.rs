@@ -2,7 +2,7 @@
 
 use crate::permits::USERS;
 use crate::{LauncherError, Refusal};
-use container_image::{Bounds, Config, Digest, Layout, Owners};
+use container_image::{Bounds, Config, Digest, Layout, Owners, remove_folder};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::fs;
@@ -10,11 +10,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Images of one tenant that are kept unpacked; more only while containers use them.
 const KEPT: usize = 16;
 /// Most files of one image.
 const ENTRIES: u64 = 1 << 20;
+/// Most processor time that one image takes to be unpacked: some times that of the largest.
+const PROCESSOR: Duration = Duration::from_secs(600);
 /// Where images are that are not whole. No tenant is called so.
 const UNFINISHED: &str = ".unfinished";
 /// The nice value at which images are unpacked and removed: as that of what is done beside the workers.
@@ -47,7 +50,7 @@ impl Images {
     pub(crate) fn open(folder: &Path) -> Result<Images, LauncherError> {
         passable(folder).map_err(LauncherError::file(folder))?;
         let unfinished = folder.join(UNFINISHED);
-        match fs::remove_dir_all(&unfinished) {
+        match remove_folder(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(LauncherError::file(&unfinished)(error));
             }
@@ -108,7 +111,7 @@ impl ImagesOfTenant<'_> {
             if count < KEPT {
                 break;
             }
-            fs::remove_dir_all(path)?;
+            remove_folder(&path)?;
             count -= 1;
         }
         Ok(())
@@ -142,12 +145,12 @@ impl ImagesOfTenant<'_> {
                     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                     let to = rustix::fs::open(unfinished.join("root"), flags, Mode::empty());
                     let to = to.map_err(|error| failed(error.into()))?;
-                    let bounds = Bounds { bytes, entries: ENTRIES };
+                    let bounds = Bounds { bytes, entries: ENTRIES, processor: PROCESSOR };
                     let owners = Owners::Shifted { first: uids, count: USERS };
                     layout.unpack(to, owners, bounds).map_err(Refusal::of("image"))
                 })
                 .and_then(|()| fs::rename(unfinished.join("root"), &root).map_err(failed));
-            let removed = fs::remove_dir_all(&unfinished).map_err(failed);
+            let removed = remove_folder(&unfinished).map_err(failed);
             unpacked.and(removed)?;
         }
         Ok(Unpacked { root, config: layout.config().clone() })

@@ -54,7 +54,8 @@ pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refus
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
     for Interface { name, outer, .. } in veths(interfaces) {
         let made = kernel.add_veth(outer, (name, mac(&host, outer), network.as_fd()));
-        made.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
+        let done = made.and_then(|()| keep_from_host(&kernel, outer)).and_then(|()| kernel.switch_on(outer));
+        done.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
     }
     within(network, || {
         for Interface { name, outer, mtu, mac: own, .. } in taps(interfaces) {
@@ -64,6 +65,33 @@ pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refus
         }
         switch_on(interfaces)
     })
+}
+
+/// Has the host's own protocols take nothing of what a guest sends: its packets are a port's, and what
+/// listens on the host, answers there, or forwards is not to be reached past the chain. What comes in ends
+/// behind the port's packet socket; a kernel without the filter for that answers nothing and takes nothing
+/// from sources that it has no way to. It says nothing by itself to the guest either.
+fn keep_from_host(kernel: &Netlink, outer: &str) -> io::Result<()> {
+    let set = |key: &str, value: &str| {
+        let (family, key) = key.split_once('/').unwrap_or_default();
+        std::fs::write(format!("/proc/sys/net/{family}/conf/{outer}/{key}"), value)
+    };
+    let has_none = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let silent = set("ipv4/arp_ignore", "8").and_then(|()| set("ipv4/rp_filter", "1"));
+    // A kernel without IPv6 has no such file.
+    let silent = silent.and_then(|()| {
+        set("ipv6/disable_ipv6", "1").or_else(|error| match has_none(&error) {
+            true => Ok(()),
+            false => Err(error),
+        })
+    });
+    match (kernel.end_what_comes(outer), silent) {
+        (Ok(()), _) | (_, Ok(())) => Ok(()),
+        (Err(filter), Err(settings)) => Err(io::Error::other(format!(
+            "the host's own protocols cannot be kept from it, neither by a filter ({filter}; modules sch_ingress and \
+             cls_bpf) nor by its settings ({settings})"
+        ))),
+    }
 }
 
 /// The queues of the guest's TAP devices, by their outer names.

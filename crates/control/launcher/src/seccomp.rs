@@ -2,13 +2,17 @@
 //!
 //! An allow list: what programs of every kind need, and nothing that concerns the host as a whole. Left out
 //! are modules, clocks, swap, mounts, keyrings, io_uring, bpf, perf, userfaultfd, ptrace, process_vm_*,
-//! handles of files, and new user namespaces. Names that a kernel or its libseccomp does not know are ignored
-//! by the runtime.
+//! handles of files, new user namespaces, and sockets but for those of [`FAMILIES`]. Names that a kernel or
+//! its libseccomp does not know are ignored by the runtime.
 
 use serde_json::{Value, json};
 
 /// `CLONE_NEW*` of namespaces(7); a guest makes none.
 const NAMESPACES: u64 = 0x7e02_0000;
+
+/// What a socket may be of (`linux/socket.h`): UNIX, IPv4, IPv6, netlink, packets, and AF_XDP. Others have
+/// the kernel load modules, and vsock leads to the machine below whatever network a guest has.
+const FAMILIES: [u64; 6] = [1, 2, 10, 16, 17, 44];
 
 const ALLOWED: &str = "accept accept4 access alarm arch_prctl bind brk capget capset chdir chmod chown clock_getres \
     clock_gettime clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 \
@@ -29,7 +33,7 @@ const ALLOWED: &str = "accept accept4 access alarm arch_prctl bind brk capget ca
     sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_yield seccomp select semctl semget semop \
     semtimedop sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address setfsgid setfsuid setgid setgroups setitimer \
     setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid setxattr shmat shmctl shmdt \
-    shmget shutdown sigaltstack signalfd signalfd4 socket socketpair splice stat statfs statx symlink symlinkat sync \
+    shmget shutdown sigaltstack signalfd signalfd4 splice stat statfs statx symlink symlinkat sync \
     sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete timer_getoverrun timer_gettime timer_settime \
     timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask uname unlink unlinkat utime utimensat utimes \
     vfork vmsplice wait4 waitid write writev";
@@ -38,17 +42,22 @@ const ALLOWED: &str = "accept accept4 access alarm arch_prctl bind brk capget ca
 pub(crate) fn profile() -> Value {
     let names: Vec<&str> = ALLOWED.split_whitespace().collect();
     let architecture = if cfg!(target_arch = "aarch64") { "SCMP_ARCH_AARCH64" } else { "SCMP_ARCH_X86_64" };
+    let mut calls = vec![
+        json!({"names": names, "action": "SCMP_ACT_ALLOW"}),
+        // Flags are the first argument.
+        json!({"names": ["clone"], "action": "SCMP_ACT_ALLOW",
+            "args": [{"index": 0, "value": NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]}),
+        // Its flags lie in memory, where no filter sees them; C libraries then take `clone`.
+        json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": rustix::io::Errno::NOSYS.raw_os_error()}),
+    ];
+    calls.extend(FAMILIES.map(|family| {
+        json!({"names": ["socket", "socketpair"], "action": "SCMP_ACT_ALLOW",
+            "args": [{"index": 0, "value": family, "op": "SCMP_CMP_EQ"}]})
+    }));
     json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": rustix::io::Errno::PERM.raw_os_error(),
         "architectures": [architecture],
-        "syscalls": [
-            {"names": names, "action": "SCMP_ACT_ALLOW"},
-            // Flags are the first argument.
-            {"names": ["clone"], "action": "SCMP_ACT_ALLOW",
-             "args": [{"index": 0, "value": NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]},
-            // Its flags lie in memory, where no filter sees them; C libraries then take `clone`.
-            {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": rustix::io::Errno::NOSYS.raw_os_error()},
-        ],
+        "syscalls": calls,
     })
 }

@@ -88,12 +88,26 @@ impl Sockets {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             if !known.iter().any(|name| entry.file_name() == name.as_str()) {
-                // No link is followed, whatever the client has made there.
-                fs::remove_dir_all(entry.path())?;
+                // No link is followed, whatever the client has made there, and however deep. What cannot be
+                // removed keeps no launcher from its start.
+                if let Err(error) =
+                    take(&entry.path()).and_then(|()| container_image::remove_folder(&entry.path()))
+                {
+                    console::error()
+                        .line(&format!("superfluid launcher: {}: {error}", entry.path().display()));
+                }
             }
         }
         Ok(())
     }
+}
+
+/// A folder becomes this process's: its client makes nothing more in it.
+fn take(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+    rustix::fs::fchown(&opened, Some(rustix::process::geteuid()), None)?;
+    Ok(rustix::fs::fchmod(&opened, Mode::from_bits_truncate(0o700))?)
 }
 
 #[cfg(test)]
@@ -131,6 +145,13 @@ mod tests {
         let outside = tempfile::tempdir().expect("a folder");
         fs::write(outside.path().join("kept"), "x").expect("written");
         std::os::unix::fs::symlink(outside.path(), made.join("way")).expect("linked");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let mut deepest = rustix::fs::open(&made, flags, Mode::empty()).expect("a folder");
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(&deepest, "deep", Mode::RWXU).expect("made");
+            deepest = rustix::fs::openat(&deepest, "deep", flags, Mode::empty()).expect("a folder");
+        }
+        drop(deepest);
         sockets.retain(&[]).expect("removed");
         assert!(!made.exists() && outside.path().join("kept").exists());
         sockets.make("b", &socket, 998, 1_000_000).expect("made");

@@ -9,7 +9,7 @@ use crate::{BuildError, Tree, cpio, elf, kernel, packages, selection};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -200,13 +200,15 @@ fn check(request: &Request) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// A folder for what is not kept, in the output's.
+/// A folder for what is not kept, in the output's. It is the calling user's alone: packages are unpacked in
+/// it, with the owners and set-user bits that they have.
 struct Work(PathBuf);
 
 impl Work {
     fn begin(output: &Path) -> Result<Work, BuildError> {
         let folder = begun(output, ".work");
-        fs::create_dir_all(&folder).map_err(BuildError::file(&folder))?;
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(BuildError::file(&folder))?;
         Ok(Work(folder))
     }
 }
@@ -361,14 +363,16 @@ fn unit(name: &str, all: &[packages::Package], unpacked: &[selection::Unpacked])
                 let Some(unit) = file.strip_suffix(".service").filter(|it| !it.ends_with('@')) else {
                     continue;
                 };
-                found.push((package.name == name, unit.to_owned(), entry.path()));
+                // A link leads to a file of the package, or to none: never to one of this host.
+                let inside = Roots::of(vec![one.root.clone()]).find(&format!("{folder}/{file}"));
+                found.extend(inside.map(|path| (package.name == name, unit.to_owned(), path)));
             }
         }
     }
     let own: Vec<_> = found.iter().filter(|(own, ..)| *own).collect();
     let named = found.iter().find(|(_, unit, _)| unit == name);
     let (.., path) = named.or(if own.len() == 1 { Some(own[0]) } else { None })?;
-    init::of_unit(&fs::read_to_string(path).ok()?)
+    init::of_unit(&String::from_utf8(closure::contents(path).ok()?).ok()?)
 }
 
 /// Files of this host, and what they need of it.
@@ -669,6 +673,50 @@ mod tests {
             let copies = vec![CopyOf { from: sh.clone(), inside: inside.into() }];
             assert!(with(&|it| it.copies = copies.clone()).starts_with("a path inside: "), "{inside}");
         }
+    }
+
+    #[test]
+    fn what_is_unpacked_is_the_calling_users_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let work = Work::begin(folder.path()).expect("made");
+        let mode = fs::metadata(&work.0).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let path = work.0.clone();
+        drop(work);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_unit_is_the_packages_own_and_no_file_that_a_link_leads_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (root, host) = (folder.path().join("package"), folder.path().join("host/systemd/system"));
+        let unit_of = |root: &Path| {
+            let of = |name: &str| packages::Package {
+                name: name.to_owned(),
+                version: "1".to_owned(),
+                file: String::new(),
+                size: 0,
+            };
+            let unpacked = selection::Unpacked { root: root.to_owned(), whole: true };
+            unit("server", &[of("server")], &[unpacked]).map(|service| service.command)
+        };
+        fs::create_dir_all(&host).expect("made");
+        fs::write(host.join("server.service"), "[Service]\nExecStart=/of/the/host\n").expect("written");
+        let units = root.join("lib/systemd/system");
+        fs::create_dir_all(&units).expect("made");
+        std::os::unix::fs::symlink(host.join("server.service"), units.join("server.service"))
+            .expect("linked");
+        assert_eq!(unit_of(&root), None);
+        // The folder leads there.
+        fs::remove_dir_all(root.join("lib")).expect("removed");
+        std::os::unix::fs::symlink(folder.path().join("host"), root.join("lib")).expect("linked");
+        assert_eq!(unit_of(&root), None);
+        // A link within the package is followed.
+        fs::remove_file(root.join("lib")).expect("removed");
+        fs::create_dir_all(&units).expect("made");
+        fs::write(root.join("unit"), "[Service]\nExecStart=/of/the/package\n").expect("written");
+        std::os::unix::fs::symlink("/unit", units.join("server.service")).expect("linked");
+        assert_eq!(unit_of(&root).as_deref(), Some("/of/the/package"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use controller::{
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
+use launcher::keeper::Whose;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -162,7 +163,8 @@ fn keep_containers(
     let (sender, queue) = (sender.clone(), queue.clone());
     let look_at_ports = port_looks(host.fleet().clone())?;
     let taps = catalog.taps().clone();
-    let tell = move |name: &str, happened| {
+    // What is there stays as it is: no name becomes another tenant's.
+    let tell = move |Whose { name, .. }: Whose<'_>, happened| {
         keep_queues(&taps, name, &happened);
         if concerns_ports(&happened) {
             look_at_ports();

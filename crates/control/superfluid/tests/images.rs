@@ -12,13 +12,15 @@ mod support;
 use debian::Registry;
 use image::{Image, Names, assemble};
 use registry::{Artifact, Client, Credentials, Login, Settings};
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::{Act, Server, honest};
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::commands::text;
-use support::daemon::{Daemon, Options};
+use support::daemon::{Daemon, Options, SOCKET};
+use support::http;
 use support::layouts;
 use tempfile::TempDir;
 
@@ -221,6 +223,13 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
     assert!(blob(1).exists() && !blob(2).exists() && !blob(3).exists());
 }
 
+/// Seconds of processor time that were used for a tenant beside the workers.
+fn background(daemon: &Daemon, tenant: &str) -> f64 {
+    let metrics = daemon.text("/metrics");
+    let wanted = format!("superfluid_tenant_background_seconds_total{{tenant=\"{tenant}\"}} ");
+    metrics.lines().find_map(|line| line.strip_prefix(&wanted)?.parse::<f64>().ok()).unwrap_or(0.0)
+}
+
 /// To read and check a file is work of the tenant whose function it is for, and not of the thread that
 /// answers.
 #[test]
@@ -228,11 +237,7 @@ fn a_file_is_read_in_the_account_of_its_tenant() {
     let (_folder, daemon) = start(&[]);
     daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
     daemon.done("apply -f tenants.yaml");
-    let used = |tenant: &str| {
-        let metrics = daemon.text("/metrics");
-        let wanted = format!("superfluid_tenant_background_seconds_total{{tenant=\"{tenant}\"}} ");
-        metrics.lines().find_map(|line| line.strip_prefix(&wanted)?.parse::<f64>().ok()).unwrap_or(0.0)
-    };
+    let used = |tenant: &str| background(&daemon, tenant);
     let before = (used("red"), used("blue"));
     // It is never compiled, because it cannot be loaded.
     fs::write(daemon.path("broken.wasm"), vec![0; 8 << 20]).expect("written");
@@ -242,6 +247,84 @@ fn a_file_is_read_in_the_account_of_its_tenant() {
     // It is charged when it has ended, which is told before.
     daemon.wait("it is charged", || used("blue") > before.1);
     assert_eq!(used("red"), before.0);
+}
+
+/// A check of it is such work, too: it compiles nothing and is asked for again and again.
+#[test]
+fn a_file_is_checked_in_the_account_of_its_tenant() {
+    let (_folder, daemon) = start(&[]);
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    let used = |tenant: &str| background(&daemon, tenant);
+    let before = (used("red"), used("blue"));
+    fs::write(daemon.path("broken.wasm"), vec![0; 8 << 20]).expect("written");
+    let path = daemon.path("broken.wasm");
+    let function = json!({"image": path, "tenant": "blue"});
+    let report = daemon
+        .post("/v1/check", Some(json!({"superfluid": 1, "functions": {"one": function, "two": function}})));
+    let faults = report["faults"].as_array().expect("a list");
+    assert_eq!(faults.len(), 2, "{report}");
+    assert!(faults.iter().all(|fault| fault["message"].as_str().expect("text").contains("broken.wasm")));
+    assert!(used("blue") > before.1, "{} and {}", used("blue"), before.1);
+    assert_eq!(used("red"), before.0);
+}
+
+/// A file is as slow as whatever is behind it: here a file system whose process never answers, in a mount
+/// namespace of the daemon's own. What waits for it, checks and changes of an administrator's, keeps nothing
+/// else waiting, a tenant's requests neither.
+#[test]
+fn a_file_that_never_comes_keeps_nothing_else_waiting() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: there is no root, whose right it is to mount, or no /dev/fuse");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("slow")).expect("made");
+    let mount = "exec 3<>/dev/fuse && mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none slow \
+                 && exec \"$@\"";
+    let daemon = Options::new(folder.path())
+        .launcher(["unshare", "-m", "sh", "-c", mount, "sh"])
+        .tenants_socket("tenants")
+        .start();
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}, green: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    daemon.done("token create green --tenant green --expires 1d --file green.token");
+    let token = fs::read_to_string(daemon.path("green.token")).expect("reads").trim().to_owned();
+    let slow = daemon.path("slow/fw.wasm");
+    let mut waiting = Vec::new();
+    for tenant in ["default", "red", "blue"] {
+        for number in 0..4 {
+            let function = json!({"image": slow, "tenant": tenant});
+            let document = json!({"superfluid": 1, "functions": {"fw": function}});
+            let begin =
+                |method, path: &str, body| http::begin(&daemon.path(SOCKET), None, method, path, Some(&body));
+            waiting.push(begin("POST", "/v1/check", document));
+            waiting.push(begin(
+                "PUT",
+                &format!("/v1/functions/{tenant}-{number}?wait=true"),
+                json!({"spec": function}),
+            ));
+        }
+    }
+    // Until they are there: each reads in the account of its tenant.
+    daemon.wait("jobs wait", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("a process");
+        let slow = threads.flatten().filter(|task| {
+            let of = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            // It waits within the kernel, and no signal but one that ends it would wake it.
+            let stat = of("stat");
+            of("comm").starts_with("offload")
+                && stat.rsplit_once(") ").is_some_and(|(_, it)| it.starts_with('D'))
+        });
+        slow.count() >= 3
+    });
+    daemon.get("/v1/health");
+    for _ in 0..8 {
+        let (status, answer) =
+            http::exchange(&daemon.path("tenants"), Some(&token), "GET", "/v1/tenants/green", None);
+        assert_eq!(status, 200, "{answer}");
+    }
+    drop(waiting);
 }
 
 #[test]

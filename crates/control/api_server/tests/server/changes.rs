@@ -300,6 +300,26 @@ fn a_store_without_room_refuses_and_the_host_is_untouched() {
     assert!(world.objects.values().all(|(spec, _)| spec["image"] == "x"), "the old image runs again");
 }
 
+/// The launcher starts it whatever was said of the function before, and no request could resume it.
+#[test]
+fn what_becomes_a_container_is_not_paused_any_more() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    client.post("/v1/functions/fw/pause", "");
+    let paused = || {
+        let stored = server.store.read("function", "fw").expect("is there");
+        String::from_utf8_lossy(&stored.value).contains("\"paused\":true")
+    };
+    client.put("/v1/functions/fw", &json!({"image": "b"}));
+    assert!(paused());
+    let container = json!({"guest": "container", "image": "/srv/c", "memory": "16MiB"});
+    assert_eq!(client.put("/v1/functions/fw", &container).status, 200);
+    assert!(!paused());
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    assert!(!paused());
+}
+
 #[test]
 fn each_change_is_written_down_with_its_client() {
     let server = Running::new();

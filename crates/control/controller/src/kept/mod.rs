@@ -166,6 +166,11 @@ impl Kept {
         self.insert(function.to_owned(), tenant, Ring::default());
     }
 
+    /// Whose a function is.
+    pub(super) fn tenant_of(&self, function: &str) -> Option<&str> {
+        self.functions.get(function).map(|known| known.tenant.as_str())
+    }
+
     /// A function is no more.
     pub(super) fn forget(&mut self, function: &str) {
         let Some(known) = self.functions.remove(function) else { return };

@@ -59,6 +59,13 @@ pub(super) struct Action {
     pub(super) request: Request,
 }
 
+/// Tells a container from another one that has its name later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) tenant: String,
+    pub(super) mark: String,
+}
+
 impl Entry {
     fn new(wanted: Wanted, mark: String, now: Instant) -> Entry {
         Entry {
@@ -155,6 +162,13 @@ impl Book {
             any = true;
         }
         any
+    }
+
+    /// Whose one is, and as what; of one that is not wanted nothing.
+    pub(super) fn owner(&self, name: &str) -> Owner {
+        let owner =
+            |entry: &Entry| Owner { tenant: entry.wanted.start.tenant.clone(), mark: entry.mark.clone() };
+        self.wanted.get(name).map(owner).unwrap_or_default()
     }
 
     /// Whether it is to have TAP devices.
@@ -254,40 +268,41 @@ impl Book {
                 return Some(Action { name: guest.name.clone(), tenant: guest.tenant.clone(), request });
             }
         }
+        // What has waited longest comes first: those that end again and again leave others their turns.
+        let mut first: Option<(Instant, String, Request)> = None;
         for (name, entry) in &mut self.wanted {
             let Wanted { start, .. } = &entry.wanted;
-            if !free(&start.tenant) || self.paces.waits_until(&start.tenant, now).is_some() {
+            let is_later = first.as_ref().is_some_and(|(due, ..)| *due <= entry.due);
+            if is_later || !free(&start.tenant) || self.paces.waits_until(&start.tenant, now).is_some() {
                 continue;
             }
-            let paces = &mut self.paces;
-            let mut act = |request| {
-                paces.spend(&start.tenant, now);
-                Some(Action { name: name.clone(), tenant: start.tenant.clone(), request })
-            };
-            match guests.get(name) {
+            let request = match guests.get(name) {
                 Some(guest) if guest.mark.as_ref() == Some(&entry.mark) => match guest.state {
                     State::Running { .. } if entry.limits != Some(start.limits) => {
-                        let limits = start.limits;
-                        return act(Request::Limit(Limit { name: name.clone(), limits }));
+                        Request::Limit(Limit { name: name.clone(), limits: start.limits })
                     }
-                    State::Ended(_) if now >= entry.due => {
-                        return act(Request::Start(Box::new(start.clone())));
-                    }
-                    _ => {}
+                    State::Ended(_) if now >= entry.due => Request::Start(Box::new(start.clone())),
+                    _ => continue,
                 },
                 // One of this keeper is ended first, above; another's stays.
                 Some(_) => {
                     let others = "the launcher has a container of this name that another client has started";
                     entry.reason = Some(format!("{others}; allowed: to stop that one, or another name"));
+                    continue;
                 }
-                None if now >= entry.due => {
-                    entry.anew = false;
-                    return act(Request::Start(Box::new(start.clone())));
-                }
-                None => {}
-            }
+                None if now >= entry.due => Request::Start(Box::new(start.clone())),
+                None => continue,
+            };
+            first = Some((entry.due, name.clone(), request));
         }
-        None
+        let (_, name, request) = first?;
+        let entry = self.wanted.get_mut(&name)?;
+        if !guests.contains_key(&name) {
+            entry.anew = false;
+        }
+        let tenant = entry.wanted.start.tenant.clone();
+        self.paces.spend(&tenant, now);
+        Some(Action { name, tenant, request })
     }
 
     /// How long nothing is to be done, if nothing changes; `None`: for ever.

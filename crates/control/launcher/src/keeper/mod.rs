@@ -18,8 +18,8 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
-use crate::{Answer, ClientError, Launcher, List, Request, Start};
-use book::{Action, Book};
+use crate::{Answer, ClientError, Guest, Launcher, List, Request, Start};
+use book::{Action, Book, Owner};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -129,8 +129,18 @@ pub fn first_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(first, _)| first)
 }
 
-/// Takes what has become of the container of a name.
-type Tell = dyn Fn(&str, Happened) + Send + Sync;
+/// Takes what has become of the container of a name, and whose it is: by then the name may be another
+/// tenant's.
+type Tell = dyn Fn(Whose<'_>, Happened) + Send + Sync;
+
+/// The container of which something is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whose<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its tenant.
+    pub tenant: &'a str,
+}
 
 struct Shared {
     socket: PathBuf,
@@ -158,7 +168,7 @@ impl Keeper {
         socket: &Path,
         name: &str,
         wanted: BTreeMap<String, Wanted>,
-        tell: impl Fn(&str, Happened) + Send + Sync + 'static,
+        tell: impl Fn(Whose<'_>, Happened) + Send + Sync + 'static,
     ) -> io::Result<Keeper> {
         let mut book = Book::new(name);
         book.want(wanted, Instant::now());
@@ -167,7 +177,7 @@ impl Keeper {
             socket: socket.to_owned(),
             table: Mutex::new(table),
             changed: Condvar::new(),
-            tell: Box::new(move |name, happened| tell(first_of(name), happened)),
+            tell: Box::new(tell),
         });
         let (following, acting) = (shared.clone(), shared.clone());
         Builder::new().name("containers".into()).spawn(move || following.follow())?;
@@ -255,9 +265,12 @@ impl Shared {
                 Ok(()) => continue,
                 Err(error) => error.to_string(),
             };
-            let told = self.table().book.lost(&trouble);
+            let mut table = self.table();
+            let told = table.book.lost(&trouble);
+            let told: Vec<_> = told.into_iter().map(|told| (table.book.owner(&told.0), told)).collect();
+            drop(table);
             self.changed.notify_all();
-            told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+            told.into_iter().for_each(|(owner, (name, happened))| self.tell(&name, &owner.tenant, happened));
             let mut table = self.table();
             let begin = Instant::now();
             while !table.ends && begin.elapsed() < AGAIN {
@@ -293,33 +306,41 @@ impl Shared {
             return;
         }
         let happened = table.book.take(listed, Instant::now());
-        let has_taps: Vec<bool> = happened.iter().map(|(name, _)| table.book.has_taps(name)).collect();
+        // By what is true now: when it is told the name may be another's.
+        let of = |(name, _): &(String, Happened)| (table.book.has_taps(name), table.book.owner(name));
+        let of: Vec<(bool, Owner)> = happened.iter().map(of).collect();
         drop(table);
         self.changed.notify_all();
-        for ((name, happened), has_taps) in happened.into_iter().zip(has_taps) {
+        for ((name, happened), (has_taps, owner)) in happened.into_iter().zip(of) {
             let told = match happened {
                 Happened::Ended { reason, again, .. } => {
-                    Happened::Ended { reason, again, log: self.log_of(&name) }
+                    Happened::Ended { reason, again, log: self.log_of(&name, &owner) }
                 }
                 Happened::Attached(_) if has_taps => match Launcher::queues(&self.socket, &name) {
                     Ok(queues) => Happened::Attached(Queues(Arc::new(queues))),
                     Err(error) => {
-                        (self.tell)(&name, Happened::Noticed(format!("its TAP devices: {error}")));
+                        let text = format!("its TAP devices: {error}");
+                        self.tell(&name, &owner.tenant, Happened::Noticed(text));
                         happened
                     }
                 },
                 other => other,
             };
-            (self.tell)(&name, told);
+            self.tell(&name, &owner.tenant, told);
         }
     }
 
-    /// What a container wrote last.
-    fn log_of(&self, name: &str) -> Vec<String> {
+    fn tell(&self, name: &str, tenant: &str, happened: Happened) {
+        (self.tell)(Whose { name: first_of(name), tenant }, happened);
+    }
+
+    /// What a container wrote last; nothing if another one has its name by now.
+    fn log_of(&self, name: &str, owner: &Owner) -> Vec<String> {
         let list = Request::List(List { after: None, wait_ms: 0, log_of: Some(name.to_owned()) });
         let answer = Launcher::connect(&self.socket).and_then(|mut launcher| launcher.ask(&list));
         let Ok(Answer::Guests(listed)) = answer else { return Vec::new() };
-        listed.guests.into_iter().find(|guest| guest.name == name).map(|guest| guest.log).unwrap_or_default()
+        let is_it = |guest: &Guest| guest.name == name && guest.mark.as_ref() == Some(&owner.mark);
+        listed.guests.into_iter().find(is_it).map(|guest| guest.log).unwrap_or_default()
     }
 
     /// Has done what is to be done, until the end.
@@ -346,7 +367,7 @@ impl Shared {
                 table.busy.retain(|tenant| *tenant != refused.tenant);
                 let told = table.book.refused(&refused, "the system has no thread for it", Instant::now());
                 drop(table);
-                told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+                told.into_iter().for_each(|(name, happened)| self.tell(&name, &refused.tenant, happened));
                 table = self.table();
             }
         }
@@ -380,7 +401,7 @@ impl Shared {
                 None
             }
         };
-        told.into_iter().for_each(|(name, happened)| (self.tell)(&name, happened));
+        told.into_iter().for_each(|(name, happened)| self.tell(&name, &action.tenant, happened));
         self.table().busy.retain(|tenant| *tenant != action.tenant);
         self.changed.notify_all();
     }

@@ -355,6 +355,31 @@ fn a_tenant_has_so_many_starts_whatever_asks_for_them_and_another_one_does_not_w
 }
 
 #[test]
+fn those_that_end_again_and_again_leave_others_of_their_tenant_their_turns() {
+    let starts = ["a", "b", "z"].map(|name| start(name, "red"));
+    let mut play = Play::new(&starts[..2]);
+    play.list();
+    play.turn();
+    let end_all = |play: &mut Play| {
+        let runs = |guest: &&Guest| matches!(guest.state, State::Running { .. });
+        let names: Vec<String> = play.guests.values().filter(runs).map(|guest| guest.name.clone()).collect();
+        names.iter().for_each(|name| play.end(name, Ended::Status(1)));
+    };
+    for _ in 0..40 {
+        end_all(&mut play);
+        play.pass(LONGEST);
+    }
+    play.want(&starts);
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        end_all(&mut play);
+        asked.extend(play.pass(Duration::from_millis(500)));
+    }
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert!(asked.contains(&"start z".to_owned()), "{asked:?}");
+}
+
+#[test]
 fn guests_that_stand_by_are_one_with_the_first() {
     let by = super::stands_by("a", 1);
     let other = start("ab", "red");

@@ -130,6 +130,95 @@ fn a_launcher_finds_what_the_one_before_started() {
     });
 }
 
+/// What a guest sends is a port's: past the chain it reaches no address of the host, by no protocol.
+#[test]
+fn a_guest_does_not_reach_the_hosts_own_protocols() {
+    tried("a_guest_does_not_reach_the_hosts_own_protocols", |host| {
+        let here = Namespace::here().expect("a namespace");
+        here.ip("link set lo up").expect("up");
+        here.ip("address add 203.0.113.1/24 dev lo").expect("an address");
+        // The guest has an address in the host's network, and may look for what is on its link.
+        let line = "nc -w 2 203.0.113.1 7; cat /proc/net/arp; echo end; sleep 1000";
+        let mut start = host.guest("one", line);
+        start.interfaces = vec![
+            interface("eth0", "sfg-0", &["203.0.113.77/24", "2001:db8::1/64"]),
+            interface("eth1", "sfg-1", &[]),
+        ];
+        host.start(start);
+        let own = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+        assert!(!own.contains("sfg-"), "the host has no address there: {own}");
+        let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+        let asked = guest.log.iter().find(|line| line.starts_with("203.0.113.1 ")).expect("it was asked for");
+        assert!(asked.contains(" 0x0 ") && asked.contains("00:00:00:00:00:00"), "no answer: {asked}");
+        // Neither does the host say anything to it: nothing has come in.
+        let text = std::fs::read_to_string(format!("/proc/{}/net/dev", host.pid("one"))).expect("counters");
+        for name in ["eth0:", "eth1:"] {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(name)).expect("its line");
+            let received = line.split_whitespace().nth(1);
+            assert_eq!(received, Some("0"), "{text}");
+        }
+    });
+}
+
+/// Sockets are those of the guest's own network and of its machine's processes: vsock leads past any network.
+#[test]
+fn a_guest_has_sockets_of_its_own_network_alone() {
+    tried("a_guest_has_sockets_of_its_own_network_alone", |host| {
+        if !Path::new("/usr/bin/perl").exists() {
+            println!("skipped: there is no perl (Debian: perl-base)");
+            return;
+        }
+        // UNIX, IPv4, IPv6, netlink; Bluetooth, the kernel's ciphers, vsock.
+        let script = "for ([1,1],[2,1],[2,2],[10,1],[16,3],[31,3],[38,5],[40,1]) { socket(my $s, $$_[0], $$_[1], 0) \
+                      ? print \"$$_[0] yes\\n\" : print \"$$_[0] $!\\n\" } print \"end\\n\"; sleep 1000";
+        host.start(host.program("one", &format!("exec /usr/bin/perl -e '$| = 1; {script}'")));
+        let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+        let denied = ["31", "38", "40"].map(|family| format!("{family} Operation not permitted"));
+        let found: Vec<&str> = guest.log.iter().map(String::as_str).collect();
+        assert_eq!(found[..5], ["1 yes", "2 yes", "2 yes", "10 yes", "16 yes"]);
+        assert_eq!(found[5..8], denied);
+    });
+}
+
+/// The runtime knows guests by their names alone: what one tenant may have is not given to a guest of another
+/// one that has come to have the name meanwhile.
+#[test]
+fn limits_are_for_the_guest_that_they_were_checked_for() {
+    tried("limits_are_for_the_guest_that_they_were_checked_for", |host| {
+        host.start(host.guest("one", "sleep 1000"));
+        std::fs::write(host.path("held"), "").expect("written");
+        let host = &*host;
+        let limits = Limits { memory: 512 << 20, ..host.guest("one", "").limits };
+        std::thread::scope(|scope| {
+            let limit = Request::Limit(Limit { name: "one".into(), limits });
+            let limiting = scope.spawn(move || host.ask(limit));
+            let begin = Instant::now();
+            while !host.path("updating").exists() {
+                assert!(begin.elapsed() < Duration::from_secs(20), "the runtime is not asked");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(host.stop("one"), Answer::Done);
+            let mut next = host.guest("one", "sleep 1000");
+            next.tenant = "green".into();
+            next.limits.memory = 8 << 20;
+            let starting = scope.spawn(move || host.ask(Request::Start(Box::new(next))));
+            let begin = Instant::now();
+            while !starting.is_finished() && begin.elapsed() < Duration::from_secs(3) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::fs::remove_file(host.path("held")).expect("removed");
+            // The first one is not there any more.
+            assert!(matches!(limiting.join().expect("no panic"), Answer::Refused(_)));
+            assert_eq!(starting.join().expect("no panic"), Answer::Done);
+        });
+        let group = host.group();
+        let v1 = format!("/sys/fs/cgroup/memory/{group}/one/memory.limit_in_bytes");
+        let v2 = format!("/sys/fs/cgroup/{group}/one/memory.max");
+        let limit = std::fs::read_to_string(v1).or_else(|_| std::fs::read_to_string(v2)).expect("a limit");
+        assert_eq!(limit.trim(), (8 << 20).to_string());
+    });
+}
+
 #[test]
 fn a_container_whose_probe_fails_is_killed_and_its_log_says_why() {
     tried("a_container_whose_probe_fails_is_killed_and_its_log_says_why", |host| {

@@ -76,10 +76,19 @@ impl Host {
         std::fs::copy(BUSYBOX, programs.path().join("busybox")).expect("copied");
         let root = folder.path().display();
         let text = format!(
-            "superfluid_launcher: 1\nclients: [998]\nruntime: runc\ntenants:\n  blue: {{uids: {UIDS}, images: \
-             [{root}/images], mounts: [{root}/files], programs: [/usr, {}], kvm: true, guests: 2}}\n",
-            programs.path().display()
+            "superfluid_launcher: 1\nclients: [998]\nruntime: {root}/runtime\ntenants:\n  blue: {{uids: {UIDS}, images: \
+             [{root}/images], mounts: [{root}/files], programs: [/usr, {}], kvm: true, guests: 2}}\n  green: {{uids: {}, \
+             images: [{root}/images], memory: 16MiB}}\n",
+            programs.path().display(),
+            UIDS + 65_536
         );
+        // Changes limits only when the file `held` is gone, and says that it would.
+        let runtime = format!(
+            "#!/bin/sh\ncase \"$*\" in *' update '*) if [ -e {root}/held ]; then touch {root}/updating; while [ -e {root}/held ]; \
+             do sleep 0.01; done; fi;; esac\nexec runc \"$@\"\n"
+        );
+        std::fs::write(folder.path().join("runtime"), runtime).expect("written");
+        Command::new("chmod").arg("755").arg(folder.path().join("runtime")).status().expect("chmod");
         std::fs::write(folder.path().join("launcher.yaml"), text).expect("written");
         std::fs::create_dir(folder.path().join("files")).expect("made");
         image(&folder.path().join("images/busybox"));

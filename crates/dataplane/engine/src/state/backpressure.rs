@@ -128,15 +128,16 @@ impl Worker {
         }
     }
 
-    /// Whether an instance is there and wired to the next one, be it over a switch with no other ends.
+    /// Whether an instance is there and wired to the next one of its tenant, be it over a switch without
+    /// other ends.
     fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
         let Some(instance) = self.instances.get(index) else { return false };
+        let is_own = |pool| self.have_one_owner(instance.pool, pool);
         let leads = |target: &Target| match self.only_end(*target) {
-            Some(Target::Instance(next, _)) => ahead == Ahead::Instance(next.index()),
-            Some(Target::Port(port)) => {
-                ahead == Ahead::Wire(port.index())
-                    && self.have_one_owner(instance.pool, self.ports[port.index()].pool)
+            Some(Target::Instance(to, _)) => {
+                ahead == Ahead::Instance(to.index()) && is_own(self.instances[to.index()].pool)
             }
+            Some(Target::Port(to)) => ahead == Ahead::Wire(to.index()) && is_own(self.ports[to.index()].pool),
             Some(Target::Switch(..)) | None => false,
         };
         instance.links.iter().flatten().any(leads)

@@ -340,6 +340,32 @@ fn a_process_stops_no_other_tenants_senders() {
     turns(&mut bench, &ring, 1, RING);
 }
 
+/// Instances are known by their places, which others get later.
+#[test]
+fn what_comes_to_the_place_of_a_sender_that_is_gone_is_not_throttled_for_another_tenant() {
+    let mut bench = Bench::new(&[8192, 8192]);
+    let (port, ring) = Process::boxed();
+    let (source, end) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, port));
+    let (first, last) = (bench.wire(0), bench.wire(0));
+    bench.chain((source, end), &[first, last]);
+    turns(&mut bench, &ring, 3, RING);
+    assert_eq!(bench.worker.instances[last.index()].handed_by, first.index());
+    let Target::Port(cut) = source else { panic!("a port") };
+    let node = &mut bench.worker.ports[cut.index()];
+    (node.target, node.consumer) = (None, None);
+    bench.worker.instances[last.index()].links[0] = None;
+    let gone = bench.worker.take_instance(first).expect("it is there");
+    let other = bench.wire(1);
+    assert_eq!(other.index(), first.index());
+    bench.worker.put_instance(gone);
+    let theirs = bench.add_port(1, Endless::boxed(1));
+    bench.chain((theirs, Target::Instance(last, 0)), &[other]);
+    bench.turn(100);
+    assert!(bench.worker.instances[last.index()].throttled_by.is_some());
+    assert!(bench.worker.instances[other.index()].throttled_by.is_none());
+    turns(&mut bench, &ring, 1, RING);
+}
+
 #[test]
 fn a_slow_function_with_a_pool_of_its_own_throttles_its_tenants_senders() {
     for owner in 0..2 {
