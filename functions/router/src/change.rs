@@ -2,18 +2,20 @@
 //!
 //! 1. *Read*: lines that went and came are read, some in each call, and their next hops noted. What is no
 //!    route ends it here.
-//! 2. *Merge*: another list of all routes is made of the one that is there and these, part by part. A route
-//!    that goes and is not there ends it.
-//! 3. *Sets*: the sets of next hops of all prefixes that this concerns are made, and the /16 found in which
-//!    something changes. Too many ends it; so does IPv6 if there is much of it.
-//! 4. *Blocks*: the lists change places, and one /16 after the other is made anew. A packet goes by the table
-//!    as it is between two calls.
+//! 2. *Merge*: another list of all routes is made of the one that is there and these, part by part, of IPv4
+//!    and of IPv6. A route that goes and is not there ends it.
+//! 3. *Sets*: the sets of next hops of all prefixes of IPv4 that this concerns are made, and the /16 found in
+//!    which something changes. Too many ends it.
+//! 4. *Trie*: where something of IPv6 changes, its table is made anew beside the one that is there, some
+//!    nodes in each call.
+//! 5. *Blocks*: the lists of IPv4 change places, and one /16 after the other is made anew. A packet goes by
+//!    the table as it is between two calls. With the last one, the tables of IPv6 change places.
 //!
-//! Until the fourth step nothing has changed but for next hops that nothing leads to. Where there is no
+//! Until the fifth step nothing has changed but for next hops that nothing leads to. Where there is no
 //! memory for a /16, the lists change places again, and all that were made anew are made again.
 //!
-//! Limits: one that ends is no loss: another instance is made then, which reads the whole file. So it is for
-//! [`MOST_IPV6`] routes of IPv6 and more if some of them change, and when the flat table's limit is crossed.
+//! Limits: one that ends is no loss: another instance is made then, which reads the whole file. So it is when
+//! the flat table's limit is crossed, or there is no memory for two tables of IPv6.
 
 use crate::Routing;
 use crate::flat::{BLOCKS, Flat};
@@ -21,7 +23,7 @@ use crate::hops::Hops;
 use crate::routes_file;
 use crate::settings::Resolver;
 use crate::table::{FLAT_FROM, Four, Known, Route4, Route6, parts4, parts6, prefixes, route4};
-use crate::trie::{Prefix, Trie};
+use crate::trie::{Builder, Prefix, Trie, nodes_behind};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -32,14 +34,13 @@ use nf_sdk::{Change, Difference, Host};
 
 /// The key of the file.
 const KEY: &str = "routes_file";
-/// From so many routes of IPv6 on, their table is not made anew within a call.
-pub const MOST_IPV6: usize = 4096;
-/// What one call does: lines, routes, prefixes and /16.
+/// What one call does: lines, routes that are merged, prefixes and /16.
 const LINES: usize = 512;
 const ROUTES: usize = 16 << 10;
 const SETS: usize = 512;
 const BLOCKS_AT_ONCE: usize = 64;
-/// Routes after which no further /16 is begun in a call.
+/// Routes after which no further /16 is begun in a call; routes and nodes, after which no further prefix of
+/// IPv6 is added in one.
 const ENOUGH: usize = 4096;
 
 /// It cannot be taken: the router is as it was.
@@ -51,8 +52,12 @@ enum Step {
     Read,
     /// From this route of the list on.
     Merge(usize),
+    /// The same of IPv6.
+    Merge6(usize),
     /// From this prefix of those that change on.
     Sets(usize),
+    /// From this route of IPv6 on.
+    Trie(usize),
     /// From this /16 on.
     Blocks(usize),
 }
@@ -71,10 +76,12 @@ pub struct Taking {
     touched: Vec<Route4>,
     /// A bit for each /16.
     dirty: Box<[u64]>,
-    /// Something of IPv6 changes.
-    changes_six: bool,
-    /// Its table as it is to be, and how many prefixes it has.
-    trie6: Option<(Trie, usize)>,
+    /// The table of IPv6 as it is to be, as far as it is made; how many nodes it will have, and how many
+    /// prefixes it has.
+    builder6: Option<Builder<16>>,
+    nodes6: usize,
+    prefixes6: usize,
+    trie6: Option<Trie>,
     /// By how much the number of prefixes of IPv4 changes.
     more: isize,
     /// What was made anew is being made as it was.
@@ -93,7 +100,9 @@ impl Taking {
             other: Known::default(),
             touched: Vec::new(),
             dirty: vec![0; BLOCKS / 64].into_boxed_slice(),
-            changes_six: false,
+            builder6: None,
+            nodes6: 0,
+            prefixes6: 0,
             trie6: None,
             more: 0,
             goes_back: false,
@@ -111,7 +120,9 @@ impl Taking {
         let done = match self.step {
             Step::Read => self.read(host, resolver, &mut main.hops, known),
             Step::Merge(from) => self.merge(from, known),
+            Step::Merge6(from) => self.merge6(from, known),
             Step::Sets(from) => self.sets(from, main, known),
+            Step::Trie(from) => self.trie(from, main, known),
             Step::Blocks(from) => return self.blocks(from, main, known),
         };
         match done {
@@ -133,9 +144,13 @@ impl Taking {
                     return Err(Ended);
                 }
                 self.step = Step::Merge(0);
-                let more = self.four.values().filter(|more| **more > 0).map(|more| *more as usize);
-                let room = known.four.len() + more.sum::<usize>();
-                return self.other.four.try_reserve_exact(room).map_err(|_| Ended);
+                let room = known.four.len() + come(&self.four);
+                self.other.four.try_reserve_exact(room).map_err(|_| Ended)?;
+                if self.six.is_empty() {
+                    return Ok(());
+                }
+                let room = known.six.len() + come(&self.six);
+                return self.other.six.try_reserve_exact(room).map_err(|_| Ended);
             };
             let Some((address, length, hop)) = routes_file::route(line, resolver).map_err(|_| Ended)? else {
                 continue;
@@ -151,27 +166,37 @@ impl Taking {
     }
 
     fn merge(&mut self, from: usize, known: &Known) -> Result<(), Ended> {
-        let end = (from + ROUTES).min(known.four.len());
-        let part = known.four.get(from..end).unwrap_or_default();
-        let is_last = end == known.four.len();
-        merge(part, &mut self.four, &mut self.other.four, is_last, |route| {
+        let next = merge(&known.four, from, &mut self.four, &mut self.other.four, |route| {
             let prefix = route & !0xffff;
             if self.touched.last() != Some(&prefix) {
                 self.touched.push(prefix);
             }
         })?;
-        self.step = Step::Merge(end);
-        if is_last {
-            if !self.six.is_empty() {
-                let mut changes = core::mem::take(&mut self.six);
-                if known.six.len() + changes.len() > MOST_IPV6 {
-                    return Err(Ended);
-                }
-                merge(&known.six, &mut changes, &mut self.other.six, true, |_| ())?;
-                self.changes_six = true;
-            }
-            self.step = Step::Sets(0);
+        self.step = match next {
+            Some(next) => Step::Merge(next),
+            None if self.six.is_empty() => Step::Sets(0),
+            None => Step::Merge6(0),
+        };
+        Ok(())
+    }
+
+    fn merge6(&mut self, from: usize, known: &Known) -> Result<(), Ended> {
+        let merged = self.other.six.len();
+        let next = merge(&known.six, from, &mut self.six, &mut self.other.six, |_| ())?;
+        let mut before = merged.checked_sub(1).map_or(([0; 16], 0), |last| prefix6(self.other.six[last]));
+        for route in self.other.six.iter().skip(merged) {
+            let prefix = prefix6(*route);
+            self.nodes6 += nodes_behind((&before.0, before.1), (&prefix.0, prefix.1));
+            before = prefix;
         }
+        let Some(next) = next else {
+            let mut builder = Builder::new().map_err(|_| Ended)?;
+            builder.reserve(self.nodes6, self.other.six.len()).map_err(|_| Ended)?;
+            self.builder6 = Some(builder);
+            self.step = Step::Sets(0);
+            return Ok(());
+        };
+        self.step = Step::Merge6(next);
         Ok(())
     }
 
@@ -185,9 +210,37 @@ impl Taking {
             self.mark(prefix);
         }
         self.step = Step::Sets(end);
-        if end == self.touched.len() {
-            self.turn(main, known)?;
+        if end < self.touched.len() {
+            return Ok(());
         }
+        if self.builder6.is_none() {
+            return self.turn(main, known);
+        }
+        self.step = Step::Trie(0);
+        Ok(())
+    }
+
+    fn trie(&mut self, from: usize, main: &mut Routing, known: &mut Known) -> Result<(), Ended> {
+        let Some(mut builder) = self.builder6.take() else { return Err(Ended) };
+        let (mut at, nodes, mut group) = (from, builder.nodes(), Vec::new());
+        while at - from + builder.nodes() - nodes < ENOUGH {
+            let rest = self.other.six.get(at..).unwrap_or_default();
+            let Some(first) = rest.first() else {
+                self.trie6 = Some(builder.finish().map_err(|_| Ended)?);
+                return self.turn(main, known);
+            };
+            let (address, length) = prefix6(*first);
+            let same = rest.iter().take_while(|route| (route.0, route.1) == (first.0, first.1));
+            group.clear();
+            group.extend(same.map(|route| route.2));
+            at += group.len();
+            group.dedup();
+            let value = main.hops.set(&group).map_err(|_| Ended)?;
+            builder.add(&Prefix { address, length, value }).map_err(|_| Ended)?;
+            self.prefixes6 += 1;
+        }
+        self.builder6 = Some(builder);
+        self.step = Step::Trie(at);
         Ok(())
     }
 
@@ -203,10 +256,6 @@ impl Taking {
 
     /// The lists change places. Small tables are made anew as a whole.
     fn turn(&mut self, main: &mut Routing, known: &mut Known) -> Result<(), Ended> {
-        if self.changes_six {
-            let six = prefixes(&mut main.hops, &self.other.six, parts6).map_err(|_| Ended)?;
-            self.trie6 = Some((Trie::build(&six).map_err(|_| Ended)?, six.len()));
-        }
         let count = main.table.routes[0].saturating_add_signed(self.more);
         self.step = Step::Blocks(0);
         if let Four::Trie(trie) = &mut main.table.four {
@@ -261,23 +310,35 @@ impl Taking {
         }
         let [four, six] = &mut main.table.routes;
         *four = four.saturating_add_signed(self.more);
-        if let Some((trie, count)) = self.trie6.take() {
-            (main.table.six, *six) = (trie, count);
+        if let Some(trie) = self.trie6.take() {
+            (main.table.six, *six) = (trie, self.prefixes6);
             swap(&mut known.six, &mut self.other.six);
         }
         Change::Taken
     }
 }
 
-/// Puts a sorted part of a list and what changes about it behind what is there of another list; with the last
-/// part, everything that comes. `touched` is told of each route that goes or comes, in order.
+/// How many routes of what changes come.
+fn come<T>(changes: &BTreeMap<T, i32>) -> usize {
+    changes.values().filter_map(|more| usize::try_from(*more).ok()).sum()
+}
+
+/// A route's prefix.
+fn prefix6(route: Route6) -> ([u8; 16], u8) {
+    let (address, length, _) = parts6(route);
+    (address, length)
+}
+
+/// Puts a part of a sorted list, `from` this place on, and what changes about it behind what is there of
+/// another list: [`ROUTES`] of both; from where to go on, `None` when all is done. `touched` is told of each
+/// route that goes or comes, in order.
 fn merge<T: Copy + Ord>(
-    part: &[T],
+    list: &[T],
+    from: usize,
     changes: &mut BTreeMap<T, i32>,
     out: &mut Vec<T>,
-    is_last: bool,
     mut touched: impl FnMut(T),
-) -> Result<(), Ended> {
+) -> Result<Option<usize>, Ended> {
     let mut put = |out: &mut Vec<T>, route: T, more: i32| {
         touched(route);
         // Below zero: one that goes more often than it is there.
@@ -286,35 +347,31 @@ fn merge<T: Copy + Ord>(
         out.extend(core::iter::repeat_n(route, more));
         Ok(())
     };
-    for route in part {
-        while let Some(first) = changes.first_entry()
-            && first.key() < route
-        {
-            let (key, more) = first.remove_entry();
-            put(out, key, more)?;
-        }
-        match changes.first_entry() {
-            Some(mut same) if same.key() == route => {
-                if *same.get() < 0 {
-                    *same.get_mut() += 1;
-                    if *same.get() == 0 {
-                        same.remove();
-                    }
-                    put(out, *route, 0)?;
-                    continue;
+    let mut at = from;
+    for _ in 0..ROUTES {
+        match (list.get(at), changes.first_entry()) {
+            (None, None) => return Ok(None),
+            (Some(route), Some(mut same)) if same.key() == route && *same.get() < 0 => {
+                *same.get_mut() += 1;
+                if *same.get() == 0 {
+                    same.remove();
                 }
-                let more = same.remove();
-                put(out, *route, more)?;
+                put(out, *route, 0)?;
+                at += 1;
             }
-            _ => {}
+            (route, Some(change)) if route.is_none_or(|route| change.key() <= route) => {
+                let (key, more) = change.remove_entry();
+                put(out, key, more)?;
+            }
+            (Some(route), _) => {
+                out.try_reserve(1).map_err(|_| Ended)?;
+                out.push(*route);
+                at += 1;
+            }
+            (None, Some(_)) => return Err(Ended),
         }
-        out.try_reserve(1).map_err(|_| Ended)?;
-        out.push(*route);
     }
-    while is_last && let Some((key, more)) = changes.pop_first() {
-        put(out, key, more)?;
-    }
-    Ok(())
+    Ok(Some(at))
 }
 
 /// The next hops of a prefix, in order.

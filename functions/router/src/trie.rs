@@ -3,13 +3,12 @@
 //! Ohara, SIGCOMM 2015), with a bit for each place and a count of bits instead of pointers.
 //!
 //! 1. [`Trie::build`] takes all prefixes in the order of [`Prefix`]; there is no change afterwards. A changed
-//!    table is a new trie.
+//!    table is a new trie, which a [`Builder`] makes in as many parts as one likes.
 //! 2. [`Trie::lookup`] takes the first two bytes of an address at once and one more byte at each node.
 //!
 //! Limits: values are below 2^31; a path that no other prefix shares still has a node for each byte.
 
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Set in a value that is the number of a node.
@@ -111,25 +110,6 @@ impl Nodes {
         let number = (node.before >> (8 * word) & 0xff) + here.count_ones() - 1;
         self.values.get((node.base + number) as usize).copied().unwrap_or(0)
     }
-
-    /// Builds the node whose places are the byte `depth` of the addresses of `prefixes`, all of which are
-    /// longer than that byte's first bit and equal before it. What they do not cover is `inherited`.
-    fn build<const N: usize>(
-        &mut self,
-        node: usize,
-        depth: usize,
-        prefixes: &[Prefix<N>],
-        inherited: u32,
-    ) -> Result<(), NoMemory> {
-        let mut places = [inherited; 256];
-        fill_places(&mut places, depth, prefixes);
-        for (place, longer) in longer_than(8 * (depth + 1), depth, prefixes) {
-            let child = self.reserve()?;
-            self.build(child, depth + 1, longer, places[usize::from(place)])?;
-            places[usize::from(place)] = NODE | child as u32;
-        }
-        self.fill(node, &places)
-    }
 }
 
 /// Writes the prefixes that end within the byte `depth` to its places.
@@ -170,27 +150,11 @@ impl Trie {
     /// # Errors
     /// [`NoMemory`].
     pub fn build<const N: usize>(prefixes: &[Prefix<N>]) -> Result<Trie, NoMemory> {
-        let mut root = vec![0u32; 1 << (8 * ROOT_BYTES)].into_boxed_slice();
-        for prefix in prefixes.iter().filter(|prefix| usize::from(prefix.length) <= 8 * ROOT_BYTES) {
-            let first = root_place(&prefix.address);
-            let count = 1 << (8 * ROOT_BYTES - usize::from(prefix.length));
-            if let Some(places) = root.get_mut(first..first + count) {
-                places.fill(u32::from(prefix.value));
-            }
+        let mut builder = Builder::new()?;
+        for prefix in prefixes {
+            builder.add(prefix)?;
         }
-        let mut nodes = Nodes::default();
-        for group in prefixes.chunk_by(|a, b| a.address[..ROOT_BYTES] == b.address[..ROOT_BYTES]) {
-            let short =
-                group.iter().take_while(|prefix| usize::from(prefix.length) <= 8 * ROOT_BYTES).count();
-            let longer = &group[short..];
-            if let Some(first) = longer.first() {
-                let place = root_place(&first.address);
-                let node = nodes.reserve()?;
-                nodes.build(node, ROOT_BYTES, longer, root[place])?;
-                root[place] = NODE | node as u32;
-            }
-        }
-        Ok(Trie { root, nodes })
+        builder.finish()
     }
 
     /// What is found under the longest prefix of the address, 0 when there is none.
@@ -220,4 +184,135 @@ impl Trie {
 #[inline(always)]
 fn root_place<const N: usize>(address: &[u8; N]) -> usize {
     usize::from(address[0]) << 8 | usize::from(address[1])
+}
+
+/// A node that is not complete: prefixes to come may be under it.
+#[derive(Debug)]
+struct Open {
+    node: usize,
+    places: [u32; 256],
+}
+
+/// A trie in the making.
+///
+/// The nodes on the way to the latest prefix are open. A prefix behind it in the order closes those that it
+/// is not under, so that each node is written once, and no more is done for a prefix than opening and
+/// closing a node for each of its bytes.
+#[derive(Debug)]
+pub struct Builder<const N: usize> {
+    trie: Trie,
+    /// The latest prefix' address.
+    latest: [u8; N],
+    /// Nodes on the way to it, the first of which looks at the byte behind the root's.
+    open: Vec<Open>,
+}
+
+impl<const N: usize> Builder<N> {
+    /// With no prefix.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new() -> Result<Builder<N>, NoMemory> {
+        let mut root = Vec::new();
+        root.try_reserve_exact(1 << (8 * ROOT_BYTES)).map_err(|_| NoMemory)?;
+        root.resize(1 << (8 * ROOT_BYTES), 0u32);
+        let trie = Trie { root: root.into_boxed_slice(), nodes: Nodes::default() };
+        let mut open = Vec::new();
+        open.try_reserve_exact(N - ROOT_BYTES).map_err(|_| NoMemory)?;
+        Ok(Builder { trie, latest: [0; N], open })
+    }
+
+    /// Makes room for the nodes of so many prefixes, as [`nodes_behind`] counts these: what is added then
+    /// moves no memory.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn reserve(&mut self, nodes: usize, prefixes: usize) -> Result<(), NoMemory> {
+        let Nodes { nodes: all, values } = &mut self.trie.nodes;
+        all.try_reserve_exact(nodes).map_err(|_| NoMemory)?;
+        // A prefix begins a value and ends it, and so does a place that leads to a node; the first place of a
+        // node begins one; what is filled may have as many as a node has places.
+        values.try_reserve_exact(2 * prefixes + 3 * nodes + 256).map_err(|_| NoMemory)
+    }
+
+    /// Adds a prefix, which comes behind all others in their order.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn add(&mut self, prefix: &Prefix<N>) -> Result<(), NoMemory> {
+        // What ends within a byte is covered by no node of the next one: that comes first in the order.
+        self.close(common(&self.latest, &prefix.address).saturating_sub(ROOT_BYTES - 1))?;
+        self.latest = prefix.address;
+        while self.open.len() < nodes_of(prefix.length) {
+            let depth = ROOT_BYTES + self.open.len();
+            let node = self.trie.nodes.reserve()?;
+            let place = self.place(depth);
+            let inherited = core::mem::replace(place, NODE | node as u32);
+            self.open.push(Open { node, places: [inherited; 256] });
+        }
+        let depth = ROOT_BYTES + self.open.len();
+        if let Some(open) = self.open.last_mut() {
+            fill_places(&mut open.places, depth - 1, &[*prefix]);
+            return Ok(());
+        }
+        let first = root_place(&prefix.address);
+        let count = 1 << (8 * ROOT_BYTES - usize::from(prefix.length));
+        if let Some(places) = self.trie.root.get_mut(first..first + count) {
+            places.fill(u32::from(prefix.value));
+        }
+        Ok(())
+    }
+
+    /// The place before the byte `depth` on the way to the latest prefix.
+    fn place(&mut self, depth: usize) -> &mut u32 {
+        match self.open.last_mut() {
+            Some(open) => &mut open.places[usize::from(self.latest[depth - 1])],
+            None => &mut self.trie.root[root_place(&self.latest)],
+        }
+    }
+
+    /// Writes the open nodes but for the first `left`.
+    fn close(&mut self, left: usize) -> Result<(), NoMemory> {
+        for open in self.open.drain(left.min(self.open.len())..).rev() {
+            self.trie.nodes.fill(open.node, &open.places)?;
+        }
+        Ok(())
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.trie.nodes.count()
+    }
+
+    /// How many nodes and values there is room for.
+    #[cfg(test)]
+    pub fn room(&self) -> [usize; 2] {
+        [self.trie.nodes.nodes.capacity(), self.trie.nodes.values.capacity()]
+    }
+
+    /// The table of all of them.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn finish(mut self) -> Result<Trie, NoMemory> {
+        self.close(0)?;
+        Ok(self.trie)
+    }
+}
+
+/// How many nodes are on the way to a prefix of this length.
+fn nodes_of(length: u8) -> usize {
+    usize::from(length).div_ceil(8).saturating_sub(ROOT_BYTES)
+}
+
+/// How many bytes two addresses begin with alike.
+fn common<const N: usize>(one: &[u8; N], other: &[u8; N]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+/// How many nodes a prefix needs that comes directly behind `before` in the order, beyond those that the ones
+/// before it need. Both are an address and a length.
+pub fn nodes_behind<const N: usize>(before: (&[u8; N], u8), prefix: (&[u8; N], u8)) -> usize {
+    let shared = common(before.0, prefix.0).saturating_sub(ROOT_BYTES - 1).min(nodes_of(before.1));
+    nodes_of(prefix.1).saturating_sub(shared)
 }

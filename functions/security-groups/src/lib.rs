@@ -2,12 +2,14 @@
 //! stands between the device, at its interface `outside`, and the function that would open the device, at
 //! `inside`.
 //!
-//! A packet's way is that of [`packet_filter`], with three things before the rules:
+//! A packet's way is that of [`packet_filter`], with these things before the rules:
 //! 1. [`identity`]: what comes from inside has the device's addresses for sources, and what comes from
 //!    outside goes to one of them, or to many.
 //! 2. [`link`]: ARP, neighbour discovery and DHCP, without which no address is of any use, pass without a
 //!    rule, where they claim nothing that is not the device's.
-//! 3. [`layers`]: the administrator's rules and the tenant's. A connection opens if each of the two lists
+//! 3. [`claims`]: what the opener claims in discovery that is not the device's, the platform is told of where
+//!    the opener may form addresses.
+//! 4. [`layers`]: the administrator's rules and the tenant's. A connection opens if each of the two lists
 //!    that are there has a rule for it. A rule may be for addresses that members of a group learned, which
 //!    the table of devices has: one that goes ends the connections that it alone allowed.
 //!
@@ -20,6 +22,7 @@
 
 extern crate alloc;
 
+pub mod claims;
 pub mod identity;
 pub mod layers;
 pub mod link;
@@ -32,7 +35,9 @@ mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use identity::Identity;
+use claims::Claims;
+use core::net::IpAddr;
+use identity::{Identity, inside};
 use layers::Layers;
 use metrics::{NAMES, Reason};
 use nf_sdk::{
@@ -49,18 +54,20 @@ use settings::Settings;
 pub struct SecurityGroups {
     filter: Filter<Layers, { NAMES.len() }>,
     identity: Identity,
+    claims: Claims,
     devices_were_read: bool,
 }
 
 impl NetworkFunction for SecurityGroups {
     fn new(config: &Config) -> Result<SecurityGroups, Error> {
-        let Settings { identity, layers, handling, tracking } = Settings::read(config)?;
+        let Settings { identity, claims, layers, handling, tracking } = Settings::read(config)?;
         let no_memory = || Error::Refused(String::from("not enough memory for rules and connections"));
         let tracker = Tracker::new(&tracking).ok_or_else(no_memory)?;
         let layers = Layers::new(layers).ok_or_else(no_memory)?;
         Ok(SecurityGroups {
             filter: Filter::new(Judge::new(layers, handling), Some(tracker)),
             identity,
+            claims,
             devices_were_read: false,
         })
     }
@@ -69,13 +76,16 @@ impl NetworkFunction for SecurityGroups {
         if !self.devices_were_read {
             self.read_devices(batch.host());
         }
-        let identity = &self.identity;
+        let (identity, claims) = (&self.identity, &mut self.claims);
         self.filter.process(
             batch,
             now,
             |packet, ingress| identity.may_be_usual(packet, ingress),
-            |judge, tracker, header, packet| judge_any(identity, judge, tracker, header, packet),
+            |judge, tracker, header, packet| judge_any((identity, claims), judge, tracker, header, packet),
         );
+        if self.claims.is_any() {
+            self.claims.tell(batch.host(), now);
+        }
     }
 
     fn timer(&mut self, host: &mut Host, now: Nanos) {
@@ -128,7 +138,7 @@ impl SecurityGroups {
 /// Every packet that is not the usual one of a known connection.
 #[inline(never)]
 fn judge_any(
-    identity: &Identity,
+    (identity, claims): (&Identity, &mut Claims),
     judge: &mut Judge<Layers>,
     tracker: &mut Tracker,
     header: &Header,
@@ -146,7 +156,19 @@ fn judge_any(
         Class::NonIp => return link::arp(identity, packet, is_from_inside),
         // The judge says why.
         Class::Malformed | Class::Unreadable | Class::ShortFragment => {}
-        Class::Discovery if is_from_inside => return link::discovery(identity, header, packet),
+        Class::Discovery if is_from_inside => {
+            let judgement = link::discovery(identity, header, packet);
+            if claims.is_any() {
+                match judgement {
+                    Ok(()) => note_used(claims, header),
+                    Err(Reason::Spoofed) => {
+                        link::claimed(identity, header, packet).into_iter().for_each(|it| claims.claimed(it));
+                    }
+                    Err(_) => {}
+                }
+            }
+            return judgement;
+        }
         Class::Discovery => return Ok(()),
         _ => {
             if let Some(judgement) = link::dhcp(identity, header, packet) {
@@ -159,9 +181,19 @@ fn judge_any(
                     false => Err(Reason::Misaddressed),
                 };
             }
+            if is_from_inside && claims.is_any() {
+                note_used(claims, header);
+            }
         }
     }
     judge_tracked(judge, tracker, header, packet).map_err(|reason: tally::Reason| reason.into())
+}
+
+/// A packet from inside came from an address of the device.
+fn note_used(claims: &mut Claims, header: &Header) {
+    if let IpAddr::V6(address) = inside(header) {
+        claims.used(address.octets());
+    }
 }
 
 superfluid_function!(SecurityGroups);

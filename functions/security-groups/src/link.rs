@@ -94,6 +94,21 @@ pub fn discovery(identity: &Identity, header: &Header, packet: &[u8]) -> Result<
     if honest { Ok(()) } else { Err(Reason::Spoofed) }
 }
 
+/// The address that a message of discovery from inside claims which is not the device's: what it probes for,
+/// what it announces of itself, or where it asks from. Not with another's link-layer address.
+pub fn claimed(identity: &Identity, header: &Header, packet: &[u8]) -> Option<[u8; 16]> {
+    let IpAddr::V6(source) = inside(header) else { return None };
+    let message = packet.get(usize::from(header.message)..)?;
+    let target: [u8; 16] = *message.get(8..)?.first_chunk()?;
+    let own = match message.first()? {
+        &NEIGHBOUR_SOLICITATION if source.is_unspecified() => target,
+        &NEIGHBOUR_SOLICITATION => source.octets(),
+        &NEIGHBOUR_ADVERTISEMENT if target == source.octets() => target,
+        _ => return None,
+    };
+    options(identity, message.get(24..)).ok()?.then_some(own)
+}
+
 /// Whether link-layer addresses in the options (RFC 4861 section 4.6) are the device's, as far as that is
 /// known.
 fn options(identity: &Identity, options: Option<&[u8]>) -> Result<bool, Reason> {

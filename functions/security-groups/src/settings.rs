@@ -1,12 +1,13 @@
 //! The configuration, checked beyond what the schema can say.
 
+use crate::claims::Claims;
 use crate::identity::Identity;
 use crate::layers::{List, Lists, OfMembers};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::headers::tunnel::Tunnels;
-use nf_sdk::{Config, Error, Map};
+use nf_sdk::{Config, Error, Map, Prefix};
 use packet_filter::judge::Handling;
 use packet_filter::rule::{Action, Rule};
 use packet_filter::settings::{MAX_RULES, Tracking, icmp, name, ports, protocol, suits};
@@ -15,6 +16,8 @@ use packet_filter::settings::{MAX_RULES, Tracking, icmp, name, ports, protocol, 
 pub struct Settings {
     /// Who the device is.
     pub identity: Identity,
+    /// Where the opener may form addresses.
+    pub claims: Claims,
     /// What is allowed.
     pub layers: Lists,
     /// Packets that no rule is about.
@@ -56,6 +59,7 @@ impl Settings {
         let tracking = Tracking::read(config)?;
         Ok(Settings {
             identity: Identity::new(mac, &addresses),
+            claims: Claims::new(networks(config)?),
             layers,
             handling: Handling {
                 non_ip: Action::Drop,
@@ -74,6 +78,22 @@ fn address(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length): (IpAddr, u8) = (address.parse().ok()?, length.parse().ok()?);
     let bits = if address.is_ipv4() { 32 } else { 128 };
     (length <= bits).then_some((address, length))
+}
+
+/// The prefixes of the networks in which the opener may form addresses.
+fn networks(config: &Config) -> Result<Vec<[u8; 8]>, Error> {
+    let mut networks = Vec::new();
+    let Some(list) = config.optional("slaac")? else { return Ok(networks) };
+    let wrong = || Error::WrongType(String::from("slaac"));
+    for value in list.list().ok_or_else(wrong)? {
+        let Prefix { address: IpAddr::V6(address), length: 64 } = value.prefix().ok_or_else(wrong)? else {
+            return Err(Error::refused(&[
+                "slaac: not a network of 64 bits; allowed: such as 2001:db8:7::/64",
+            ]));
+        };
+        networks.extend(address.octets().first_chunk::<8>().copied());
+    }
+    Ok(networks)
 }
 
 fn rules(config: &Config, key: &str) -> Result<Option<List>, Error> {

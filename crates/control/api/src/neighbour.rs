@@ -99,6 +99,8 @@ pub enum AddressOrigin {
     Router,
     /// A DHCP server.
     Dhcp,
+    /// What opens the device formed it (RFC 4862, section 5.5; RFC 8981).
+    Opener,
 }
 
 /// How far a client of DHCP is (RFC 2131, section 4.4).

@@ -8,7 +8,7 @@ use wiring::{Edge, Endpoint};
 use yaml_document::{Key, Location, Node, Position};
 
 /// Keys of an attachment that are for devices alone.
-const ATTACHMENT_KEYS: [&str; 6] = ["order", "addresses", "dhcp", "mac", "mtu", "gateways"];
+const ATTACHMENT_KEYS: [&str; 7] = ["order", "addresses", "dhcp", "mac", "mtu", "gateways", "slaac"];
 
 /// What stands in one place of a chain: how packets get in from before, and out to what follows.
 struct Link {

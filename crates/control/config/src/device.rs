@@ -58,7 +58,7 @@ impl Reader<'_> {
             _ => Share::Single,
         };
         let Ok(station) = station else { return };
-        let mut device = Device { tenant, mode, stripe, share, over, open_to, station };
+        let mut device = Device { tenant, mode, stripe, share, over, open_to, station, zone: None };
         let is_possible =
             self.may_stripe(place, node, &device) && self.may_have_station(place, node, &mut device);
         self.sends(place, node, &device);
@@ -85,6 +85,7 @@ impl Reader<'_> {
             return;
         }
         self.guarded(place, key, node, &values, &device.tenant);
+        device.zone = self.guarded.get(&key.text).map(|guarded| guarded.zone);
         self.wiring.devices.insert(key.text.clone(), device);
     }
 

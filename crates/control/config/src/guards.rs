@@ -9,8 +9,9 @@
 //! 2. The groups' rules become the guard's configuration: those of the administrator's groups are one list,
 //!    those of the tenant's the other.
 //! 3. A group that a rule names becomes the addresses of its devices in the same zone, and of interfaces with
-//!    addresses of their own that open them. Where one of these devices gets addresses by DHCP, one rule more
-//!    is for those: the guard has the number of a list, and what is on the list is told it while it runs.
+//!    addresses of their own that open them. Where one of these devices gets addresses by DHCP, or may form
+//!    some (`slaac`), one rule more is for those: the guard has the number of a list, and what is on the list
+//!    is told it while it runs.
 //!
 //! As the configuration is made of all objects together, a group, an address or a device that changes is a
 //! changed configuration of guards, which hand their connections over.
@@ -171,8 +172,8 @@ impl Reader<'_> {
             let Some(station) = self.station_of(opener, device) else {
                 return Err(format!(
                     "`{opener}` opens the device and has no addresses, which are what may be sent from; allowed: with \
-                     `addresses` or `dhcp: true` of the device that are not those of its tunnels, or with `addresses` of the \
-                     interface"
+                     `addresses`, `dhcp: true` or `slaac` of the device that are not those of its tunnels, or with `addresses` \
+                     of the interface"
                 ));
             };
             wires.push((wire, opener, station));
@@ -189,7 +190,7 @@ impl Reader<'_> {
             _ => None,
         };
         let of_device = device.station.as_ref().filter(|_| device.has_station_inside());
-        own.or_else(|| of_device.filter(|station| station.dhcp || !station.addresses.is_empty()))
+        own.or_else(|| of_device.filter(|station| learns(station) || !station.addresses.is_empty()))
     }
 
     /// The members of all groups.
@@ -211,7 +212,7 @@ impl Reader<'_> {
                 .iter()
                 .flat_map(|(_, station)| station.addresses.iter().map(|prefix| prefix.address))
                 .collect();
-            let learning = stations.iter().filter(|(_, station)| station.dhcp);
+            let learning = stations.iter().filter(|(_, station)| learns(station));
             let learning: Vec<Learner> = learning
                 .map(|(interface, _)| Learner { device: device.clone(), interface: interface.clone() })
                 .collect();
@@ -258,8 +259,8 @@ impl Reader<'_> {
                             let (known, _) = learned.entry(number).or_insert((named, &member.learning));
                             if *known != named {
                                 return Err(format!(
-                                    "the guard cannot tell the groups `{known}` and `{named}` apart, whose devices get their \
-                                     addresses by DHCP; allowed: another name for one of them"
+                                    "the guard cannot tell the groups `{known}` and `{named}` apart, whose devices learn their \
+                                     addresses; allowed: another name for one of them"
                                 ));
                             }
                         }
@@ -305,6 +306,11 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a station has addresses that are not configured, and count as members.
+fn learns(station: &Settings) -> bool {
+    station.dhcp || !station.slaac.is_empty()
+}
+
 /// A guard as it would stand among the functions of a file.
 fn described(at: Position, station: &Settings, [administrator, tenant]: &[List<'_>; 2]) -> Node {
     let made = Made(at);
@@ -313,8 +319,11 @@ fn described(at: Position, station: &Settings, [administrator, tenant]: &[List<'
     let mut config = Vec::new();
     let [a, b, c, d, e, f] = station.mac;
     config.push(("mac", made.text(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))));
-    let addresses = station.addresses.iter().map(|prefix| format!("{}/{}", prefix.address, prefix.length));
-    config.push(("addresses", made.list(addresses.map(|text| made.text(text)))));
+    let texts = |list: &[neighbours::Prefix]| made.list(list.iter().map(|it| made.text(it.to_string())));
+    config.push(("addresses", texts(&station.addresses)));
+    if !station.slaac.is_empty() {
+        config.push(("slaac", texts(&station.slaac)));
+    }
     for (key, list) in [("administrator", administrator), ("tenant", tenant)] {
         let rules = |list: &Vec<Expanded<'_>>| made.list(list.iter().map(|rule| made.rule(rule)));
         config.extend(list.as_ref().map(|list| (key, rules(list))));

@@ -18,8 +18,11 @@ const STRIPE_HEADER: u16 = ::stripe::HEADER as u16;
 const INSIDE: &str = "with a `decapsulate` and an `encapsulate` of the same layers: one `vlan`, or a tunnel that carries \
                       frames, in one `vlan` or none";
 
+/// What `slaac` is at a device without a guard that would tell of addresses.
+const WITHOUT_GROUPS: &str = "`slaac` says nothing here; allowed: with `groups` and `zone` of the device";
+
 /// Keys that make a device a station.
-const KEYS: [&str; 3] = ["addresses", "dhcp", "multicast"];
+const KEYS: [&str; 4] = ["addresses", "dhcp", "multicast", "slaac"];
 
 impl Reader<'_> {
     /// Reads what a device is on its link, or an interface that opens one; `Err`: it is wrong, which was
@@ -35,6 +38,8 @@ impl Reader<'_> {
         let dhcp = values.get("dhcp").and_then(Value::as_bool).unwrap_or(false);
         let mac = values.get("mac").and_then(Value::as_mac);
         let multicast: Vec<IpAddr> = list("multicast").iter().filter_map(Value::as_address).collect();
+        let network = |value: &Value| value.as_prefix().map(|(address, length)| Prefix { address, length });
+        let slaac: Vec<Prefix> = list("slaac").iter().filter_map(network).collect();
         let mut addresses = Vec::new();
         let items = node.get("addresses").and_then(Node::as_list).unwrap_or_default();
         for (n, (value, item)) in list("addresses").iter().zip(items).enumerate() {
@@ -54,11 +59,11 @@ impl Reader<'_> {
                 }
             }
         }
-        if addresses.is_empty() && !dhcp && multicast.is_empty() {
+        if addresses.is_empty() && !dhcp && multicast.is_empty() && slaac.is_empty() {
             // An interface that opens a device has no groups.
             let allowed = match values.get("multicast") {
-                Some(_) => "`addresses`, `dhcp: true` or `multicast`",
-                None => "`addresses` or `dhcp: true`",
+                Some(_) => "`addresses`, `dhcp: true`, `slaac` or `multicast`",
+                None => "`addresses`, `dhcp: true` or `slaac`",
             };
             for key in ["mac", "mtu", "gateways"] {
                 if let Some(node) = node.get(key) {
@@ -70,8 +75,9 @@ impl Reader<'_> {
             }
             return Ok(None);
         }
-        let ipv6 =
-            addresses.iter().any(|prefix| prefix.address.is_ipv6()) || multicast.iter().any(IpAddr::is_ipv6);
+        let ipv6 = addresses.iter().any(|prefix| prefix.address.is_ipv6())
+            || multicast.iter().any(IpAddr::is_ipv6)
+            || !slaac.is_empty();
         let mtu = values.get("mtu").and_then(Value::as_integer).and_then(|mtu| u16::try_from(mtu).ok());
         let mut settings = Settings::new(mac.unwrap_or_else(|| own_mac(name)));
         settings.mtu = mtu.unwrap_or(settings.mtu);
@@ -80,7 +86,7 @@ impl Reader<'_> {
             settings.mtu -= STRIPE_HEADER;
         }
         (settings.addresses, settings.dhcp, settings.multicast) = (addresses, dhcp, multicast);
-        (settings.ipv6, settings.router_advertisements) = (ipv6, ipv6);
+        (settings.ipv6, settings.router_advertisements, settings.slaac) = (ipv6, ipv6, slaac);
         if let Err(error) = settings.check() {
             place.report(&mut self.faults, || error.to_string());
             return Err(());
@@ -125,7 +131,7 @@ impl Reader<'_> {
             (None, None) => String::new(),
         };
         if !fault.is_empty() {
-            let key = if node.get("addresses").is_some() { "addresses" } else { "dhcp" };
+            let key = KEYS.into_iter().find(|key| node.get(key).is_some()).unwrap_or("addresses");
             let position = node.get(key).map_or(place.position(), |node| node.position);
             place.key(key, position).report(&mut self.faults, || fault);
             return;
@@ -146,14 +152,17 @@ impl Reader<'_> {
         let device_at = |name: &str| devices.and_then(|node| node.get(name)).map(|node| node.position);
         // Which station has it, whose that is, and where that is said.
         let mut known: BTreeMap<(&str, String), (String, Option<&str>, Position)> = BTreeMap::new();
+        let mut faults = Vec::new();
         for (name, device) in &self.wiring.devices {
             let (Some(settings), Some(at)) = (&device.station, device_at(name)) else { continue };
+            if device.zone.is_none() && !settings.slaac.is_empty() {
+                faults.push(root_place.key("devices", at).key(name, at).fault(WITHOUT_GROUPS.to_owned()));
+            }
             for what in identities(settings) {
                 known.insert((name, what), (format!("the device `{name}`"), None, at));
             }
         }
         let functions = root_place.key("functions", root_place.position());
-        let mut faults = Vec::new();
         for edge in &self.wiring.edges {
             let Some((end @ Endpoint::Interface(function, number), opening)) = edge.opening() else {
                 continue;
@@ -166,6 +175,10 @@ impl Reader<'_> {
                     "`{end}` has addresses, and `{function}` is an observer; allowed: of functions that packets pass"
                 )));
                 continue;
+            }
+            let has_zone = self.wiring.devices.get(&opening.device).is_some_and(|it| it.zone.is_some());
+            if !has_zone && !settings.slaac.is_empty() {
+                faults.push(functions.key(function, at).fault(format!("`{end}`: {WITHOUT_GROUPS}")));
             }
             for what in identities(settings) {
                 let Some((other, tenant, other_at)) = known.get(&(opening.device.as_str(), what.clone()))

@@ -70,6 +70,7 @@ fn of_station(shown: ShownStation, named: &Named<'_>, times: &Times) -> Station 
             Origin::LinkLocal => AddressOrigin::LinkLocal,
             Origin::Router => AddressOrigin::Router,
             Origin::Dhcp => AddressOrigin::Dhcp,
+            Origin::Opener => AddressOrigin::Opener,
         },
         until: until.map(|until| times.shown(until)),
     };

@@ -7,7 +7,8 @@
 //! 2. One thread, beside the workers, takes the frames that ports hand over, does what is due, and hands the
 //!    answers out. It sleeps until a port or a function has something, or something is due.
 //! 3. What functions read ([`nf_abi::DeviceEntry`]) is made anew when it changed, and given to each that
-//!    opens the device; what they ask for comes by [`Stations::asked`].
+//!    opens the device; what they ask for comes by [`Stations::asked`]. What a guard asks for behind its
+//!    opener's interface is an address that the opener claims ([`claims`]).
 //! 4. [`Stations::end`] gives back what stations hold of others, and ends the thread.
 //!
 //! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station.
@@ -18,6 +19,7 @@
 //! once, and those of a tenant 200,000 entries in a second ([`mod@tenants`]).
 
 mod asks;
+mod claims;
 mod entries;
 mod feed;
 mod frames;
@@ -50,7 +52,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use tenants::Tenants;
-use wiring::{Endpoint, Wiring};
+use wiring::{Endpoint, INSIDE, OUTSIDE, Wiring, guarded_by};
 
 /// An instance, and the entries that it is told.
 type Told = (FleetInstance, Arc<[u8]>);
@@ -103,6 +105,8 @@ struct State {
     /// By function.
     feeds: HashMap<String, Feed>,
     tenants: Tenants,
+    /// How often addresses had changed when claimed ones were last compared with the others.
+    compared: u64,
     ends: bool,
 }
 
@@ -317,6 +321,7 @@ impl State {
             feed.members.clear();
             self.feeds.insert(name, feed);
         }
+        self.compared = u64::MAX;
         let askers = self.tenants.follow(&self.feeds.values().map(|feed| feed.tenant.as_str()).collect());
         self.stations.values_mut().for_each(|station| station.keep_askers(&askers));
     }
@@ -329,7 +334,14 @@ impl State {
         {
             let Some(feed) = self.feeds.get(&function) else { continue };
             let Some(tenant) = self.tenants.by_name.get_mut(&feed.tenant) else { continue };
+            let guarded =
+                guarded_by(&function).and_then(|_| feed.interfaces.get(usize::from(OUTSIDE))?.clone());
             for Ask { interface, address } in asks {
+                if let (Some(station), INSIDE) = (&guarded, interface) {
+                    claims::claim(&mut self.stations, station, address, now);
+                    worked_off += 1;
+                    continue;
+                }
                 let device = feed.interfaces.get(usize::from(interface)).and_then(Option::as_ref);
                 let Some(station) = device.and_then(|device| self.stations.get_mut(device)) else { continue };
                 if !tenant.asks.take(now) {
@@ -339,7 +351,15 @@ impl State {
                 worked_off += 1;
             }
         }
-        self.stations.values_mut().filter_map(|station| station.work(now)).min()
+        let due = self.stations.values_mut().filter_map(|station| station.work(now)).min();
+        let changes = self.stations.values().map(Station::addresses_version).sum();
+        if self.compared != changes {
+            self.compared = changes;
+            if claims::compare(&mut self.stations) {
+                return Some(now);
+            }
+        }
+        due
     }
 
     /// What functions are to be told now, because it is not what they were told before; and when to look

@@ -10,6 +10,10 @@
 //!    (b)).
 //! 5. An address with a lifetime is not chosen as a source any more after its preferred one, and gone after
 //!    its valid one.
+//! 6. An address that an opener formed is the device's as the others are, but for that it is no source of
+//!    what the device sends to others. It is gone when nothing was seen of it for [`UNSEEN`]; of more than
+//!    [`MAX_FROM_OPENERS`] the one that was not seen for the longest time gives way, if that is
+//!    [`STAYS_UNSEEN`] or more.
 
 use crate::settings::{MAX_ADDRESSES, Prefix};
 use std::net::IpAddr;
@@ -35,6 +39,13 @@ const DEFEND: Nanos = Nanos::from_millis(10_000);
 const RETRY: Nanos = Nanos::from_millis(60_000);
 /// Addresses that routers gave at most.
 const MAX_FROM_ROUTERS: usize = 16;
+/// Addresses that openers formed at most: RFC 8981 has hosts keep seven temporary ones of a network, and form
+/// another one each day.
+pub(crate) const MAX_FROM_OPENERS: usize = 16;
+/// How long such an address is kept of which nothing is seen.
+pub(crate) const UNSEEN: Nanos = Nanos::from_millis(7_200_000);
+/// How long it keeps its place at least.
+pub(crate) const STAYS_UNSEEN: Nanos = Nanos::from_millis(1_200_000);
 
 /// Where an address comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +58,8 @@ pub enum Origin {
     Router,
     /// A DHCP server.
     Dhcp,
+    /// What opens the device formed it (RFC 4862 section 5.5, RFC 8981).
+    Opener,
 }
 
 impl Origin {
@@ -57,6 +70,7 @@ impl Origin {
             Origin::LinkLocal => "link-local",
             Origin::Router => "router",
             Origin::Dhcp => "dhcp",
+            Origin::Opener => "opener",
         }
     }
 }
@@ -106,6 +120,8 @@ pub(crate) struct Own {
     due: Nanos,
     preferred: Nanos,
     valid: Nanos,
+    /// When something was last seen of it, if an opener formed it.
+    seen: Nanos,
     /// When it was last defended.
     defended: Option<Nanos>,
 }
@@ -199,7 +215,7 @@ impl Addresses {
     pub(crate) fn on_link(&self, address: IpAddr) -> bool {
         self.list.iter().any(|own| {
             // A router's prefix is on-link by a flag of its own.
-            own.shown.origin != Origin::Router && own.shown.prefix.contains(address)
+            !matches!(own.shown.origin, Origin::Router | Origin::Opener) && own.shown.prefix.contains(address)
         })
     }
 
@@ -213,6 +229,7 @@ impl Addresses {
         let usable = |own: &&Own| {
             matches!(own.shown.state, AddressState::Valid | AddressState::Deprecated)
                 && own.shown.prefix.address.is_ipv4() == other.is_ipv4()
+                && own.shown.origin != Origin::Opener
         };
         let rank = |own: &&Own| {
             (
@@ -243,20 +260,43 @@ impl Addresses {
             }
             return false;
         }
-        let given = self.list.iter().filter(|own| own.shown.origin == Origin::Router).count();
+        let of = |origin| self.list.iter().filter(|own| own.shown.origin == origin).count();
         let full = match origin {
-            Origin::Router => given >= MAX_FROM_ROUTERS,
-            _ => self.list.len() >= MAX_ADDRESSES + MAX_FROM_ROUTERS + 2,
+            Origin::Router => of(Origin::Router) >= MAX_FROM_ROUTERS,
+            Origin::Opener => of(Origin::Opener) >= MAX_FROM_OPENERS,
+            _ => self.list.len() - of(Origin::Opener) >= MAX_ADDRESSES + MAX_FROM_ROUTERS + 2,
         };
         if full {
             return false;
         }
-        let due = now.saturating_add(Nanos(rng.u64(0..=WAIT.0)));
+        // What an opener formed it has waited for itself.
+        let wait = if origin == Origin::Opener { 0 } else { rng.u64(0..=WAIT.0) };
+        let due = now.saturating_add(Nanos(wait));
         let shown = Address { prefix, origin, state: AddressState::Tentative };
-        self.list.push(Own { shown, count: 0, due, preferred, valid, defended: None });
+        self.list.push(Own { shown, count: 0, due, preferred, valid, seen: now, defended: None });
         self.changed = true;
         self.generation += 1;
         true
+    }
+
+    /// Something was seen of an address that an opener formed, which holds until `valid` now. A duplicate is
+    /// none of its addresses.
+    pub(crate) fn see(&mut self, address: IpAddr, valid: Nanos, now: Nanos) {
+        let of_opener =
+            |own: &&mut Own| own.shown.origin == Origin::Opener && own.shown.state != AddressState::Duplicate;
+        if let Some(own) = self.get_mut(address).filter(of_opener) {
+            (own.seen, own.valid) = (now, valid);
+        }
+    }
+
+    /// Whether there is room for one more address that an opener formed; the one that gives way for it.
+    pub(crate) fn room_for_opener(&self, now: Nanos) -> (bool, Option<IpAddr>) {
+        let formed = self.list.iter().filter(|own| own.shown.origin == Origin::Opener);
+        if formed.clone().count() < MAX_FROM_OPENERS {
+            return (true, None);
+        }
+        let oldest = formed.min_by_key(|own| own.seen).filter(|own| now.since(own.seen) >= STAYS_UNSEEN);
+        (oldest.is_some(), oldest.map(|own| own.shown.prefix.address))
     }
 
     /// Takes addresses away; which ones.
@@ -358,6 +398,10 @@ impl Addresses {
                 own.shown.state = AddressState::Duplicate;
                 own.count = 0;
                 own.due = if origin == Origin::Static { now.saturating_add(RETRY) } else { Nanos::MAX };
+                if origin == Origin::Opener {
+                    // It may be claimed again after that.
+                    own.valid = own.valid.min(now.saturating_add(RETRY));
+                }
             }
             Conflict::Ignored => {}
         }

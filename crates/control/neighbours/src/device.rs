@@ -54,6 +54,19 @@ impl Refusal {
     }
 }
 
+/// Why an address is not one that an opener may form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unformed {
+    /// It is in no network in which the settings let it, or the router's anycast address there.
+    Network,
+    /// No router advertises the network for that.
+    NotAdvertised,
+    /// There are as many as there may be, of each of which something was seen lately.
+    Full,
+    /// Another station has it.
+    Taken,
+}
+
 /// What functions may see that is not as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -145,6 +158,7 @@ impl Device {
         self.addresses.remove(|own| match own.origin {
             Origin::Static => !wanted.contains(&own.prefix),
             Origin::LinkLocal => !ipv6,
+            Origin::Opener => !settings.may_be_formed(own.prefix.address),
             Origin::Router | Origin::Dhcp => false,
         });
         if settings.limits != self.settings.limits {
@@ -155,7 +169,7 @@ impl Device {
         self.changes.routers |= settings.gateways != self.settings.gateways;
         self.table.set_capacity(settings.capacity);
         if !settings.ipv6 || !settings.router_advertisements {
-            self.addresses.remove(|own| own.origin == Origin::Router);
+            self.addresses.remove(|own| matches!(own.origin, Origin::Router | Origin::Opener));
             self.changes.routers |= self.routers.iter().next().is_some();
             self.routers = Routers::default();
         }
@@ -449,6 +463,56 @@ impl Device {
         self.addresses.iter()
     }
 
+    /// What opens the device has formed an address, or has it still: it probes for it, announces it, or sends
+    /// from it. One that it may have, and no other station of the link has, is one of the device's addresses
+    /// after some seconds, as long as it is claimed again within two hours.
+    ///
+    /// An address that the device has in any other way is nothing to an opener: nothing changes then.
+    ///
+    /// # Errors
+    /// [`Unformed`], and nothing has changed. `is_taken` is asked last, about an address that is new.
+    pub fn claim(
+        &mut self,
+        address: Ipv6Addr,
+        is_taken: impl FnOnce() -> bool,
+        now: Nanos,
+    ) -> Result<(), Unformed> {
+        if !self.settings.may_be_formed(address.into()) || !is_interface(address) {
+            return Err(Unformed::Network);
+        }
+        let address = IpAddr::V6(address);
+        // The device forms an address itself of each prefix that is advertised for that, which ends with it.
+        let is_of = |own: &&Address| own.origin == Origin::Router && own.prefix.contains(address);
+        let advertised = self.addresses.iter().find(is_of);
+        let prefix = advertised.map(|own| own.prefix.address);
+        let known = self.addresses.find(address).map(|own| own.origin);
+        if known.is_some_and(|origin| origin != Origin::Opener) {
+            return Ok(());
+        }
+        let until = prefix.and_then(|own| self.addresses.until(own)).filter(|until| *until > now);
+        let valid = until.ok_or(Unformed::NotAdvertised)?.min(now.saturating_add(addresses::UNSEEN));
+        if known.is_some() {
+            self.addresses.see(address, valid, now);
+            return Ok(());
+        }
+        let (has_room, oldest) = self.addresses.room_for_opener(now);
+        if !has_room {
+            return Err(Unformed::Full);
+        }
+        if is_taken() {
+            return Err(Unformed::Taken);
+        }
+        self.addresses.remove(|own| Some(own.prefix.address) == oldest);
+        let prefix = Prefix { address, length: 64 };
+        self.addresses.add(prefix, Origin::Opener, (Nanos::MAX, valid), now, &mut self.rng);
+        Ok(())
+    }
+
+    /// Another station of this host has an address that an opener formed, with a better right to it.
+    pub fn disown(&mut self, address: IpAddr) {
+        self.addresses.remove(|own| own.origin == Origin::Opener && own.prefix.address == address);
+    }
+
     /// Until when one of its addresses is valid; none: it has no lifetime, or is not the device's.
     pub fn valid_until(&self, address: IpAddr) -> Option<Nanos> {
         self.addresses.until(address).filter(|until| *until < Nanos::MAX)
@@ -503,6 +567,14 @@ impl Device {
         self.dhcp_release(now);
         self.stopped = true;
     }
+}
+
+/// Whether an address is one of an interface: not that of all routers of its network, and not reserved for
+/// anycast (RFC 5453).
+fn is_interface(address: Ipv6Addr) -> bool {
+    let [.., a, b, c, d] = address.segments();
+    let is_anycast = [a, b, c] == [0xfdff, 0xffff, 0xffff] && d >= 0xff80;
+    [a, b, c, d] != [0; 4] && !is_anycast
 }
 
 /// An IPv6 packet, and what is behind its extension headers.

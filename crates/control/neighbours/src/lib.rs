@@ -14,8 +14,9 @@
 //!    a lease of five minutes in which the entry is kept fresh: whatever still needs it asks again within it.
 //! 6. [`Device::take_changes`] says whether functions see anything else now: [`Device::neighbours`],
 //!    [`Device::addresses`], [`Device::routers`], [`Device::mtu`].
-//! 7. [`Device::change`] puts other settings into effect and leaves alone what stays.
-//! 8. [`Device::stop`] gives back what it holds of others; the frames for that are taken as in 4.
+//! 7. [`Device::claim`] tells of an address that what opens the device has formed.
+//! 8. [`Device::change`] puts other settings into effect and leaves alone what stays.
+//! 9. [`Device::stop`] gives back what it holds of others; the frames for that are taken as in 4.
 //!
 //! | protocol | source |
 //! |---|---|
@@ -34,6 +35,10 @@
 //! more, which costs one question and a second; so does a router that takes over another one's address
 //! (VRRP). What is processed, answered and sent is bounded by a token bucket each ([`Limits`]); an answer
 //! that is waited for is processed beyond that, so that a storm keeps nothing from being resolved.
+//!
+//! An opener forms addresses where the settings let it and a router advertises the network, 16 at most, of
+//! each of which something is seen at least every two hours ([`Device::claim`]): it takes no address of
+//! another station, and no place of an address of another kind.
 //!
 //! # Limits
 //! Frames are complete: where the checksum of a packet was left to its receiver, as a TAP with offloads does,
@@ -64,10 +69,10 @@ mod tests;
 pub use addresses::{Address, AddressState, Origin};
 pub use classify::{Protocol, classify};
 pub use counters::{Counters, Fault, Input};
-pub use device::{Changes, Device, Refusal, Resolution};
+pub use device::{Changes, Device, Refusal, Resolution, Unformed};
 pub use dhcp::{DhcpLease, DhcpState};
 pub use parts::Asker;
 pub use settings::{
-    CAPACITY, Limits, MAX_ADDRESSES, MIN_MTU_V6, MTU, Mac, Prefix, Rate, Settings, SettingsError,
+    CAPACITY, Limits, MAX_ADDRESSES, MAX_SLAAC, MIN_MTU_V6, MTU, Mac, Prefix, Rate, Settings, SettingsError,
 };
 pub use table::{LEASE, Neighbour, NeighbourState};

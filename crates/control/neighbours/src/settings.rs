@@ -6,6 +6,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Addresses, and groups, of one device at most.
 pub const MAX_ADDRESSES: usize = 64;
+/// Networks in which addresses of openers count, at most, and bits of their prefixes (RFC 4862 section
+/// 5.5.3).
+pub const MAX_SLAAC: usize = 16;
+const SLAAC_LENGTH: u8 = 64;
 /// Entries of a table: at least, at most.
 pub const CAPACITY: std::ops::RangeInclusive<usize> = 16..=65_536;
 /// Bytes of an IP packet: at least (RFC 791), at most.
@@ -113,11 +117,19 @@ pub struct Settings {
     pub router_advertisements: bool,
     /// Neighbours that it knows or asks for at most.
     pub capacity: usize,
+    /// Networks of 64 bits in which what opens the device may form addresses of its own, as long as a router
+    /// advertises them for that: see [`Device::claim`](crate::Device::claim).
+    pub slaac: Vec<Prefix>,
     /// What it may send and process.
     pub limits: Limits,
 }
 
 impl Settings {
+    /// Whether an address is in one of the networks of `slaac`.
+    pub fn may_be_formed(&self, address: IpAddr) -> bool {
+        self.slaac.iter().any(|prefix| prefix.contains(address))
+    }
+
     /// A device with this link-layer address, an MTU of 1,500 bytes, 1,024 neighbours, IPv6 by router
     /// advertisements, and nothing else.
     pub fn new(mac: Mac) -> Settings {
@@ -131,6 +143,7 @@ impl Settings {
             ipv6: true,
             router_advertisements: true,
             capacity: 1024,
+            slaac: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -192,6 +205,22 @@ impl Settings {
             }
             if !seen.insert(*group) {
                 return Err(SettingsError::Twice(*group));
+            }
+        }
+        if self.slaac.len() > MAX_SLAAC {
+            return Err(SettingsError::TooManyNetworks(self.slaac.len()));
+        }
+        for (n, prefix) in self.slaac.iter().enumerate() {
+            let IpAddr::V6(network) = prefix.address else { return Err(SettingsError::Slaac(*prefix)) };
+            let is_network = prefix.length == SLAAC_LENGTH && network.to_bits() << SLAAC_LENGTH == 0;
+            if !is_network || !is_unicast(prefix.address) || network.is_unicast_link_local() {
+                return Err(SettingsError::Slaac(*prefix));
+            }
+            if !self.ipv6 || !self.router_advertisements {
+                return Err(SettingsError::NoIpv6(prefix.address));
+            }
+            if self.slaac[..n].contains(prefix) {
+                return Err(SettingsError::Twice(prefix.address));
             }
         }
         let rates = [self.limits.sent, self.limits.answers, self.limits.processed];
@@ -272,6 +301,14 @@ pub enum SettingsError {
     /// Not the address of one host.
     #[error("{0}; allowed: the address of one host")]
     Address(IpAddr),
+    /// Too many networks of `slaac`.
+    #[error("{0} networks of `slaac`; allowed: {MAX_SLAAC}")]
+    TooManyNetworks(usize),
+    /// Not a network in which addresses can be formed.
+    #[error(
+        "`slaac` {0}; allowed: networks of IPv6 with prefixes of 64 bits, such as 2001:db8:7::/64, and not fe80::/10"
+    )]
+    Slaac(Prefix),
     /// Not the address of a group.
     #[error("`multicast` {0}; allowed: 224.0.0.0/4, ff00::/8")]
     Group(IpAddr),

@@ -44,6 +44,8 @@ pub struct Device {
     pub open_to: Vec<Grant>,
     /// What it is on its link, if it has addresses or gets one.
     pub station: Option<Settings>,
+    /// The zone in which its addresses are members of security groups, if it has groups.
+    pub zone: Option<u16>,
 }
 
 /// What a device wants of a port.

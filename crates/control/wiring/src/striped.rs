@@ -39,7 +39,7 @@ pub fn laid(devices: IndexMap<String, Device>) -> IndexMap<String, Device> {
     for (name, device) in devices {
         if device.stripe.is_some() {
             let over = [(inside(&name), PortPolicy::default())].into_iter().collect();
-            let of_links = Device { open_to: Vec::new(), station: None, ..device.clone() };
+            let of_links = Device { open_to: Vec::new(), station: None, zone: None, ..device.clone() };
             laid.insert(links(&name), of_links);
             laid.insert(name, Device { mode: Mode::Direct, over, ..device });
         } else {

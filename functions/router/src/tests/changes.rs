@@ -6,7 +6,7 @@ use crate::table::FLAT_FROM;
 use nf_sdk::Change;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const WAYS: [&str; 6] =
     ["via 198.51.100.2", "via 198.51.100.3", "via 198.51.100.4", "dev a", "blackhole", "reject"];
@@ -59,7 +59,12 @@ fn around(lines: &[String]) -> Vec<IpAddr> {
                 let four = [first, last, first.wrapping_sub(1), last.wrapping_add(1)];
                 all.extend(four.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))));
             }
-            six => all.push(six),
+            IpAddr::V6(six) => {
+                let (first, bits) = (six.to_bits(), length.parse::<u32>().expect("bits"));
+                let last = first | u128::MAX.checked_shr(bits).unwrap_or(0);
+                let six = [first, last, first.wrapping_sub(1), last.wrapping_add(1)];
+                all.extend(six.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))));
+            }
         }
     }
     all
@@ -84,8 +89,14 @@ fn line() -> impl Strategy<Value = String> {
         let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
         format!("{}/{length}", Ipv4Addr::from_bits(u32::from_be_bytes([a, b, c, d]) & mask))
     });
-    let six = (0u16..4, 0u16..3).prop_map(|(a, b)| format!("2001:db8:{a:x}:{b:x}::/64"));
-    let prefix = prop_oneof![8 => four, 1 => six];
+    let word = prop_oneof![4 => 0u16..3, 1 => 0xfffeu16..=0xffff];
+    let six = (prop::sample::select(&[0x2001_0db8u128, 0x2600_0000]), word.clone(), word, 0u8..=128)
+        .prop_map(|(first, second, last, length)| {
+            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+            let address = (first << 96 | u128::from(second) << 72 | u128::from(last)) & mask;
+            format!("{}/{length}", Ipv6Addr::from_bits(address))
+        });
+    let prefix = prop_oneof![3 => four, 2 => six];
     (prefix, prop::sample::select(&WAYS)).prop_map(|(prefix, way)| {
         let is_six = prefix.contains(':');
         format!("{prefix} {}", if is_six && way.starts_with("via") { "via 2001:db8:b::2" } else { way })
@@ -99,16 +110,23 @@ fn many() -> Vec<String> {
         .collect()
 }
 
+/// More routes of IPv6 than one call takes.
+fn many6() -> Vec<String> {
+    (0..6000u32).map(|n| format!("2600:{:x}:{:x}::/48 via 2001:db8:b::2", n / 250, n % 250)).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn a_changed_file_leads_where_it_would_if_it_were_read(
         is_flat: bool,
+        has_many6: bool,
         stays in prop::collection::vec(line(), 0..60),
         goes in prop::collection::vec(line(), 0..60),
         comes in prop::collection::vec(line(), 0..60),
     ) {
-        let many = if is_flat { many() } else { vec![] };
+        let mut many = if is_flat { many() } else { vec![] };
+        many.extend(has_many6.then(many6).into_iter().flatten());
         let before = [many.clone(), stays.clone(), goes].concat();
         let after = [many, stays, comes].concat();
         let mut runner = with_file("routes_file: x", &text(&before));
@@ -139,6 +157,33 @@ fn packets_go_on_while_a_file_is_taken() {
     seen.dedup();
     assert_eq!(seen, [0xb2, 0xb3], "one after the other, and never anything else");
     same(&runner, &with_file("routes_file: x", &text(&after)), &after);
+}
+
+#[test]
+fn many_routes_of_ipv6_are_taken_in_parts_while_packets_go_on() {
+    // Each of a node for each of its last bytes, from none to as many and back.
+    let many: Vec<String> = (0..20_000u32)
+        .map(|n| format!("2600:{:x}:{:x}::{n:x}/128 via 2001:db8:b::2", n / 250, n % 250))
+        .collect();
+    let few = vec!["2600::/16 dev b".to_owned()];
+    let mut runner = with_file("routes_file: x", &text(&few));
+    let frame = udp("2001:db8:a::9", "2600:7:9::6df", 8);
+    let is_sent =
+        |runner: &mut Runner<Router>| ask(runner, &frame, at(0)).bytes.is_some_and(|bytes| bytes[5] == 0xb6);
+    for (before, after) in [(&few, &many), (&many, &few)] {
+        runner.offer("routes_file", &difference(before, after));
+        let (mut seen, mut calls) = (vec![is_sent(&mut runner)], 0);
+        while runner.change(at(0)) == Change::More {
+            seen.push(is_sent(&mut runner));
+            calls += 1;
+        }
+        seen.push(is_sent(&mut runner));
+        seen.dedup();
+        assert_eq!(seen, [before.len() > 1, after.len() > 1], "one after the other");
+        // 512 lines, 16,384 routes, and 4,096 routes and nodes are what one does.
+        assert!(calls > many.len() / 512, "{calls} calls");
+        same(&runner, &with_file("routes_file: x", &text(after)), after);
+    }
 }
 
 #[test]

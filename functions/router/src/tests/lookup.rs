@@ -1,7 +1,7 @@
 //! The tables against a search through all prefixes.
 
 use crate::flat::Flat;
-use crate::trie::{Prefix, Trie};
+use crate::trie::{Builder, Prefix, Trie, nodes_behind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec;
@@ -78,6 +78,27 @@ proptest! {
         for address in addresses(&prefixes, &others) {
             prop_assert_eq!(trie.lookup(&address), model(&prefixes, address), "{:?}", address);
         }
+    }
+}
+
+proptest! {
+    /// What is counted ahead is what there is, so that no memory moves while a trie is made in parts.
+    #[test]
+    fn nodes_are_counted_before_they_are_made(prefixes in prefixes::<16>()) {
+        let mut before = ([0; 16], 0);
+        let mut nodes = 0;
+        for prefix in &prefixes {
+            nodes += nodes_behind((&before.0, before.1), (&prefix.address, prefix.length));
+            before = (prefix.address, prefix.length);
+        }
+        let mut builder = Builder::new().expect("memory");
+        builder.reserve(nodes, prefixes.len()).expect("memory");
+        let room = builder.room();
+        for prefix in &prefixes {
+            builder.add(prefix).expect("memory");
+        }
+        prop_assert_eq!(builder.nodes(), nodes);
+        prop_assert_eq!(builder.room(), room, "nothing grew");
     }
 }
 

@@ -40,7 +40,7 @@ fn arp_speaks_for_the_device_alone() {
     assert_eq!(bench.inside(spanning_tree), drop::NON_IP);
 }
 
-fn solicitation(kind: u8, source: &str, target: &str, mac: Option<[u8; 6]>) -> Vec<u8> {
+pub fn solicitation(kind: u8, source: &str, target: &str, mac: Option<[u8; 6]>) -> Vec<u8> {
     let target: std::net::Ipv6Addr = target.parse().expect("an address");
     let mut message = vec![kind, 0, 0, 0, 0, 0, 0, 0];
     message.extend(target.octets());

@@ -2,6 +2,7 @@
 
 mod any_input;
 mod cases;
+mod claims;
 mod configuration;
 mod frames;
 mod link;

@@ -160,6 +160,40 @@ fn an_interface_that_learns_its_address_is_a_member() {
 }
 
 #[test]
+fn a_device_whose_opener_may_form_addresses_is_a_member() {
+    let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}]}, proxies: {}}";
+    let text =
+        |other: &str| net(groups, ", groups: [web], zone: 7", "").replace("addresses: [192.0.2.8/24]", other);
+    let Configuration { wiring, .. } = good(&text("slaac: ['2001:db8:7::/64']"));
+    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other"]]);
+    let list = wiring.instances["groups@other"].config.get("slaac").and_then(Value::as_list);
+    let prefix = list.and_then(|list| list[0].as_prefix());
+    assert_eq!(prefix, Some(("2001:db8:7::".parse().unwrap(), 64)));
+    let station = wiring.devices["other"].station.as_ref().unwrap();
+    assert!(station.ipv6 && station.router_advertisements && station.slaac.len() == 1);
+    assert_eq!(wiring.devices["other"].zone, Some(7));
+    assert_eq!(wiring.devices["blue"].zone, None);
+    // One interface may.
+    let interface = text("addresses: [192.0.2.8/24]")
+        .replace("attach: {left: other}", "attach: {left: {to: other, slaac: ['2001:db8:7::/64']}}");
+    let Configuration { wiring, .. } = good(&interface);
+    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other/h:0"]]);
+    for (wrong, told) in [
+        ("slaac: ['2001:db8:7::/63']", "2001:db8:7::/63; allowed: networks of IPv6 with prefixes of 64 bits"),
+        ("slaac: ['fe80::/64']", "`slaac` fe80::/64; allowed"),
+        ("slaac: [192.0.2.0/24]", "devices.other.slaac[0]: "),
+        ("slaac: ['2001:db8:7::/64', '2001:db8:7::/64']", "2001:db8:7:: is there twice"),
+    ] {
+        assert!(faults(&text(wrong)).contains(told), "{}", faults(&text(wrong)));
+    }
+    let alone = text("slaac: ['2001:db8:7::/64']").replace(", groups: [proxies], zone: 7", "");
+    let told = "devices.other: `slaac` says nothing here; allowed: with `groups` and `zone` of the device";
+    assert!(faults(&alone).contains(told), "{}", faults(&alone));
+    let alone = interface.replace(", groups: [proxies], zone: 7", "");
+    assert!(faults(&alone).contains("`h:0`: `slaac` says nothing here"), "{}", faults(&alone));
+}
+
+#[test]
 fn rules_are_bounded_before_they_fill_memory() {
     let rules = vec!["{direction: in, from: {group: web}}"; 4096].join(", ");
     let groups = format!("groups: {{web: {{rules: [{rules}]}}, proxies: {{}}}}");

@@ -1,7 +1,7 @@
 //! The table of a function, as it reads it.
 
 use super::station::{Station, is_used};
-use neighbours::{Asker, NeighbourState as Known, Origin};
+use neighbours::{Address, Asker, NeighbourState as Known, Origin};
 use nf_abi::{DeviceEntry, MAX_DEVICE_ENTRIES, NeighbourState};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,10 +22,16 @@ pub(super) fn entries<'a>(
     all.chain(members).take(MAX_DEVICE_ENTRIES).flat_map(DeviceEntry::encode).collect()
 }
 
-/// The addresses that a station has from a DHCP server.
+/// The addresses that a station has from a DHCP server, and those that are formed in networks in which the
+/// operator lets them be, by itself or by what opens it.
 fn learned(station: &Station) -> impl Iterator<Item = IpAddr> {
-    let own = station.device.addresses();
-    own.filter(|own| own.origin == Origin::Dhcp && is_used(own.state)).map(|own| own.prefix.address)
+    let is_member = |own: &&Address| match own.origin {
+        Origin::Dhcp => true,
+        Origin::Router | Origin::Opener => station.may_be_formed(own.prefix.address),
+        Origin::Static | Origin::LinkLocal => false,
+    };
+    let used = station.device.addresses().filter(|own| is_used(own.state));
+    used.filter(is_member).map(|own| own.prefix.address)
 }
 
 /// The entries of one interface, by kind and address.

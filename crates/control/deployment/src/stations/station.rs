@@ -45,6 +45,8 @@ pub(super) struct Station {
     exchange: Option<u32>,
     /// Its ports are one link: what it sends goes out by the first.
     bonds: bool,
+    /// The zone in which its addresses are members of groups.
+    pub(super) zone: Option<u16>,
     /// Addresses that were asked for and are on none of its networks.
     pub(super) off_link: OffLink,
     /// Frames that it did not get at ports where it is no longer.
@@ -74,6 +76,7 @@ impl Station {
             is_up: false,
             exchange: None,
             bonds: false,
+            zone: None,
             off_link: OffLink::default(),
             missed_before: 0,
             unsent: 0,
@@ -147,6 +150,7 @@ impl Station {
         }
         self.links.sort_by_key(|known| on_link.iter().position(|name| *name == known.port));
         self.bonds = matches!(device.mode, Mode::Bond(_));
+        self.zone = device.zone;
     }
 
     /// A function asks for an address.
@@ -164,6 +168,22 @@ impl Station {
         for asker in askers {
             *self.changes_for.entry(asker).or_default() += 1;
         }
+    }
+
+    /// Whether addresses may be formed in the network of this one.
+    pub(super) fn may_be_formed(&self, address: IpAddr) -> bool {
+        self.settings.may_be_formed(address)
+    }
+
+    /// The ports that it is at.
+    pub(super) fn ports(&self) -> Vec<String> {
+        self.links.iter().map(|known| known.port.clone()).collect()
+    }
+
+    /// Whether an address of another station, in this zone and at these ports, would be taken for its own.
+    pub(super) fn is_beside(&self, zone: Option<u16>, ports: &[String]) -> bool {
+        let is_same_zone = zone.is_some() && zone == self.zone;
+        is_same_zone || self.links.iter().any(|known| ports.contains(&known.port))
     }
 
     /// How often what functions of an asker see has changed.

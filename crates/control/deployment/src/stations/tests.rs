@@ -364,3 +364,148 @@ fn functions_that_are_no_guards_are_told_of_no_members() {
     (0..100).for_each(|_| shared.pass(100));
     assert_eq!(shared.learned(), None);
 }
+
+/// Two guarded devices, `one` behind `groups@one` and `two`, with the list 7 of `watcher`'s guard; both may
+/// form addresses in a network that is advertised.
+fn forming() -> Shared {
+    let mut shared = Shared::new();
+    shared.state.stations.clear();
+    for (name, last) in [("one", 1), ("two", 2)] {
+        let name = StationName { device: name.to_owned(), interface: None };
+        let mut settings = Settings::new([2, 0, 0, 0, 0, last]);
+        settings.slaac = vec![network()];
+        let mut station = Station::new(&name, &settings, shared.now).expect("allowed settings");
+        station.zone = Some(7);
+        shared.state.stations.insert(name, station);
+    }
+    shared.state.feeds.remove("greedy");
+    let mut guard = shared.state.feeds.remove("modest").expect("a function");
+    guard.interfaces = vec![None, Some(device("one"))];
+    guard.members = vec![(7, device("one")), (8, device("two"))];
+    shared.state.feeds.insert("groups@one".to_owned(), guard);
+    shared.advertise("2001:db8:7::");
+    shared.advertise("2001:db8:66::");
+    (0..50).for_each(|_| shared.pass(100));
+    shared
+}
+
+fn device(name: &str) -> StationName {
+    StationName { device: name.to_owned(), interface: None }
+}
+
+fn network() -> Prefix {
+    Prefix { address: ip("2001:db8:7::"), length: 64 }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+impl Shared {
+    /// A router advertises a network to both devices for a day.
+    fn advertise(&mut self, network: &str) {
+        let std::net::IpAddr::V6(network) = ip(network) else { panic!("of IPv6") };
+        let from = ip("fe80::2");
+        let all = ip("ff02::1");
+        let (IpAddr::V6(from), IpAddr::V6(all)) = (from, all) else { panic!("of IPv6") };
+        let day = 86_400u32.to_be_bytes();
+        let mut message = vec![134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 64, 0xc0];
+        message.extend([day, day, [0; 4]].concat());
+        message.extend(network.octets());
+        let pseudo = [&from.octets()[..], &all.octets(), &[0, 0, 0, 48, 0, 0, 0, 58], &message].concat();
+        let words = pseudo.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        message[2..4].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        let mut frame =
+            vec![0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 9, 9, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 48, 58, 255];
+        frame.extend([from.octets(), all.octets()].concat());
+        frame.extend(message);
+        for station in self.state.stations.values_mut() {
+            assert_eq!(station.device.input(&frame, self.now), neighbours::Input::Taken);
+        }
+    }
+
+    /// The guard of `one` tells of an address that its opener claims.
+    fn claim(&mut self, address: &str) {
+        self.ask("groups@one", vec![Ask { interface: INSIDE, address: ip(address) }]);
+        (0..30).for_each(|_| self.pass(100));
+    }
+
+    /// The addresses of a device that openers formed.
+    fn formed(&self, name: &str) -> Vec<IpAddr> {
+        let own = self.state.stations[&device(name)].device.addresses();
+        own.filter(|own| own.origin == neighbours::Origin::Opener).map(|own| own.prefix.address).collect()
+    }
+
+    /// What the guard of `one` is told: its own addresses of the network, and members.
+    fn told_to_guard(&mut self) -> (Vec<IpAddr>, Vec<(u32, IpAddr)>) {
+        let (told, _) = self.state.changed(self.now);
+        let (mut own, mut members) = (vec![], vec![]);
+        for (_, entries) in told {
+            for entry in entries.as_chunks::<DEVICE_ENTRY>().0.iter().filter_map(nf_abi::DeviceEntry::decode)
+            {
+                match entry {
+                    nf_abi::DeviceEntry::Address { address, .. } if network().contains(address) => {
+                        own.push(address)
+                    }
+                    nf_abi::DeviceEntry::Member { list, address } => members.push((list, address)),
+                    _ => {}
+                }
+            }
+        }
+        (own, members)
+    }
+}
+
+const OF_ONE: &str = "2001:db8:7::ff:fe00:1";
+const OF_TWO: &str = "2001:db8:7::ff:fe00:2";
+
+#[test]
+fn addresses_that_are_formed_where_they_may_be_count_as_members() {
+    let mut shared = forming();
+    // Each device forms an address of both networks; that of a router whom nobody knows is no member.
+    let stable = [(7, ip(OF_ONE)), (8, ip(OF_TWO))];
+    assert_eq!(shared.told_to_guard(), (vec![ip(OF_ONE)], stable.to_vec()));
+    shared.claim("2001:db8:7::5");
+    let own = vec![ip("2001:db8:7::5"), ip(OF_ONE)];
+    assert_eq!(shared.told_to_guard(), (own, vec![(7, ip("2001:db8:7::5")), stable[0], stable[1]]));
+    shared.claim("2001:db8:66::5");
+    shared.claim("2001:db8:8::5");
+    assert_eq!(shared.formed("one"), [ip("2001:db8:7::5")], "outside of the network");
+    // A function that is no guard claims nothing.
+    let guard = shared.state.feeds.remove("groups@one").expect("a guard");
+    shared.state.feeds.insert("mine".to_owned(), guard);
+    shared.ask("mine", vec![Ask { interface: INSIDE, address: ip("2001:db8:7::6") }]);
+    assert_eq!(shared.formed("one"), [ip("2001:db8:7::5")]);
+}
+
+#[test]
+fn the_address_of_another_member_is_not_to_be_claimed() {
+    let mut shared = forming();
+    shared.claim(OF_TWO);
+    assert!(shared.formed("one").is_empty());
+    // One that it has by its own opener neither.
+    let two = &mut shared.state.stations.get_mut(&device("two")).expect("it is there").device;
+    let IpAddr::V6(address) = ip("2001:db8:7::7") else { panic!("of IPv6") };
+    two.claim(address, || false, shared.now).expect("it may be");
+    shared.claim("2001:db8:7::7");
+    assert_eq!((shared.formed("one"), shared.formed("two")), (vec![], vec![ip("2001:db8:7::7")]));
+    // In another zone, at another port, the same address is another's.
+    shared.state.stations.get_mut(&device("two")).expect("it is there").zone = Some(8);
+    shared.claim("2001:db8:7::7");
+    assert_eq!(shared.formed("one"), [ip("2001:db8:7::7")]);
+}
+
+#[test]
+fn an_address_that_was_claimed_goes_to_the_station_that_it_is_meant_for() {
+    let mut shared = forming();
+    shared.claim("2001:db8:7::8");
+    assert_eq!(shared.formed("one"), [ip("2001:db8:7::8")]);
+    let mut settings = Settings::new([2, 0, 0, 0, 0, 2]);
+    settings.addresses = vec![Prefix { address: ip("2001:db8:7::8"), length: 64 }];
+    let two = shared.state.stations.get_mut(&device("two")).expect("it is there");
+    two.change(&settings, shared.now).expect("allowed settings");
+    shared.pass(1);
+    assert!(shared.formed("one").is_empty());
+}

@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 
 const LINK_LOCAL: &str = "fe80::ff:fe00:1";
 
-fn v6(text: &str) -> Ipv6Addr {
+pub(super) fn v6(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
@@ -25,25 +25,25 @@ fn option(kind: u8, mac: [u8; 6]) -> Vec<u8> {
     [&[kind, 1][..], &mac].concat()
 }
 
-fn solicitation(from_mac: [u8; 6], from: &str, target: &str) -> Vec<u8> {
+pub(super) fn solicitation(from_mac: [u8; 6], from: &str, target: &str) -> Vec<u8> {
     let link = if from == "::" { vec![] } else { option(1, from_mac) };
     let data = [&v6(target).octets()[..], &link].concat();
     message(from_mac, (from, solicited_node(v6(target))), kind::NEIGHBOUR_SOLICITATION, [0; 4], &data)
 }
 
-fn advertisement(mac: [u8; 6], target: &str, to: Ipv6Addr, flags: u8) -> Vec<u8> {
+pub(super) fn advertisement(mac: [u8; 6], target: &str, to: Ipv6Addr, flags: u8) -> Vec<u8> {
     let data = [&v6(target).octets()[..], &option(2, mac)].concat();
     message(mac, (target, to), kind::NEIGHBOUR_ADVERTISEMENT, [flags, 0, 0, 0], &data)
 }
 
 /// An option with a prefix: on-link and autonomous, with lifetimes in seconds.
-fn prefix_option(network: &str, (valid, preferred): (u32, u32)) -> Vec<u8> {
+pub(super) fn prefix_option(network: &str, (valid, preferred): (u32, u32)) -> Vec<u8> {
     let head = [3, 4, 64, 0xc0];
     let network = v6(network).octets();
     [&head[..], &valid.to_be_bytes(), &preferred.to_be_bytes(), &[0; 4], &network].concat()
 }
 
-fn router(lifetime: u16, options: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn router(lifetime: u16, options: &[Vec<u8>]) -> Vec<u8> {
     let [high, low] = lifetime.to_be_bytes();
     let data = [&[0; 8][..], &options.concat()].concat();
     message(THEIRS, ("fe80::2", ALL_NODES), kind::ROUTER_ADVERTISEMENT, [64, 0, high, low], &data)
@@ -78,7 +78,7 @@ fn discovery<'a>(
     frames.into_iter().filter_map(|frame| read(frame)).collect()
 }
 
-fn states(bench: &Bench) -> Vec<(IpAddr, Origin, AddressState)> {
+pub(super) fn states(bench: &Bench) -> Vec<(IpAddr, Origin, AddressState)> {
     bench.device.addresses().map(|own| (own.prefix.address, own.origin, own.state)).collect()
 }
 

@@ -7,6 +7,7 @@ mod discovery;
 mod echo;
 mod groups;
 mod link;
+mod slaac;
 
 use crate::{Device, Settings};
 use std::net::IpAddr;

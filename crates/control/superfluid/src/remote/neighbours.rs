@@ -142,6 +142,7 @@ fn rows(station: &Station) -> Vec<[String; 4]> {
             AddressOrigin::LinkLocal => "link-local",
             AddressOrigin::Router => "router",
             AddressOrigin::Dhcp => "dhcp",
+            AddressOrigin::Opener => "opener",
         };
         let until = own.until.as_deref().map_or_else(none, cell);
         rows.push([cell(&own.address), state.to_owned(), origin.to_owned(), until]);

@@ -20,6 +20,7 @@ pub(super) fn device(tenant: &str, ports: usize) -> Device {
         over,
         open_to: Vec::new(),
         station: None,
+        zone: None,
     }
 }
 
