@@ -125,15 +125,36 @@ impl SharedMemory {
         unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 
-    /// The word of 64 bits at an offset.
+    /// Words of 64 bits from an offset on.
     ///
     /// # Panics
-    /// When it does not lie in the memory, or not at a multiple of eight.
+    /// When they do not lie in the memory, or not at a multiple of eight.
     #[inline]
-    pub fn long(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.length, "a word outside of the memory");
-        // SAFETY: as in `word`.
-        unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() }
+    pub fn longs<const W: usize>(&self, offset: usize) -> [&AtomicU64; W] {
+        let fits = offset.checked_add(W * 8).is_some_and(|end| end <= self.length);
+        assert!(offset.is_multiple_of(8) && fits, "words outside of the memory");
+        // SAFETY: as in `word`, of all of them.
+        std::array::from_fn(|word| unsafe { self.base.add(offset + word * 8).cast::<AtomicU64>().as_ref() })
+    }
+
+    /// Has the processor fetch the line of an offset, to be written or to be read.
+    #[inline]
+    pub fn fetch(&self, offset: usize, writes: bool) {
+        let line = self.base.as_ptr().wrapping_add(offset);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch neither reads nor faults, wherever the address points. Processors of this
+        // architecture that know no `prefetchw` do nothing there.
+        unsafe {
+            use std::arch::asm;
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            if writes {
+                asm!("prefetchw [{at}]", at = in(reg) line, options(readonly, nostack, preserves_flags));
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(line.cast_const().cast());
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (line, writes);
     }
 }
 
@@ -184,8 +205,12 @@ impl<const W: usize> Entries<W> for Place {
 
     #[inline]
     fn words(&self, place: u32) -> [&AtomicU64; W] {
-        let first = self.ring.entries + place as usize * W * 8;
-        std::array::from_fn(|word| self.memory.long(first + word * 8))
+        self.memory.longs(self.ring.entries + place as usize * W * 8)
+    }
+
+    #[inline]
+    fn fetch(&self, place: u32, writes: bool) {
+        self.memory.fetch(self.ring.entries + place as usize * W * 8, writes);
     }
 }
 

@@ -13,6 +13,10 @@ impl fmt::Display for OutOfStep {
     }
 }
 
+/// So many places ahead are fetched into the processor's cache: the other side has had them last. Those that
+/// it may still have are left to it.
+const AHEAD: u32 = 16;
+
 /// Where a ring's counts and entries lie.
 pub trait Entries<const W: usize> {
     /// Places, a power of two.
@@ -23,6 +27,8 @@ pub trait Entries<const W: usize> {
     fn head(&self) -> &AtomicU32;
     /// The words of a place; `place` is below the size.
     fn words(&self, place: u32) -> [&AtomicU64; W];
+    /// Has the processor fetch a place, which is below the size, to be written or to be read.
+    fn fetch(&self, _place: u32, _writes: bool) {}
 }
 
 /// The writer's end.
@@ -88,7 +94,11 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
     #[must_use]
     pub fn push(&mut self, entry: [u64; W]) -> bool {
         let Some(left) = self.room.checked_sub(1) else { return false };
-        let place = self.tail & (self.entries.size() - 1);
+        let mask = self.entries.size() - 1;
+        let place = self.tail & mask;
+        if left > AHEAD {
+            self.entries.fetch(self.tail.wrapping_add(AHEAD) & mask, true);
+        }
         for (word, value) in self.entries.words(place).into_iter().zip(entry) {
             word.store(value, Relaxed);
         }
@@ -133,7 +143,11 @@ impl<E: Entries<W>, const W: usize> Consuming<E, W> {
     #[inline]
     pub fn pop(&mut self) -> Option<[u64; W]> {
         self.ready = self.ready.checked_sub(1)?;
-        let place = self.head & (self.entries.size() - 1);
+        let mask = self.entries.size() - 1;
+        let place = self.head & mask;
+        if self.ready > AHEAD {
+            self.entries.fetch(self.head.wrapping_add(AHEAD) & mask, false);
+        }
         self.head = self.head.wrapping_add(1);
         Some(self.entries.words(place).map(|word| word.load(Relaxed)))
     }

@@ -29,6 +29,7 @@ mod memory_file;
 mod packet;
 mod pool;
 mod pool_id;
+mod prefetch;
 
 pub use buffer::Buffer;
 pub use kept::Kept;
@@ -36,3 +37,4 @@ pub use likeness::Likeness;
 pub use memory_file::{MemoryFile, PageKind};
 pub use packet::Packet;
 pub use pool::{BufferSize, Pool, PoolConfig, PoolError, TooLong};
+pub use prefetch::{prefetch, prefetch_to_write};

@@ -427,19 +427,30 @@ impl Pool {
     /// # Errors
     /// [`TooLong`] when the packet does not fit into this pool's buffers.
     pub fn copy_from(&self, other: &Pool, packet: &Packet) -> Result<Option<Packet>, TooLong> {
-        let length = packet.length() as usize;
-        if length > self.room() as usize {
-            return Err(TooLong { length, room: self.room() as usize });
+        let (length, room) = (packet.length() as usize, self.room() as usize);
+        if length > room {
+            return Err(TooLong { length, room });
         }
-        let Some(mut copy) = self.allocate() else { return Ok(None) };
+        let mut copy = self.allocate();
+        copy.iter_mut().for_each(|copy| self.copy_into(copy, other, packet));
+        Ok(copy)
+    }
+
+    /// The same into a fresh packet of this pool, for many of them.
+    ///
+    /// # Panics
+    /// When the packet is longer than the [`Pool::room`] of this pool, or either is of another pool than is
+    /// said.
+    #[inline]
+    pub fn copy_into(&self, copy: &mut Packet, other: &Pool, packet: &Packet) {
         copy.edit(|record| *record = *packet.record());
         copy.clear_marks();
-        self.set_length(&mut copy, length)?;
+        assert!(self.set_length(copy, packet.length() as usize).is_ok(), "a packet that is too long");
+        let (from, to) = (other.data(packet).cast_const(), self.data(copy));
         // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two
         // packets own two buffers.
-        unsafe { std::ptr::copy_nonoverlapping(other.data(packet).cast_const(), self.data(&copy), length) };
-        self.keep_the_same(other, packet, &mut copy);
-        Ok(Some(copy))
+        unsafe { std::ptr::copy_nonoverlapping(from, to, packet.length() as usize) };
+        self.keep_the_same(other, packet, copy);
     }
 
     /// Where the packet's buffer begins in the memory file.

@@ -336,6 +336,8 @@ mod tests {
     fn spans_convert_both_ways() {
         let clock = Clock::calibrate();
         let there_and_back = clock.span(clock.cycles(Nanos(1_000_000)));
-        assert!(there_and_back.0.abs_diff(1_000_000) < 10, "{there_and_back:?}");
+        // A counter may be as slow as a cycle every 16 ns.
+        let cycle = clock.span(Cycles(1)).0;
+        assert!(there_and_back.0.abs_diff(1_000_000) < 10 + cycle, "{there_and_back:?}");
     }
 }

@@ -81,7 +81,8 @@ impl Parking {
 
 /// When a sleep began.
 struct SleepStart {
-    mark: Mark,
+    /// `None`: what it costs is not measured.
+    mark: Option<Mark>,
     cycles: Cycles,
     /// It was asked for before.
     asked: bool,
@@ -155,7 +156,9 @@ impl Worker {
 
     /// Says that it will sleep.
     fn sleep_start(&mut self) -> SleepStart {
-        let (mark, asked) = (Mark::now(&self.time.clock), self.parking.slot.asked() == Asked::Worker);
+        let asked = self.parking.slot.asked() == Asked::Worker;
+        let measured = asked || self.parking.waits_for.lendable || self.parking.moderation.measures();
+        let mark = measured.then(|| Mark::now(&self.time.clock));
         self.parking.bell.will_sleep();
         self.ask_for_room();
         SleepStart { mark, cycles: self.time.now.cycles, asked }
@@ -164,9 +167,12 @@ impl Worker {
     /// Takes up the clocks after a sleep. A thread that borrowed the worker meanwhile has done so before.
     fn awake(&mut self, sleep_start: &SleepStart) {
         self.parking.bell.awake();
-        let mark = self.time.wake();
+        let cost = sleep_start.mark.map(|mark| self.time.wake().had_since(mark));
+        if cost.is_none() {
+            self.time.wake_unmeasured(sleep_start.cycles, self.parking.moderation.sleep_cost());
+        }
+        let cost = cost.map(|cost| self.time.clock.cycles(cost));
         let asleep = self.time.now.cycles.since(sleep_start.cycles);
-        let cost = self.time.clock.cycles(mark.had_since(sleep_start.mark));
         self.parking.moderation.slept(asleep, cost, self.time.now.cycles);
         // One that is asked for is left to be found from now on: questions in short order would else wake it
         // each time.

@@ -2,8 +2,9 @@
 //! time that it uses follows its load.
 //!
 //! Polling in vain is charged to no instance, sleeping costs a system call and time to wake. So:
-//! 1. A worker earns time to poll by working, a fixed part of it, and sleeps when that is used up or has been
-//!    in vain.
+//! 1. A worker earns time to poll by working, a fixed part of it, and sleeps when that is used up, has been
+//!    in vain, or has lasted for as long as sleeping and waking would have cost. That is little where
+//!    processes use the worker's processor while it sleeps, and much where the processor sleeps as well.
 //! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the
 //!    worker's time goes into such turns, or into sleeping and waking, its wake-ups are moderated: it sleeps
 //!    for an interval whatever comes, and finds more then (interrupt moderation). What sleeping costs is
@@ -22,6 +23,9 @@ use telemetry::clock::{Clock, Cycles, Nanos};
 const FEW: usize = 16;
 /// What sleeping and waking are taken to cost the worker's processor before it is known.
 const SLEEP_COST: Nanos = Nanos(5_000);
+/// One of so many short sleeps is measured: to ask the kernel for the thread's processor time, twice, takes
+/// as long as six other system calls.
+const MEASURED: u64 = 8;
 /// How long a window is measured before something is changed, and for how many intervals at least.
 const WINDOW: Nanos = Nanos(5_000_000);
 const INTERVALS: u64 = 16;
@@ -49,6 +53,11 @@ struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moderation {
     longest_spin: Cycles,
+    /// That is longer than by default.
+    asked_for: bool,
+    /// Longest time to poll in vain: what the settings say, and unless they ask for more than they do by
+    /// themselves no longer than sleeping costs.
+    longest_look: Cycles,
     percent: u64,
     /// Time to poll that was earned and not used.
     credit: Cycles,
@@ -79,6 +88,8 @@ impl Moderation {
         let pauses = (clock.cycles(PAUSES.0), clock.cycles(PAUSES.1));
         Moderation {
             longest_spin: clock.cycles(settings.spin),
+            asked_for: settings.spin > WorkerSettings::default().spin,
+            longest_look: clock.cycles(settings.spin),
             percent: u64::from(settings.spin_percent),
             credit: Cycles(0),
             poor_since: None,
@@ -134,12 +145,19 @@ impl Moderation {
         if worked && self.interval == Nanos(0) {
             return false;
         }
-        let enough = looked >= self.longest_spin || looked >= self.credit;
+        let enough = looked >= self.longest_look.min(self.credit);
         if enough {
             self.credit = self.credit.since(looked);
             self.poor_since = None;
         }
         enough
+    }
+
+    /// Takes note of what sleeping costs.
+    fn set_sleep_cost(&mut self, cost: Cycles) {
+        self.sleep_cost = cost;
+        self.longest_look =
+            if self.asked_for { self.longest_spin } else { self.longest_spin.min(self.sleep_cost) };
     }
 
     /// So many packets wait outside of every port without loss while it sleeps.
@@ -152,11 +170,23 @@ impl Moderation {
         self.backlog = self.backlog.min(packets as u64);
     }
 
-    /// It slept so long, up to now, at such a cost.
-    pub(crate) fn slept(&mut self, cycles: Cycles, cost: Cycles, now: Cycles) {
-        self.window.asleep += cycles.since(cost);
+    /// Whether the next sleep's cost is to be measured.
+    pub(crate) fn measures(&self) -> bool {
+        self.window.sleeps.is_multiple_of(MEASURED)
+    }
+
+    /// What sleeping and waking cost, as far as it was measured.
+    pub(crate) fn sleep_cost(&self) -> Cycles {
+        self.sleep_cost
+    }
+
+    /// It slept so long, up to now, at such a cost if that was measured.
+    pub(crate) fn slept(&mut self, cycles: Cycles, cost: Option<Cycles>, now: Cycles) {
+        if let Some(cost) = cost {
+            self.set_sleep_cost(Cycles((self.sleep_cost.0 * 3 + cost.0) / 4));
+        }
+        self.window.asleep += cycles.since(cost.unwrap_or(self.sleep_cost));
         self.window.sleeps += 1;
-        self.sleep_cost = Cycles((self.sleep_cost.0 * 15 + cost.0) / 16);
         self.look(now);
     }
 
@@ -236,13 +266,24 @@ mod tests {
         /// Packets that wait.
         waiting: u64,
         awake: u64,
+        /// In turns that brought little, and how often it slept.
+        looked: u64,
+        sleeps: u64,
         /// Of sleeping.
         cost: u64,
     }
 
     impl Load {
         fn new() -> Load {
-            Load { moderation: moderation(), now: 1_000_000, waiting: 0, awake: 0, cost: 5_000 }
+            Load {
+                moderation: moderation(),
+                now: 1_000_000,
+                waiting: 0,
+                awake: 0,
+                looked: 0,
+                sleeps: 0,
+                cost: 5_000,
+            }
         }
 
         /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes
@@ -256,6 +297,7 @@ mod tests {
                 let began = self.now;
                 self.now += 400 + took * 20;
                 self.awake += self.now - began;
+                self.looked += if took < FEW as u64 { self.now - began } else { 0 };
                 self.waiting -= took;
                 if closed {
                     self.waiting += took;
@@ -271,7 +313,9 @@ mod tests {
                     let next = if closed { self.now } else { (came + 1) * every };
                     let wakes = (self.now + self.moderation.length().0).max(next);
                     self.awake += self.cost;
-                    self.moderation.slept(Cycles(wakes - self.now), Cycles(self.cost), Cycles(wakes));
+                    self.sleeps += 1;
+                    let cost = self.moderation.measures().then_some(Cycles(self.cost));
+                    self.moderation.slept(Cycles(wakes - self.now), cost, Cycles(wakes));
                     self.now = wakes;
                 }
                 if !closed {
@@ -293,6 +337,59 @@ mod tests {
             "a tenth of what was worked"
         );
         assert!(moderation.turned(Cycles(22_100), Cycles(22_200), 0, false, false), "and it is used up");
+    }
+
+    #[test]
+    fn few_of_many_sleeps_are_measured() {
+        let mut moderation = moderation();
+        let (mut now, mut measured) = (0, 0);
+        for _ in 0..80 {
+            now += 30_000;
+            let cost = moderation.measures().then_some(Cycles(40_000));
+            measured += u32::from(cost.is_some());
+            moderation.slept(Cycles(50_000), cost, Cycles(now));
+        }
+        assert_eq!(measured, 10);
+        assert!(moderation.sleep_cost() > Cycles(37_000), "{:?}", moderation.sleep_cost());
+        // Rare ones all are: what they cost may have changed.
+        for _ in 0..10 {
+            now += 10_000_000;
+            assert!(moderation.measures());
+            moderation.slept(Cycles(9_000_000), Some(Cycles(3_000)), Cycles(now));
+        }
+    }
+
+    #[test]
+    fn looking_takes_no_longer_than_sleeping_costs() {
+        let mut moderation = moderation();
+        for cost in [5_000, 40_000] {
+            moderation.set_sleep_cost(Cycles(cost));
+            moderation.turned(Cycles(0), Cycles(1_000_000), 64, false, true);
+            let looked = (1..).find(|n| {
+                let began = 1_000_000 + (n - 1) * 1_000;
+                moderation.turned(Cycles(began), Cycles(began + 1_000), 0, false, false)
+            });
+            assert_eq!(looked, Some(cost / 1_000), "a tenth of what was worked is more");
+        }
+        let settings = WorkerSettings { spin: Nanos(60_000), ..WorkerSettings::default() };
+        let mut asked_for = Moderation::new(&settings, &Clock::simulated());
+        asked_for.set_sleep_cost(Cycles(5_000));
+        assert_eq!(asked_for.longest_look, Cycles(60_000));
+    }
+
+    /// A container's processes have the processor while the worker sleeps, so that falling asleep and waking
+    /// are cheap: what the worker takes from them by looking is bounded by that.
+    #[test]
+    fn where_processes_want_the_processor_little_is_taken_from_them_by_looking() {
+        let mut load = Load::new();
+        load.cost = 1_000;
+        load.run(100_000_000, 100, false);
+        (load.looked, load.sleeps) = (0, 0);
+        load.run(100_000_000, 100, false);
+        assert!(load.sleeps > 100, "{}", load.sleeps);
+        // One turn more than that takes.
+        let most = load.sleeps * (load.cost + 400 + 15 * 20);
+        assert!(load.looked <= most, "{} in {} sleeps", load.looked, load.sleeps);
     }
 
     #[test]
@@ -377,7 +474,7 @@ mod tests {
                     return 0;
                 }
                 let slept = moderation.length().0.max(5_000);
-                moderation.slept(Cycles(slept), Cycles(5_000), Cycles(now + slept));
+                moderation.slept(Cycles(slept), Some(Cycles(5_000)), Cycles(now + slept));
                 slept
             });
             let percent = |packets: u64| packets * 100 / unmoderated;

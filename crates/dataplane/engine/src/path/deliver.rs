@@ -115,46 +115,42 @@ impl Worker {
     /// time to take anything.
     #[cold]
     fn copy_to_pool(&mut self, from: Source, batch: &mut Vec<Packet>, target: Target) {
-        let (end, payer) = match (target, from) {
-            (Target::Instance(to, _), _) => (Source::Instance(to.index()), self.instances[to.index()].entity),
-            (Target::Port(port), Source::Instance(from)) => {
-                (Source::Port(port.index()), self.instances[from].entity)
+        let (end, payer, room) = match (target, from) {
+            (Target::Instance(to, _), _) => {
+                let receiver = &self.instances[to.index()];
+                (Source::Instance(to.index()), receiver.entity, receiver.queue.room())
             }
-            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE),
+            (Target::Port(port), Source::Instance(from)) => {
+                (Source::Port(port.index()), self.instances[from].entity, usize::MAX)
+            }
+            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE, usize::MAX),
             (Target::Switch(..), _) => return,
         };
-        let room = match target {
-            Target::Instance(to, _) => self.instances[to.index()].queue.room(),
-            _ => usize::MAX,
-        };
         let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
-        let (mut copies, mut lost) = (self.batches.spare(), self.batches.spare());
-        let before = self.time.switch(payer);
-        for packet in batch.drain(..) {
-            if copies.len() == room || lost.len() == 1 {
+        let most = self.pools[usize::from(there.0)].room();
+        if batch.iter().any(|packet| packet.length() > most) {
+            let long = batch.extract_if(.., |packet| packet.length() > most).collect();
+            self.drop_batch(from, long, DropReason::TooLong);
+        }
+        let (mine, theirs) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(there.0)]);
+        let (mut copies, before) = (self.batches.spare(), self.time.switch(payer));
+        let count = theirs.allocate_batch(batch.len(), &mut copies);
+        for (n, (copy, packet)) in copies.iter_mut().zip(batch.iter()).enumerate() {
+            if n == room {
                 self.time.switch(before);
             }
-            if !lost.is_empty() {
-                lost.push(packet);
-                continue;
-            }
-            let (mine, theirs) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(there.0)]);
-            match theirs.copy_from(mine, &packet) {
-                Ok(Some(copy)) => {
-                    self.ledger_of(end).copied += 1;
-                    self.ledger_of(from).consumed += 1;
-                    if self.is_tapped(from) {
-                        self.show_copy(from, &packet, there, &copy);
-                    }
-                    self.pools[usize::from(here.0)].free(packet);
-                    copies.push(copy);
-                }
-                Ok(None) => lost.push(packet),
-                Err(_) => self.drop_batch(from, vec![packet], DropReason::TooLong),
-            }
+            theirs.copy_into(copy, mine, packet);
         }
         self.time.switch(before);
-        self.drop_batch(from, lost, DropReason::NoBuffer);
+        self.ledger_of(end).copied += count as u64;
+        self.ledger_of(from).consumed += count as u64;
+        if self.is_tapped(from) {
+            batch.iter().zip(&copies).for_each(|(packet, copy)| self.show_copy(from, packet, there, copy));
+        }
+        self.pools[usize::from(here.0)].free_batch(batch.drain(..count));
+        if !batch.is_empty() {
+            self.drop_batch(from, std::mem::take(batch), DropReason::NoBuffer);
+        }
         self.batches.recycle(std::mem::replace(batch, copies));
     }
 

@@ -254,6 +254,13 @@ impl Accounting {
         self.shown.room.store(self.calls.room, Relaxed);
     }
 
+    /// The same for one that has slept from then on, and of that had a processor for so long as sleeping
+    /// costs: to ask the kernel takes as long as three other system calls.
+    pub(crate) fn wake_unmeasured(&mut self, began: Cycles, cost: Cycles) {
+        self.restart_asleep();
+        self.mark.cycles += self.now.cycles.since(began).since(cost);
+    }
+
     /// How long instances run before the ports are looked at again: a packet for one that has used less than
     /// its share waits for this at most, so it is short, unless looking is expensive.
     pub(crate) fn turn_length(&self) -> Cycles {
@@ -321,5 +328,35 @@ impl Calls {
         let (part, all) = (packets + CALL * fewest, packets + CALL * calls);
         // Timers and the like are no calls: all of that was needed.
         (u128::from(used.0) * part).checked_div(all).map_or(used, |needed| Cycles(needed as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_that_was_not_measured_is_not_taken_for_time_that_others_took() {
+        let clock = Clock::simulated();
+        let time = clock.simulation().expect("it is simulated");
+        let mut accounting = Accounting::new(&WorkerSettings::default(), clock);
+        for _ in 0..20 {
+            // Its thread has no processor while it sleeps, but for what falling asleep takes.
+            let began = accounting.now.cycles;
+            time.withhold(Nanos(27_000));
+            time.advance(Nanos(3_000));
+            accounting.wake_unmeasured(began, Cycles(3_000));
+            time.advance(Nanos(20_000));
+            accounting.lap();
+        }
+        time.advance(Nanos::from_millis(2));
+        accounting.lap();
+        accounting.mark_time();
+        assert_eq!(accounting.spent.withheld, Cycles(0));
+        assert_eq!(accounting.spent.asleep, Cycles(20 * 30_000));
+        // What others take between two sleeps is noticed as before.
+        time.withhold(Nanos(400_000));
+        accounting.lap();
+        assert_eq!(accounting.spent.withheld, Cycles(400_000));
     }
 }

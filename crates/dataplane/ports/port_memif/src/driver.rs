@@ -168,6 +168,7 @@ impl MemifPort {
                 continue;
             }
             let mut left = share;
+            receiver.fetch(left.min(usize::from(available)));
             pool.allocate_batch(left.min(usize::from(available)), &mut self.fresh);
             while available > 0 && left > 0 {
                 let (used, taken) = receiver.take(pool, available, self.fresh.pop());
@@ -200,9 +201,8 @@ impl MemifPort {
     fn give(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let (Some(session), Some(attendant)) = (&mut self.session, &self.attendant) else { return Ok(()) };
         let senders = &mut session.joined.senders;
-        // Room in each ring, looked at once, when it is needed.
-        let mut rooms = [None; QUEUES_MAX];
-        let (mut delivered, mut used_queues, mut failed) = (0, 0u32, false);
+        let (mut delivered, mut begun, mut used_queues, mut failed) = (0, 0u32, 0u32, false);
+        let mut left = packets.len();
         for mut packet in packets.drain(..) {
             finish_checksum(pool, &mut packet);
             let queue = queue_of(packet.record().flow_hash, senders.len());
@@ -212,19 +212,16 @@ impl MemifPort {
                 Err(DropReason::PortRefused)
             } else {
                 let sender = &mut senders[queue];
-                let room = match rooms[queue] {
-                    Some(room) => Ok(room),
-                    None => sender.room().map_err(|OutOfStep| Unsent::OutOfStep),
-                };
-                let put = room.and_then(|room| {
-                    rooms[queue] = Some(room);
-                    sender.put(pool, &packet, room).map(|used| rooms[queue] = Some(room - used))
-                });
-                put.map_err(|unsent| {
+                if begun >> queue & 1 == 0 {
+                    begun |= 1 << queue;
+                    sender.fetch(left);
+                }
+                sender.put(pool, &packet).map_err(|unsent| {
                     failed = unsent == Unsent::OutOfStep;
                     if failed { DropReason::PortDown } else { DropReason::PortFull }
                 })
             };
+            left -= 1;
             match put {
                 Ok(()) => {
                     used_queues |= 1 << queue;
@@ -322,7 +319,7 @@ impl Port for MemifPort {
     fn room(&self) -> usize {
         let all = self.settings.ring as usize;
         let rooms = self.session.iter().flat_map(|session| &session.joined.senders).map(|sender| {
-            let room = sender.room().map_or(usize::MAX, usize::from);
+            let room = sender.free().map_or(usize::MAX, usize::from);
             room.saturating_mul(all) / sender.most_room().max(1)
         });
         rooms.min().unwrap_or(usize::MAX)

@@ -15,6 +15,8 @@ use telemetry::DropReason;
 
 /// Bytes of an Ethernet header.
 const HEADER: u32 = 14;
+/// So many buffers ahead are fetched into the processor's cache: the other processor has written to them.
+const AHEAD: u16 = 12;
 
 /// The peer's count is impossible, or a buffer that it offers lies outside of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +30,16 @@ pub enum Unsent {
     Full,
     /// See [`OutOfStep`].
     OutOfStep,
+}
+
+/// Has the processor fetch what the buffer at a count begins with, and its descriptor.
+#[inline]
+fn fetch(ring: &Ring, buffers: &Buffers, count: u16, writes: bool) {
+    let descriptor = if writes { buffers.empty(ring, count) } else { ring.read(count) };
+    // What the peer writes there by the time that it counts is looked at anew then.
+    if let Some((memory, place)) = buffers.find(ring, count, &descriptor) {
+        memory.fetch(place.start, writes);
+    }
 }
 
 /// The two counts of a ring: this port's, and the peer's.
@@ -44,6 +56,8 @@ pub struct Sender {
     ring: Ring,
     buffers: Buffers,
     position: u16,
+    /// Buffers that are known to be free: the peer's count is in a line that the peer writes to.
+    known: Cell<u16>,
     /// The most room that there was.
     most_room: Cell<u16>,
 }
@@ -51,7 +65,7 @@ pub struct Sender {
 impl Sender {
     /// The end of an empty ring.
     pub fn new(ring: Ring, buffers: Buffers) -> Sender {
-        let sender = Sender { ring, buffers, position: 0, most_room: Cell::new(0) };
+        let sender = Sender { ring, buffers, position: 0, known: Cell::new(0), most_room: Cell::new(0) };
         sender.publish();
         sender
     }
@@ -70,8 +84,30 @@ impl Sender {
             Buffers::Peers(_) => Some(theirs.wrapping_sub(self.position)).filter(|room| *room <= size),
         };
         let room = room.ok_or(OutOfStep)?;
+        self.known.set(room);
         self.most_room.set(self.most_room.get().max(room));
         Ok(room)
+    }
+
+    /// The same, or fewer where more than half of the most are known to be free.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn free(&self) -> Result<u16, OutOfStep> {
+        let known = self.known.get();
+        if known > self.most_room.get() / 2 { Ok(known) } else { self.room() }
+    }
+
+    /// Has the processor fetch the buffers for the first of so many packets.
+    #[inline]
+    pub fn fetch(&self, packets: usize) {
+        let ahead = packets.min(AHEAD.into()) as u16;
+        let known = self.known.get();
+        let known = if known < ahead { self.room().unwrap_or(0) } else { known };
+        for n in 0..known.min(ahead) {
+            fetch(&self.ring, &self.buffers, self.position.wrapping_add(n), true);
+        }
     }
 
     /// The most room that was found so far: a peer may never offer all of a ring's buffers.
@@ -80,19 +116,21 @@ impl Sender {
         self.most_room.get().into()
     }
 
-    /// Copies a packet into as many of `room` buffers as it needs; returns how many. The peer sees them when
-    /// they are published.
+    /// Copies a packet into as many buffers as it needs. The peer sees them when they are published.
     ///
     /// # Errors
     /// [`Unsent`], and the peer sees nothing of the packet.
     #[inline]
-    pub fn put(&mut self, pool: &Pool, packet: &Packet, room: u16) -> Result<u16, Unsent> {
+    pub fn put(&mut self, pool: &Pool, packet: &Packet) -> Result<(), Unsent> {
         let (length, mut at, mut used) = (packet.length() as usize, 0, 0);
         while at < length {
-            if used == room {
+            if used == self.known.get() && self.room().map_err(|OutOfStep| Unsent::OutOfStep)? <= used {
                 return Err(Unsent::Full);
             }
             let count = self.position.wrapping_add(used);
+            if self.known.get() - used > AHEAD {
+                fetch(&self.ring, &self.buffers, count.wrapping_add(AHEAD), true);
+            }
             let empty = self.buffers.empty(&self.ring, count);
             let (memory, mut place) =
                 self.buffers.find(&self.ring, count, &empty).ok_or(Unsent::OutOfStep)?;
@@ -108,7 +146,8 @@ impl Sender {
             used += 1;
         }
         self.position = self.position.wrapping_add(used);
-        Ok(used)
+        self.known.set(self.known.get() - used);
+        Ok(())
     }
 
     /// Shows the peer what was put.
@@ -155,6 +194,14 @@ impl Receiver {
         if available <= self.ring.size() { Ok(available) } else { Err(OutOfStep) }
     }
 
+    /// Has the processor fetch the first of so many packets.
+    #[inline]
+    pub fn fetch(&self, packets: usize) {
+        for n in 0..packets.min(AHEAD.into()) as u16 {
+            fetch(&self.ring, &self.buffers, self.position.wrapping_add(n), false);
+        }
+    }
+
     /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of
     /// the pool, if there is one. Returns how many buffers it lay in, and the packet, or why there is none
     /// and what is left of it.
@@ -165,6 +212,9 @@ impl Receiver {
         available: u16,
         mut into: Option<Packet>,
     ) -> (u16, Result<Packet, (DropReason, Option<Packet>)>) {
+        if available > AHEAD {
+            fetch(&self.ring, &self.buffers, self.position.wrapping_add(AHEAD), false);
+        }
         let (mut used, mut length) = (0, 0u32);
         let mut lost = if into.is_some() { None } else { Some(DropReason::NoBuffer) };
         loop {

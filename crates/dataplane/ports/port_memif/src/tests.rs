@@ -438,7 +438,7 @@ fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
         let mut packet = theirs.allocate().expect("a buffer");
         theirs.write(&mut packet, &frame(1, 60)).expect("room");
         let joined = peer.joined.as_mut().expect("joined");
-        joined.senders[0].put(&theirs, &packet, 64).expect("room");
+        joined.senders[0].put(&theirs, &packet).expect("room");
         theirs.free(packet);
         peer.memory.as_ref().expect("mapped").word(128 + n * 16 + word * 4).store(value, Relaxed);
         peer.joined.as_ref().expect("joined").senders[0].publish();

@@ -8,7 +8,7 @@ use crate::{Processes, Settings};
 use local_socket::Attendant;
 use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
 use native_ring::{OutOfStep, sleep};
-use packet_memory::{Packet, Pool};
+use packet_memory::{Packet, Pool, prefetch};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
 use std::io;
@@ -237,6 +237,8 @@ impl NativePort {
             self.counters.ledger.received += 1;
             if believe(&mut packet, &descriptor, pool, self.settings.write, now) {
                 self.counters.received_bytes += u64::from(packet.length());
+                // The process has written there; it is classified when all have been taken.
+                prefetch(pool.data(&packet));
                 out.push(packet);
             } else {
                 self.counters.ledger.dropped[DropReason::Malformed] += 1;

@@ -24,6 +24,10 @@ use virtio_net::{VnetHeader, finish_checksum, is_whole, split, split_in_tunnels}
 /// Packets that may gather outside: half of the rings that QEMU and DPDK make without being told.
 const BACKLOG: usize = 128;
 
+/// Senders are throttled when fewer than half of so many packets find room: rings that QEMU and DPDK make
+/// without being told have so many places.
+const CAPACITY: usize = 256;
+
 /// Why a port cannot be opened, and will not be.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -50,6 +54,8 @@ pub struct VhostUserPort {
     /// The ring that is taken from first.
     turn: usize,
     cutting: Cutting,
+    /// What room was known when packets were last given: to look is to fetch what the guest writes.
+    room: Cell<usize>,
     /// Buffers for packets to come.
     fresh: Vec<Packet>,
     /// Buffers on their way back to the pool.
@@ -89,6 +95,7 @@ impl VhostUserPort {
             slept: Cell::new(false),
             turn: 0,
             cutting: Cutting::default(),
+            room: Cell::new(0),
             fresh: Vec::new(),
             freed: Vec::new(),
         }
@@ -99,6 +106,7 @@ impl VhostUserPort {
     fn refresh(&mut self) {
         if let Some(told) = self.desk.news() {
             self.peers = told.peers;
+            self.room.set(0);
             match told.up {
                 true => self.condition.up(&told.words),
                 false => self.condition.down(told.words),
@@ -292,6 +300,7 @@ impl VhostUserPort {
         if sleepers != 0 {
             self.desk.bells.wake_peer(sleepers);
         }
+        self.room.set(room_of(rings, false));
         if failed { Err(OutOfStep) } else { Ok(()) }
     }
 
@@ -377,6 +386,22 @@ impl Port for VhostUserPort {
         BACKLOG
     }
 
+    fn capacity(&self) -> Option<usize> {
+        Some(CAPACITY)
+    }
+
+    fn room(&self) -> usize {
+        if !self.condition.is_up() {
+            return usize::MAX;
+        }
+        if self.room.get() < CAPACITY / 2
+            && let Some(rings) = self.desk.try_rings()
+        {
+            self.room.set(room_of(&rings, true));
+        }
+        self.room.get()
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }
@@ -397,6 +422,13 @@ impl Port for VhostUserPort {
         self.condition.take_events();
         Ok(())
     }
+}
+
+/// Packets that find room in the fullest ring to the guest.
+#[inline]
+fn room_of(rings: &Rings, anew: bool) -> usize {
+    let queues = rings.to_guest.iter().filter_map(|n| rings.queues[usize::from(*n)].as_ref());
+    queues.map(|queue| queue.room(CAPACITY, anew)).min().unwrap_or(usize::MAX)
 }
 
 /// Whether the guest takes a packet as it is.

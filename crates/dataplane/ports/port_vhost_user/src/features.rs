@@ -61,6 +61,11 @@ pub fn offered(offload: bool, queues: u32) -> u64 {
     always | if offload { state } else { 0 } | if queues > 1 { CTRL_VQ | MQ } else { 0 }
 }
 
+/// Whether the header in front of a guest's frame may say anything: without any of these it is zero.
+pub fn has_state(features: u64) -> bool {
+    features & (CSUM | HOST_TSO4 | HOST_TSO6 | HOST_ECN) != 0
+}
+
 /// Bytes of the header in front of each frame.
 #[inline]
 pub fn header_length(features: u64) -> u32 {

@@ -8,7 +8,7 @@
 use crate::dirty::DirtyLog;
 use crate::fault::Guarded;
 use crate::message::Region;
-use packet_memory::{Packet, Pool};
+use packet_memory::{Packet, Pool, prefetch, prefetch_to_write};
 use rustix::fs::{fstat, fstatfs};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 /// Where those of huge pages lie (`HUGETLBFS_MAGIC`).
 const HUGETLBFS: rustix::fs::FsWord = 0x9584_58f6;
-/// Bytes of a line of the processor's cache.
-const LINE: usize = 64;
+/// Bytes of a short packet but one, the last of which may lie in the next line.
+const SHORTEST: usize = 59;
 /// Largest page. Larger ones would have this process zero as much at one access.
 const PAGE_MAX: u64 = 2 << 20;
 
@@ -306,13 +306,44 @@ impl GuestMemory {
         count
     }
 
-    /// Has the processor fetch the lines of a header and of what follows it, to be written or to be read.
+    /// Copies bytes into a piece of at least so many, unless they are there already: most headers are like
+    /// those before, and a line that is not written to stays in the caches of both processors.
+    ///
+    /// # Panics
+    /// When the piece is shorter.
     #[inline]
-    pub fn prefetch(&self, piece: Piece, writes: bool) {
+    pub fn change<const N: usize>(&self, piece: Piece, bytes: &[u8; N]) -> usize {
+        assert!(piece.length as usize >= N, "a piece without room for a header");
+        let start = self.start(piece, 0, N).cast::<[u8; N]>();
+        // SAFETY: `N` bytes were just checked to lie in the mapping.
+        unsafe {
+            if start.read_unaligned() != *bytes {
+                start.write_unaligned(*bytes);
+            }
+        }
+        N
+    }
+
+    /// Has the processor fetch the first lines, to be read.
+    #[inline]
+    pub fn prefetch(&self, piece: Piece) {
         let start = self.start(piece, 0, 0).cast_const();
-        let second = if piece.length as usize > LINE { LINE } else { 0 };
-        for line in [start, start.wrapping_add(second)] {
-            if writes { prefetch_to_write(line) } else { prefetch(line) }
+        prefetch(start);
+        prefetch(start.wrapping_add(SHORTEST));
+    }
+
+    /// Has the processor fetch the line of the first byte, which may be a header's of so many bytes, and the
+    /// first lines behind that to be written to.
+    #[inline]
+    pub fn prefetch_to_write(&self, piece: Piece, header: u32) {
+        let start = self.start(piece, 0, 0).cast_const();
+        if header > 0 {
+            prefetch(start);
+        }
+        if piece.length > header {
+            let packet = start.wrapping_add(header as usize);
+            prefetch_to_write(packet);
+            prefetch_to_write(packet.wrapping_add(SHORTEST));
         }
     }
 
@@ -397,32 +428,6 @@ impl Part {
     pub fn prefetch(&self, at: usize) {
         prefetch(self.place::<1>(at));
     }
-}
-
-/// The same for a line that will be written to: the other processor's copy goes at once.
-#[inline]
-fn prefetch_to_write(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither reads nor faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
-/// Has the processor fetch a line.
-#[inline]
-fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither reads nor faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// Copies bytes; short ones without a call.

@@ -11,6 +11,9 @@ const ETHERNET: u32 = 14;
 /// No frame is longer, with a tag.
 pub(crate) const LONGEST: u32 = (64 << 10) + 64;
 
+/// A header, if it is read, and what lies behind it.
+type Headed<'a> = (Option<[u8; VnetHeader::LENGTH]>, Piece, &'a [Piece]);
+
 /// What became of a chain.
 pub(crate) enum Taken {
     /// A packet.
@@ -42,7 +45,7 @@ impl Queue {
         let Some((header, first, rest)) = self.header(pieces) else {
             return Taken::Lost(DropReason::Malformed, into);
         };
-        let vnet = if state { VnetHeader::from_bytes(&header) } else { VnetHeader::default() };
+        let vnet = header.filter(|_| state).map_or_else(VnetHeader::default, |h| VnetHeader::from_bytes(&h));
         if length > pool.room() {
             if vnet.gso_type == nf_abi::offload::GSO_NONE || length > LONGEST {
                 return Taken::Lost(DropReason::TooLong, into);
@@ -64,18 +67,21 @@ impl Queue {
         Taken::Packet(packet)
     }
 
-    /// The header in front of a frame, and the pieces behind it, of which the first may be empty.
+    /// The header in front of a frame, if it is read, and the pieces behind it, of which the first may be
+    /// empty.
     #[inline]
-    fn header<'a>(&self, pieces: &'a [Piece]) -> Option<([u8; VnetHeader::LENGTH], Piece, &'a [Piece])> {
+    fn header<'a>(&self, pieces: &'a [Piece]) -> Option<Headed<'a>> {
         let (first, rest) = pieces.split_first()?;
         if first.length >= self.header_length {
-            return Some((self.memory.read(*first)?, first.behind(self.header_length), rest));
+            // A line that is not needed is not fetched from the other processor.
+            let header = if self.has_state { Some(self.memory.read(*first)?) } else { None };
+            return Some((header, first.behind(self.header_length), rest));
         }
         self.gather(pieces)
     }
 
     #[cold]
-    fn gather<'a>(&self, pieces: &'a [Piece]) -> Option<([u8; VnetHeader::LENGTH], Piece, &'a [Piece])> {
+    fn gather<'a>(&self, pieces: &'a [Piece]) -> Option<Headed<'a>> {
         let (mut header, mut at) = ([0; 12], 0);
         for (n, piece) in pieces.iter().enumerate() {
             let part = piece.first(self.header_length - at);
@@ -83,7 +89,8 @@ impl Queue {
             at += part.length;
             if at == self.header_length {
                 let (known, _) = header.split_first_chunk()?;
-                return Some((*known, piece.behind(part.length), &pieces[n + 1..]));
+                let known = Some(*known).filter(|_| self.has_state);
+                return Some((known, piece.behind(part.length), &pieces[n + 1..]));
             }
         }
         None

@@ -13,8 +13,9 @@
 //! not, ends the connection. Other faults of a chain lose a packet.
 
 use crate::dirty::DirtyLog;
-use crate::features::{EVENT_IDX, header_length};
+use crate::features::{EVENT_IDX, has_state, header_length};
 use crate::guest_memory::{GuestMemory, Part, Piece};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
@@ -87,6 +88,8 @@ pub struct Queue {
     direction: Direction,
     pub(crate) features: u64,
     pub(crate) header_length: u32,
+    /// Whether headers of the guest's frames are read.
+    pub(crate) has_state: bool,
     size: u16,
     table: Part,
     available: Part,
@@ -97,6 +100,8 @@ pub struct Queue {
     told: u16,
     /// Chains that the guest is known to have made available.
     seen: u16,
+    /// The most that were available at a time.
+    most: Cell<u16>,
     /// The region in which something was last found.
     near: u32,
     /// Whether there is a way to wake the guest.
@@ -139,6 +144,7 @@ impl Queue {
             direction,
             features,
             header_length: header_length(features),
+            has_state: has_state(features),
             size: parts.size,
             table,
             available,
@@ -146,6 +152,7 @@ impl Queue {
             position,
             told: position,
             seen: position,
+            most: Cell::new(0),
             near,
             has_call: false,
             chains: Vec::with_capacity(BATCH),
@@ -178,7 +185,25 @@ impl Queue {
     pub fn waiting(&self) -> Result<u16, OutOfStep> {
         let theirs = self.available.half(2).load(Acquire);
         let waiting = theirs.wrapping_sub(self.position);
-        if waiting <= self.size { Ok(waiting) } else { Err(OutOfStep) }
+        if waiting > self.size {
+            return Err(OutOfStep);
+        }
+        self.most.set(self.most.get().max(waiting));
+        Ok(waiting)
+    }
+
+    /// Chains that are available, as far as that is known, or as it is `anew`; where there were never as many
+    /// as `all`, in a measure in which the most that there were are so many. A guest decides how long its
+    /// rings are, and may never offer all of their buffers.
+    #[inline]
+    pub(crate) fn room(&self, all: usize, anew: bool) -> usize {
+        let known = if anew { self.waiting() } else { Ok(self.seen.wrapping_sub(self.position)) };
+        // The next packets find out that the guest is out of step.
+        let Ok(room) = known else { return usize::MAX };
+        match usize::from(self.most.get()) {
+            most if most < all => usize::from(room) * all / most.max(1),
+            _ => usize::from(room),
+        }
     }
 
     /// Begins with a batch: what was read and not used is read again.
@@ -226,9 +251,16 @@ impl Queue {
         if bytes.is_none() {
             self.pieces.truncate(from);
         }
+        let mut header = self.header_length;
         // The header, and what may lie apart from it.
         for piece in self.pieces[from..].iter().take(2) {
-            self.memory.prefetch(*piece, self.direction == Direction::ToGuest);
+            let headed = header.min(piece.length);
+            match self.direction {
+                Direction::FromGuest if self.has_state => self.memory.prefetch(*piece),
+                Direction::FromGuest => self.memory.prefetch(piece.behind(headed)),
+                Direction::ToGuest => self.memory.prefetch_to_write(*piece, headed),
+            }
+            header -= headed;
         }
         let chain = &mut self.chains[n];
         (chain.from, chain.to) = (from as u32, self.pieces.len() as u32);

@@ -44,7 +44,7 @@ impl Queue {
                 let mut piece = *piece;
                 if !header.is_empty() {
                     let part = match (<&[u8; 12]>::try_from(header), piece.length >= 12) {
-                        (Ok(whole), true) => self.memory.write(piece, whole),
+                        (Ok(whole), true) => self.memory.change(piece, whole),
                         _ => self.memory.write(piece, header),
                     };
                     header = &header[part..];

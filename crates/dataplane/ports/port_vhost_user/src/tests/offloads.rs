@@ -58,6 +58,19 @@ fn is_complete(bytes: &[u8]) -> bool {
 }
 
 #[test]
+fn a_header_says_nothing_that_was_not_agreed_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut bench, mut front) = pair(&folder, VERSION_1 | MRG_RXBUF | GUEST_CSUM | GUEST_TSO4, 1);
+    front.post_frame(1, &twelve(header(0)), &tcp(500), &[]);
+    front.post_frame(1, &twelve(header(1000)), &tcp(4000), &[5]);
+    for (record, bytes) in bench.take_packets(8) {
+        assert_eq!((record.offload_flags, record.gso_type, record.gso_size), (0, offload::GSO_NONE, 0));
+        assert!(bytes == tcp(500) || bytes == tcp(4000));
+    }
+    assert_eq!(bench.port.counters().ledger.received, 2);
+}
+
+#[test]
 fn state_comes_into_the_record_and_goes_into_the_header() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut bench, mut front) = pair(&folder, ALL, 1);

@@ -76,6 +76,29 @@ fn frames_go_to_the_guest_and_long_ones_lie_in_several_buffers() {
 }
 
 #[test]
+fn senders_are_told_how_much_room_the_guest_has_left() {
+    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut alone = Bench::new(Settings::new(Role::Server, &path(&other)));
+    assert!(!alone.is_up() && alone.port.room() == usize::MAX, "nothing is waited for without a guest");
+    let (mut bench, mut front) = pair(&folder, MODERN, 1);
+    assert_eq!(bench.port.capacity(), Some(256));
+    // A ring of 64 is as full as one of 256 would be.
+    front.post_empty(0, SIZE, 2048);
+    assert_eq!(bench.port.room(), 256);
+    bench.send(&vec![frame(1, 60); 40]);
+    assert_eq!(bench.port.room(), 96, "24 of 64 are left");
+    assert_eq!(front.frames(0).len(), 40);
+    assert_eq!(bench.port.room(), 96, "it has not offered them again");
+    front.post_empty(0, 20, 2048);
+    assert_eq!(bench.port.room(), 176);
+    bench.send(&vec![frame(1, 60); 44]);
+    assert_eq!((bench.port.room(), bench.lost(DropReason::PortFull)), (0, 0));
+    // Impossible counts are not waited for: the next packet ends the connection.
+    front.write(front.available_at(0) + 2, &0xffffu16.to_le_bytes());
+    assert_eq!(bench.port.room(), usize::MAX);
+}
+
+#[test]
 fn without_merging_a_frame_has_to_fit() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut bench, mut front) = pair(&folder, 0, 1);
