@@ -6,7 +6,8 @@
 //! 3. [`send`] and [`receive`] pass messages and descriptors. Neither waits, by flags of each call: those of
 //!    a descriptor may be shared with another process, which could change them.
 //! 4. [`Endpoint`] is a socket at which one peer after another is met, on either side.
-//! 5. [`Doorbells`] are how a port's worker, the thread at its socket ([`Attendant`]) and the peer wake each other.
+//! 5. [`Doorbells`] are how a port's worker, the thread at its socket ([`Attendant`]) and the peer wake each
+//!    other.
 //! 6. A listener that is dropped removes its file, if it is still its own.
 
 mod doorbells;
