@@ -69,10 +69,11 @@ pub(crate) fn bench(options: &Options) -> ExitCode {
 fn measure(options: &Options) -> Outcome {
     if let Some(arguments) = &options.measured {
         return match bench::child(&options.name, arguments) {
-            Ok(figure) => {
-                println!("{figure}");
-                Outcome::Done
-            }
+            // The process that measures may have gone, and its end of the pipe with it.
+            Ok(figure) => match writeln!(std::io::stdout(), "{figure}") {
+                Ok(()) => Outcome::Done,
+                Err(_) => Outcome::Failed,
+            },
             Err(error) => {
                 eprintln!("{error}");
                 Outcome::Failed
