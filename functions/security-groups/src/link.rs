@@ -100,10 +100,10 @@ pub fn claimed(identity: &Identity, header: &Header, packet: &[u8]) -> Option<[u
     let IpAddr::V6(source) = inside(header) else { return None };
     let message = packet.get(usize::from(header.message)..)?;
     let target: [u8; 16] = *message.get(8..)?.first_chunk()?;
-    let own = match message.first()? {
-        &NEIGHBOUR_SOLICITATION if source.is_unspecified() => target,
-        &NEIGHBOUR_SOLICITATION => source.octets(),
-        &NEIGHBOUR_ADVERTISEMENT if target == source.octets() => target,
+    let own = match *message.first()? {
+        NEIGHBOUR_SOLICITATION if source.is_unspecified() => target,
+        NEIGHBOUR_SOLICITATION => source.octets(),
+        NEIGHBOUR_ADVERTISEMENT if target == source.octets() => target,
         _ => return None,
     };
     options(identity, message.get(24..)).ok()?.then_some(own)
