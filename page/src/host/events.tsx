@@ -1,7 +1,7 @@
 /** What happened on the host in the last hour, and what happens, as it comes. */
 import { useState } from "preact/hooks";
 import { useCell } from "../ui/cell";
-import { clock, moment } from "../ui/format";
+import { moment } from "../ui/format";
 import { Outside } from "../ui/parts";
 import { to } from "../ui/route";
 import { EVENTS_KEPT, type Told, events, eventsSince, kept, show, stepOf } from "./follow";
@@ -69,10 +69,11 @@ export function Events() {
 /** When it was, and the way to how the host was then. */
 function Time({ of }: { of: Told }) {
   const step = stepOf(of);
-  if (step === null) return <>{moment(of.time)}</>;
+  const when = moment(of.time);
+  if (step === null) return <>{when}</>;
   return (
-    <button type="button" class="plain" aria-label={`Show the page as it was at ${clock(of.time)}`} onClick={() => show(step)}>
-      {moment(of.time)}
+    <button type="button" class="plain" aria-label={`Show the page as it was at ${when}`} onClick={() => show(step)}>
+      {when}
     </button>
   );
 }
