@@ -421,6 +421,16 @@ for (const colorScheme of ["light", "dark"]) {
           const violations = await axe(page);
           if (violations.length) found[name] = violations;
         };
+        // Events of another day show their day, in what is read out as well.
+        await page.evaluate(() => {
+          window.today = Date.now;
+          Date.now = () => window.today() + 86_400_000;
+        });
+        await go("#/events");
+        await page.waitForSelector("td button.plain");
+        assert.match(await page.locator("td button.plain").first().innerText(), /^\d{4}-\d\d-\d\d /);
+        await look("events of another day");
+        await page.evaluate(() => (Date.now = window.today));
         await go("#/wiring");
         await page.click(".outline button:has-text('edge_firewall')");
         await page.waitForSelector(".uplot");

@@ -15,7 +15,7 @@ use registry::{Artifact, Client, Credentials, Login, Settings};
 use serde_json::{Value, json};
 use server::{Act, Server, honest};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::commands::text;
@@ -230,18 +230,23 @@ fn background(daemon: &Daemon, tenant: &str) -> f64 {
     metrics.lines().find_map(|line| line.strip_prefix(&wanted)?.parse::<f64>().ok()).unwrap_or(0.0)
 }
 
+/// A daemon with two tenants, and a large file that is never compiled, because it cannot be loaded.
+fn with_a_broken_file() -> (TempDir, Daemon, PathBuf) {
+    let (folder, daemon) = start(&[]);
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    let path = daemon.path("broken.wasm");
+    fs::write(&path, vec![0; 8 << 20]).expect("written");
+    (folder, daemon, path)
+}
+
 /// To read and check a file is work of the tenant whose function it is for, and not of the thread that
 /// answers.
 #[test]
 fn a_file_is_read_in_the_account_of_its_tenant() {
-    let (_folder, daemon) = start(&[]);
-    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
-    daemon.done("apply -f tenants.yaml");
+    let (_folder, daemon, path) = with_a_broken_file();
     let used = |tenant: &str| background(&daemon, tenant);
     let before = (used("red"), used("blue"));
-    // It is never compiled, because it cannot be loaded.
-    fs::write(daemon.path("broken.wasm"), vec![0; 8 << 20]).expect("written");
-    let path = daemon.path("broken.wasm");
     let refused = daemon.refused(&format!("function create fw --tenant blue --image {}", path.display())).1;
     assert!(refused.contains("broken.wasm"), "{refused}");
     // It is charged when it has ended, which is told before.
@@ -252,20 +257,17 @@ fn a_file_is_read_in_the_account_of_its_tenant() {
 /// A check of it is such work, too: it compiles nothing and is asked for again and again.
 #[test]
 fn a_file_is_checked_in_the_account_of_its_tenant() {
-    let (_folder, daemon) = start(&[]);
-    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
-    daemon.done("apply -f tenants.yaml");
+    let (_folder, daemon, path) = with_a_broken_file();
     let used = |tenant: &str| background(&daemon, tenant);
     let before = (used("red"), used("blue"));
-    fs::write(daemon.path("broken.wasm"), vec![0; 8 << 20]).expect("written");
-    let path = daemon.path("broken.wasm");
     let function = json!({"image": path, "tenant": "blue"});
     let report = daemon
         .post("/v1/check", Some(json!({"superfluid": 1, "functions": {"one": function, "two": function}})));
     let faults = report["faults"].as_array().expect("a list");
     assert_eq!(faults.len(), 2, "{report}");
     assert!(faults.iter().all(|fault| fault["message"].as_str().expect("text").contains("broken.wasm")));
-    assert!(used("blue") > before.1, "{} and {}", used("blue"), before.1);
+    // As above: it is told before it is charged.
+    daemon.wait("it is charged", || used("blue") > before.1);
     assert_eq!(used("red"), before.0);
 }
 

@@ -5,17 +5,13 @@ use rustix::time::Timespec;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Bells that are seen to have rung at a time; those of further ones are seen the next time.
 const AT_A_TIME: usize = 64;
-/// How long the end of the thread is waited for. See [`Attendant`].
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The bells of one port.
 #[derive(Debug)]
@@ -145,50 +141,4 @@ pub fn ring(bell: impl AsFd) {
 /// A span as poll takes it.
 pub fn timespec(span: Duration) -> Timespec {
     Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
-}
-
-/// The thread at a port's socket, until this is dropped: it gets the stop bell of its [`Doorbells`] then.
-///
-/// It ends at once, unless a hostile peer has filled its eventfd and made it blocking between two of the
-/// thread's calls. Such a thread is left behind after 2 s, and ends when the eventfd is read.
-#[derive(Debug)]
-pub struct Attendant<D: HasBells> {
-    desk: Arc<D>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// What a worker and its attendant have together, the bells among it.
-pub trait HasBells {
-    /// Those of the port.
-    fn bells(&self) -> &Doorbells;
-}
-
-impl<D: HasBells> Attendant<D> {
-    /// Begins: `run` returns when the stop bell rings.
-    ///
-    /// # Errors
-    /// No threads are left.
-    pub fn start(name: &str, desk: Arc<D>, run: impl FnOnce() + Send + 'static) -> io::Result<Attendant<D>> {
-        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
-        Ok(Attendant { desk, thread: Some(thread) })
-    }
-
-    /// What the two have together.
-    pub fn desk(&self) -> &Arc<D> {
-        &self.desk
-    }
-}
-
-impl<D: HasBells> Drop for Attendant<D> {
-    fn drop(&mut self) {
-        ring(self.desk.bells().stop());
-        let Some(thread) = self.thread.take() else { return };
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < FAREWELL {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -10,6 +10,7 @@
 //!    other.
 //! 6. A listener that is dropped removes its file, if it is still its own.
 
+mod attendant;
 mod doorbells;
 mod endpoint;
 mod listener;
@@ -17,7 +18,8 @@ mod messages;
 mod peer;
 mod users;
 
-pub use doorbells::{Attendant, Doorbells, HasBells, ring, timespec};
+pub use attendant::{Attendant, HasBells};
+pub use doorbells::{Doorbells, ring, timespec};
 pub use endpoint::{Endpoint, Opened, Side};
 pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};

@@ -21,8 +21,8 @@ pub fn prefetch(at: *const u8) {
 #[inline]
 pub fn prefetch_to_write(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: as above. Processors of this architecture that know no such instruction do nothing there; the
-    // intrinsic becomes a prefetch for reading where it is not known at compile time that they do.
+    // SAFETY: as above. Processors of this architecture that know no such instruction do nothing there. By
+    // name, because the intrinsic for it compiles to a prefetch for reading.
     unsafe {
         std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
     }

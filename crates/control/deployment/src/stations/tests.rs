@@ -464,7 +464,7 @@ const OF_TWO: &str = "2001:db8:7::ff:fe00:2";
 #[test]
 fn addresses_that_are_formed_where_they_may_be_count_as_members() {
     let mut shared = forming();
-    // Each device forms an address of both networks; that of a router whom nobody knows is no member.
+    // Each device forms an address of both networks; one of a router that no guard was told of is no member.
     let stable = [(7, ip(OF_ONE)), (8, ip(OF_TWO))];
     assert_eq!(shared.told_to_guard(), (vec![ip(OF_ONE)], stable.to_vec()));
     shared.claim("2001:db8:7::5");

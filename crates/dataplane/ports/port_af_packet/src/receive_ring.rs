@@ -4,6 +4,7 @@
 //! The receive ring: slots that the kernel fills, one frame each, and that we give back.
 
 use crate::slots::{SLOT, Slots};
+use packet_memory::prefetch;
 use std::sync::atomic::Ordering;
 
 /// A mapped receive ring.
@@ -75,14 +76,5 @@ impl ReceiveRing {
 /// Asks for the first three cache lines of a slot, in which a frame of up to 116 bytes lies.
 #[inline]
 fn fetch(slot: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint that touches nothing; the lines lie in the slot.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(slot.cast());
-        _mm_prefetch::<_MM_HINT_T0>(slot.add(64).cast());
-        _mm_prefetch::<_MM_HINT_T0>(slot.add(128).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = slot;
+    [0, 64, 128].into_iter().for_each(|line| prefetch(slot.wrapping_add(line)));
 }

@@ -1,5 +1,3 @@
-// UNSAFETY: one prefetch instruction, which reads nothing. Everything else here is safe.
-#![allow(unsafe_code)]
 //! The memory that the kernel reads and writes, and which of its buffers the kernel has.
 //!
 //! The kernel names a buffer by the address of a byte in it. An address that it gives back is believed only
@@ -7,7 +5,7 @@
 //! packet is ever made of a buffer that another owner has.
 
 use crate::socket::Descriptor;
-use packet_memory::{Buffer, Packet, Pool};
+use packet_memory::{Buffer, Packet, Pool, prefetch};
 use std::sync::Arc;
 
 /// Largest chunk that kernels take on ordinary pages: a page. A larger buffer is used as if it were one such
@@ -126,12 +124,7 @@ impl Umem {
     pub fn prefetch(&self, descriptor: Descriptor) {
         let at = descriptor.address as usize;
         if at < self.pool.memory().len() {
-            // SAFETY: the address lies in the mapping; a prefetch neither reads nor faults.
-            #[cfg(target_arch = "x86_64")]
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(self.pool.memory().base().as_ptr().add(at).cast_const().cast());
-            }
+            prefetch(self.pool.memory().base().as_ptr().wrapping_add(at));
         }
     }
 

@@ -18,7 +18,6 @@ use native_ring::SharedMemory;
 use packet_memory::Pool;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::RecvFlags;
-use rustix::time::Timespec;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{
@@ -145,8 +144,6 @@ impl HasBells for Desk {
         &self.bells
     }
 }
-
-const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Begins to wait at the socket. One that cannot be made yet is tried again.
 pub(crate) fn start(
@@ -407,7 +404,7 @@ impl Work {
     /// What has become of the process behind a line, if it is not to have packets any more.
     fn fate(line: &Line) -> Option<&'static str> {
         let mut closed = [PollFd::new(&line.socket, PollFlags::empty())];
-        let closed = poll(&mut closed, Some(&NO_TIME)).is_ok_and(|ready| ready > 0);
+        let closed = poll(&mut closed, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0);
         if line.cut_off.load(Acquire) {
             Some("was cut off: a count in the shared memory was impossible")
         } else if line.process.is_gone() {

@@ -2,6 +2,7 @@
 //! can keep away.
 
 use crate::BenchError;
+use rustix::thread::CpuSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,10 @@ pub(super) struct Withheld {
 
 /// Keeps all processors busy and looks at the clock meanwhile.
 pub(super) fn withheld() -> Result<Withheld, BenchError> {
-    let processors = thread::available_parallelism().map_err(BenchError::setup)?.get();
+    let allowed = rustix::thread::sched_getaffinity(None).map_err(BenchError::setup)?;
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|n| allowed.is_set(*n)).collect();
     let watch = |processor: usize| {
-        let mut set = rustix::thread::CpuSet::new();
+        let mut set = CpuSet::new();
         set.set(processor);
         rustix::thread::sched_setaffinity(None, &set).map_err(BenchError::setup)?;
         let begun = Instant::now();
@@ -38,7 +40,7 @@ pub(super) fn withheld() -> Result<Withheld, BenchError> {
         Ok::<_, BenchError>((longest, missed))
     };
     let watched: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..processors).map(|n| scope.spawn(move || watch(n))).collect();
+        let threads: Vec<_> = processors.iter().map(|n| scope.spawn(move || watch(*n))).collect();
         threads
             .into_iter()
             .map(|thread| {
@@ -49,6 +51,6 @@ pub(super) fn withheld() -> Result<Withheld, BenchError> {
     let missed: Duration = watched.iter().map(|(_, missed)| *missed).sum();
     Ok(Withheld {
         longest: watched.iter().map(|(longest, _)| *longest).max().unwrap_or_default(),
-        percent: 100.0 * missed.as_secs_f64() / (SPAN.as_secs_f64() * processors as f64),
+        percent: 100.0 * missed.as_secs_f64() / (SPAN.as_secs_f64() * processors.len() as f64),
     })
 }
