@@ -8,7 +8,7 @@
 //! Each is run through one and the other in turns.
 
 use crate::between_hosts::{Allowed, Bridged, Firewalled, Rules, Served, bare};
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use std::time::Duration;
 use testbed::{Hosts, SERVER};
 
@@ -40,7 +40,6 @@ struct Application {
     /// What is read from what the client prints.
     read: fn(&str) -> Option<f64>,
     unit: &'static str,
-    bound: Bound,
 }
 
 const APPLICATIONS: &[Application] = &[
@@ -52,7 +51,6 @@ const APPLICATIONS: &[Application] = &[
         ask: "redis-benchmark -h ADDRESS -t get,set -n 30000 -c 50 --csv",
         read: redis,
         unit: "requests/s",
-        bound: Bound::AtLeast(1.0),
     },
     Application {
         name: "memcached",
@@ -62,7 +60,6 @@ const APPLICATIONS: &[Application] = &[
         ask: "memcaslap --servers=ADDRESS:11211 --time=2s --threads=1 --concurrency=16",
         read: memcached,
         unit: "requests/s",
-        bound: Bound::AtLeast(1.0),
     },
     Application {
         name: "latency",
@@ -72,7 +69,6 @@ const APPLICATIONS: &[Application] = &[
         ask: "sockperf ping-pong -i ADDRESS -p 11111 -t 2",
         read: latency,
         unit: "us",
-        bound: Bound::AtMost(1.0),
     },
 ];
 
@@ -137,9 +133,9 @@ impl Application {
             }
         }
         let ratios: Vec<f64> = found[0].iter().zip(&found[1]).map(|(ours, theirs)| ours / theirs).collect();
-        into.push(Measurement::new(&format!("{}-ratio", self.name), "x", &ratios, Some(self.bound)));
+        into.push(Measurement::new(&format!("{}-ratio", self.name), "x", &ratios));
         for (side, values) in SIDES.iter().zip(&found) {
-            into.push(Measurement::new(&format!("{}-{side}", self.name), self.unit, values, None));
+            into.push(Measurement::new(&format!("{}-{side}", self.name), self.unit, values));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! work is that of the crate `compare`; this makes results of it, and lines for each difference.
 
 use crate::product::superfluid;
-use crate::{BenchError, Bound, Inputs, Measurement};
+use crate::{BenchError, Inputs, Measurement};
 use compare::captures::SEEDED_FLOWS;
 use compare::difference::Difference;
 use compare::{Outcome, Settings};
@@ -11,9 +11,6 @@ use compare::{Outcome, Settings};
 const LEAST_ALERTS: u64 = 1_000;
 /// Fewer flows of tshark than these are none.
 const LEAST_FLOWS: u64 = 10_000;
-/// What is promised of alerts and of flows, and of rules.
-const AGREEMENT: Bound = Bound::AtLeast(99.9);
-const ACCEPTED: Bound = Bound::AtLeast(95.0);
 
 pub(crate) fn run(
     inputs: &Inputs,
@@ -31,11 +28,11 @@ pub(crate) fn run(
 }
 
 fn results(outcome: &Outcome) -> Vec<Measurement> {
-    let percent = |name: &str, value: f64, is_measured: bool, bound: Bound| {
+    let percent = |name: &str, value: f64, is_measured: bool| {
         if is_measured {
-            Measurement::new(name, "%", &[value], Some(bound))
+            Measurement::new(name, "%", &[value])
         } else {
-            Measurement::missing(name, "%", Some(bound), "not-measured")
+            Measurement::missing(name, "%", "not-measured")
         }
     };
     let accepted = outcome.accepted.unwrap_or_default() as f64 * 100.0 / outcome.rules.max(1) as f64;
@@ -44,20 +41,14 @@ fn results(outcome: &Outcome) -> Vec<Measurement> {
             "alerts-percent",
             outcome.alerts.agreement.percent(),
             outcome.suricata_alerts >= LEAST_ALERTS,
-            AGREEMENT,
         ),
-        percent(
-            "flows-percent",
-            outcome.flows.agreement.percent(),
-            outcome.tshark_flows >= LEAST_FLOWS,
-            AGREEMENT,
-        ),
-        percent("rules-percent", accepted, outcome.accepted.is_some(), ACCEPTED),
+        percent("flows-percent", outcome.flows.agreement.percent(), outcome.tshark_flows >= LEAST_FLOWS),
+        percent("rules-percent", accepted, outcome.accepted.is_some()),
     ];
     // Nothing is promised of it: it is left out where no capture has two sides.
     if outcome.verdicts.agreement.union > 0 {
         let agreement = outcome.verdicts.agreement.percent();
-        results.push(Measurement::new("verdicts-percent", "%", &[agreement], None));
+        results.push(Measurement::new("verdicts-percent", "%", &[agreement]));
     }
     results
 }
@@ -131,7 +122,7 @@ mod tests {
     }
 
     fn report(outcome: &Outcome) -> Report {
-        Report { bench: "compare", machine: String::new(), results: results(outcome), notes: notes(outcome) }
+        Report::new("compare", String::new(), results(outcome), notes(outcome))
     }
 
     #[test]

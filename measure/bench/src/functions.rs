@@ -9,7 +9,7 @@ use crate::guests::{configuration, configuration_with, instance_with, pool, prog
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::routes;
 use crate::shape::Shape;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use guest::Guest;
 use guest_wasm::{Sandbox, WasmGuest, watchdog};
 use image::Image;
@@ -255,16 +255,10 @@ pub(crate) struct Times {
 
 impl Times {
     /// Adds the figures of one function.
-    pub(crate) fn report(
-        &self,
-        name: &str,
-        ratio: Option<f64>,
-        ns: Option<f64>,
-        into: &mut Vec<Measurement>,
-    ) {
-        into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio, ratio.map(Bound::ratio)));
-        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed, ns.map(Bound::AtMost)));
-        into.push(Measurement::new(&format!("{name}-native-ns"), "ns", &self.native, None));
+    pub(crate) fn report(&self, name: &str, into: &mut Vec<Measurement>) {
+        into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio));
+        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed));
+        into.push(Measurement::new(&format!("{name}-native-ns"), "ns", &self.native));
     }
 }
 
@@ -352,7 +346,7 @@ fn full_table(
     if replaced < opened * 99 / 100 {
         return Err(BenchError::Invalid(format!("of {opened} flows only {replaced} took another's place")));
     }
-    times.report("monitor-full-table", None, Some(100.0), into);
+    times.report("monitor-full-table", into);
     pair.end();
     Ok(())
 }
@@ -469,12 +463,11 @@ fn detection(
         return Err(BenchError::Invalid(format!("the streams were not matched as meant: {report:?}")));
     }
     let name = format!("dpi-{count}");
-    into.push(Measurement::new(&format!("{name}-ratio"), "x", &times.ratio, Some(Bound::ratio(1.4))));
+    into.push(Measurement::new(&format!("{name}-ratio"), "x", &times.ratio));
     let per_byte =
         |packets: &[f64]| packets.iter().map(|ns| ns / dpi_load::PACKET as f64).collect::<Vec<_>>();
-    let bound = (count == 1000).then_some(Bound::AtMost(2.5));
-    into.push(Measurement::new(&format!("{name}-ns-per-byte"), "ns", &per_byte(&times.sandboxed), bound));
-    into.push(Measurement::new(&format!("{name}-native-ns-per-byte"), "ns", &per_byte(&times.native), None));
+    into.push(Measurement::new(&format!("{name}-ns-per-byte"), "ns", &per_byte(&times.sandboxed)));
+    into.push(Measurement::new(&format!("{name}-native-ns-per-byte"), "ns", &per_byte(&times.native)));
     pair.end();
     Ok(())
 }
@@ -506,9 +499,8 @@ fn detection_by_public_rules(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> 
         packets.iter().map(|ns| ns * load.frames.len() as f64 / bytes as f64).collect::<Vec<_>>()
     };
     let name = format!("dpi-rules-{}", dpi_rules::RULES);
-    let bound = Some(Bound::AtMost(4.0));
-    into.push(Measurement::new(&format!("{name}-ns-per-byte"), "ns", &per_byte(&times.sandboxed), bound));
-    into.push(Measurement::new(&format!("{name}-native-ns-per-byte"), "ns", &per_byte(&times.native), None));
+    into.push(Measurement::new(&format!("{name}-ns-per-byte"), "ns", &per_byte(&times.sandboxed)));
+    into.push(Measurement::new(&format!("{name}-native-ns-per-byte"), "ns", &per_byte(&times.native)));
     pair.end();
     Ok(())
 }
@@ -535,7 +527,7 @@ fn detection_of_udp(
         let native =
             Runner::<dpi::Dpi>::new(&config).map_err(|error| BenchError::Setup(format!("dpi: {error}")))?;
         let mut pair = Pair::with(sandbox, &image, config, native)?;
-        pair.measure(load, Some(passed))?.report(&format!("dpi-{name}"), Some(1.4), None, into);
+        pair.measure(load, Some(passed))?.report(&format!("dpi-{name}"), into);
         pair.end();
     }
     Ok(())
@@ -565,7 +557,7 @@ fn routing(sandbox: &Sandbox, numbers: &mut Numbers, into: &mut Vec<Measurement>
         if seen["packets"]["forwarded"].as_u64() < Some(DISTINCT as u64) {
             return Err(BenchError::Invalid(format!("not every packet was forwarded: {report:?}")));
         }
-        times.report(name, Some(1.4), None, into);
+        times.report(name, into);
         pair.end();
     }
     Ok(())
@@ -590,27 +582,25 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let mut pair = Pair::new(&sandbox, &forwarder_image, config, native)?;
         let times = pair.measure(load, Some(passed))?;
         if name.is_empty() {
-            results.push(Measurement::new("harness-ns", "ns", &times.harness, None));
+            results.push(Measurement::new("harness-ns", "ns", &times.harness));
         }
-        let bound = name.is_empty().then_some(3.5);
-        times.report(&format!("forwarder{name}"), None, bound, &mut results);
+        times.report(&format!("forwarder{name}"), &mut results);
         pair.end();
     }
 
-    for (rules, ns, fraction) in [(10, 20.0, 0.1), (50, f64::INFINITY, 0.2)] {
+    for (rules, fraction) in [(10, 0.1), (50, 0.2)] {
         progress(fraction, &format!("firewall, {rules} rules"));
         for (name, load) in loads {
             let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
             let times = pair.measure(load, Some(passed))?;
             check_rule(&mut pair, rules as usize - 1, rules as usize)?;
-            let bound = Some(ns).filter(|ns| name.is_empty() && ns.is_finite());
-            times.report(&format!("firewall-{rules}{name}"), Some(1.4), bound, &mut results);
+            times.report(&format!("firewall-{rules}{name}"), &mut results);
             pair.end();
         }
         let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
         let times = pair.measure(&first, None)?;
         check_rule(&mut pair, 0, rules as usize)?;
-        times.report(&format!("firewall-{rules}-first"), Some(1.4), None, &mut results);
+        times.report(&format!("firewall-{rules}-first"), &mut results);
         pair.end();
     }
 
@@ -618,7 +608,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let (config, flows) = classbench_rules(1000, &mut numbers);
     let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
     let load = one_way(flows.into_iter());
-    pair.measure(&load, None)?.report("firewall-rules-1000", Some(1.4), Some(100.0), &mut results);
+    pair.measure(&load, None)?.report("firewall-rules-1000", &mut results);
     pair.end();
 
     progress(0.45, "firewall, one-way UDP");
@@ -631,7 +621,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
         pair.prepare(load)?;
         let times = pair.measure(load, Some(passed))?;
-        times.report(&format!("firewall-state-udp{name}"), Some(1.4), None, &mut results);
+        times.report(&format!("firewall-state-udp{name}"), &mut results);
         pair.end();
     }
 
@@ -644,10 +634,10 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let mut pair = firewall_pair(&sandbox, &firewall_image, config)?;
     pair.prepare(&load)?;
     let times = pair.measure(&load, Some(passed))?;
-    times.report("firewall-udp-one-way", None, Some(40.0), &mut results);
+    times.report("firewall-udp-one-way", &mut results);
     pair.end();
 
-    for (flows, ns, fraction) in [(65_536, 40.0, 0.55), (1_000_000, 90.0, 0.65)] {
+    for (flows, fraction) in [(65_536, 0.55), (1_000_000, 0.65)] {
         progress(fraction, &format!("firewall, {flows} established flows"));
         let config = format!(
             "stateful: true\nmax_flows: {flows}\ndefault_action: drop\nrules:\n  - {{action: accept, protocol: tcp, \
@@ -657,7 +647,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let (opening, load) = established(flows, &mut numbers);
         pair.prepare(&opening)?;
         let times = pair.measure(&load, Some(passed))?;
-        times.report(&format!("firewall-state-{flows}"), Some(1.4), Some(ns), &mut results);
+        times.report(&format!("firewall-state-{flows}"), &mut results);
         pair.end();
     }
 
@@ -671,7 +661,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let times = pair.measure(load, Some(passed))?;
         let made = if shape == Shape::OneFlow { 1 } else { buckets as u64 };
         check_buckets(&mut pair, made, load.frames.len() as u64)?;
-        times.report(&format!("policer{name}"), Some(1.4), None, &mut results);
+        times.report(&format!("policer{name}"), &mut results);
         pair.end();
     }
 
@@ -680,13 +670,13 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     for (name, shape) in Shape::ALL {
         progress(0.78, "nat, 65,536 established sessions");
         let times = crate::nat::sessions(&sandbox, 65_536, shape, &mut numbers)?;
-        times.report(&format!("nat{name}"), Some(1.4), None, &mut results);
+        times.report(&format!("nat{name}"), &mut results);
         progress(0.79, "load-balancer, 65,536 established connections");
         let times = crate::balancer::connections(&sandbox, 65_536, shape, &mut numbers)?;
-        times.report(&format!("balancer{name}"), Some(1.4), None, &mut results);
+        times.report(&format!("balancer{name}"), &mut results);
         progress(0.79, "security groups, 65,536 connections");
         let times = crate::groups::connections(&sandbox, shape, &mut numbers)?;
-        times.report(&format!("groups{name}"), Some(1.4), None, &mut results);
+        times.report(&format!("groups{name}"), &mut results);
     }
 
     progress(0.8, "monitor, a full table");

@@ -17,7 +17,7 @@ mod shares;
 
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::BATCH;
-use crate::{BenchError, Bound, CHILD, Measurement, RUNS};
+use crate::{BenchError, CHILD, Measurement, RUNS};
 use ::peers::{Cores, Folder, MemifPair};
 use engine::{End, Fleet, ThreadPlan, WorkerSettings};
 use packet_memory::Pool;
@@ -38,8 +38,6 @@ const BUFFERS: u32 = 4096;
 const SIZE: usize = 64;
 const WINDOW: Duration = Duration::from_millis(400);
 const WARM_UP: Duration = Duration::from_millis(200);
-const OWN_CORE: Bound = Bound::AtLeast(1.0);
-const SAME_CORE: Bound = Bound::AtLeast(3.0);
 /// Most packets that the function takes at once.
 const BURST: usize = 64;
 
@@ -189,8 +187,8 @@ fn rate(worker: usize, function: usize, in_turn: bool) -> Result<f64, BenchError
 
 /// What is said where forwarders cannot be measured.
 fn missing() -> Vec<Measurement> {
-    let missing = |name: &str, most| Measurement::missing(name, "x", Some(most), "not-measured");
-    vec![missing("own-core-ratio", OWN_CORE), missing("same-core-ratio", SAME_CORE)]
+    let missing = |name: &str| Measurement::missing(name, "x", "not-measured");
+    vec![missing("own-core-ratio"), missing("same-core-ratio")]
 }
 
 /// What a part of the bench finds, and its notes.
@@ -246,12 +244,12 @@ fn forwarders(cores: Cores, progress: &mut dyn FnMut(f64, &str)) -> Found {
     }
     let ratio = |of: &[f64], over: &[f64]| -> Vec<f64> { of.iter().zip(over).map(|(a, b)| a / b).collect() };
     let results = vec![
-        Measurement::new("own-core-ratio", "x", &ratio(&own, &pair), Some(OWN_CORE)),
-        Measurement::new("own-core-mpps", "Mpps", &own, None),
-        Measurement::new("memif-mpps", "Mpps", &pair, None),
-        Measurement::new("same-core-ratio", "x", &ratio(&same, &woken), Some(SAME_CORE)),
-        Measurement::new("same-core-mpps", "Mpps", &same, None),
-        Measurement::new("woken-mpps", "Mpps", &woken, None),
+        Measurement::new("own-core-ratio", "x", &ratio(&own, &pair)),
+        Measurement::new("own-core-mpps", "Mpps", &own),
+        Measurement::new("memif-mpps", "Mpps", &pair),
+        Measurement::new("same-core-ratio", "x", &ratio(&same, &woken)),
+        Measurement::new("same-core-mpps", "Mpps", &same),
+        Measurement::new("woken-mpps", "Mpps", &woken),
     ];
     let notes = vec![
         format!("memif: {}", peer.configurations.join(", and ")),

@@ -18,7 +18,7 @@ use crate::feed::{Counter, Feed, Frames};
 use crate::frames::{BATCH, DISTINCT};
 use crate::guests::{configuration, module, pool, program};
 use crate::native::InTurn;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use cpu_share::TenantId;
 use engine::{GuestFactory, InstanceSetup, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Sandbox};
@@ -283,9 +283,8 @@ pub(crate) fn run(
         }
         shared.check(0)?;
         own.check(2 * OWN as u64)?;
-        let bound = (size == 64).then_some(Bound::AtMost(40.0));
-        results.push(Measurement::new(&format!("own-pool-{size}-ns"), "ns", &cost, bound));
-        results.push(Measurement::new(&format!("hop-{size}-ns"), "ns", &hop, None));
+        results.push(Measurement::new(&format!("own-pool-{size}-ns"), "ns", &cost));
+        results.push(Measurement::new(&format!("hop-{size}-ns"), "ns", &hop));
     }
     progress(0.9, "protection of pages");
     let pages = Pages::new()?;
@@ -296,10 +295,10 @@ pub(crate) fn run(
             remap.push(nanos);
         }
     }
-    results.push(Measurement::new("remap-ns", "ns", &remap, None));
+    results.push(Measurement::new("remap-ns", "ns", &remap));
     let keys = (0..=RUNS).map_while(|_| pages.run_with_key()).collect::<Result<Vec<f64>, _>>()?;
     if let Some(keys) = keys.get(1..) {
-        results.push(Measurement::new("keys-ns", "ns", keys, None));
+        results.push(Measurement::new("keys-ns", "ns", keys));
     }
     let no_keys = "keys: this processor has no protection keys (`pku`)".to_owned();
     let mut notes = vec![

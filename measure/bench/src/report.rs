@@ -1,5 +1,6 @@
 //! Results, for people and for programs.
 
+use crate::promises;
 use crate::statistics::median;
 use serde_json::{Value, json};
 
@@ -10,16 +11,9 @@ pub enum Bound {
     AtMost(f64),
     /// It is this or more.
     AtLeast(f64),
-    /// Not less than the first, which would be a fault of the measurement, and the second or less.
+    /// Not less than the first, which would be a fault of the measurement (a sandbox that beats the same code outside
+    /// of it by more than noise was not compared with it), and the second or less.
     Within(f64, f64),
-}
-
-impl Bound {
-    /// Of a ratio of sandboxed to native code: a sandbox that beats the same code outside of it by more than
-    /// noise was not compared with it.
-    pub(crate) const fn ratio(most: f64) -> Bound {
-        Bound::Within(0.95, most)
-    }
 }
 
 /// One figure.
@@ -47,8 +41,8 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// A figure from its runs.
-    pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64], bound: Option<Bound>) -> Measurement {
+    /// A figure from its runs. What is promised of it is known when the bench is [judged](crate::promises::judge).
+    pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64]) -> Measurement {
         Measurement {
             name: name.to_owned(),
             value: median(runs),
@@ -56,30 +50,15 @@ impl Measurement {
             low: runs.iter().copied().fold(f64::INFINITY, f64::min),
             high: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             runs: runs.len(),
-            bound,
+            bound: None,
             on_shared_host: None,
             missing: None,
         }
     }
 
-    /// The same with a bound for a host that other machines use too.
-    pub(crate) fn on_shared_host(self, bound: f64) -> Measurement {
-        Measurement { on_shared_host: Some(bound), ..self }
-    }
-
     /// A figure that could not be taken. What was promised of it does not hold.
-    pub(crate) fn missing(
-        name: &str,
-        unit: &'static str,
-        bound: Option<Bound>,
-        why: &'static str,
-    ) -> Measurement {
-        Measurement {
-            missing: Some(why),
-            low: f64::NAN,
-            high: f64::NAN,
-            ..Measurement::new(name, unit, &[], bound)
-        }
+    pub(crate) fn missing(name: &str, unit: &'static str, why: &'static str) -> Measurement {
+        Measurement { missing: Some(why), low: f64::NAN, high: f64::NAN, ..Measurement::new(name, unit, &[]) }
     }
 
     /// Whether the promise is kept. A figure without one keeps it.
@@ -119,6 +98,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// A bench's figures, judged by what is promised of them.
+    pub(crate) fn new(
+        bench: &'static str,
+        machine: String,
+        results: Vec<Measurement>,
+        notes: Vec<String>,
+    ) -> Report {
+        Report { bench, machine, results: promises::judge(bench, results), notes }
+    }
+
     /// Whether every promise is kept.
     pub fn holds(&self) -> bool {
         self.results.iter().all(Measurement::holds)
@@ -214,20 +203,26 @@ mod tests {
 
     #[test]
     fn a_promise_that_is_not_kept_is_shown_and_counts() {
-        let kept = Measurement::new("kept", "ns", &[3.0, 1.0, 2.0], Some(Bound::AtMost(2.0)));
-        let broken = Measurement::new("broken", "x", &[3.0, 1.0, 2.0], Some(Bound::AtLeast(2.5)));
+        let of = |name, unit, runs: &[f64], bound| Measurement {
+            bound: Some(bound),
+            ..Measurement::new(name, unit, runs)
+        };
+        let kept = of("kept", "ns", &[3.0, 1.0, 2.0], Bound::AtMost(2.0));
+        let broken = of("broken", "x", &[3.0, 1.0, 2.0], Bound::AtLeast(2.5));
         assert_eq!((kept.value, kept.low, kept.high, kept.holds()), (2.0, 1.0, 3.0, true));
         for (ratio, holds) in [(0.94, false), (0.96, true), (1.4, true), (1.41, false)] {
-            let measured = Measurement::new("ratio", "x", &[ratio], Some(Bound::ratio(1.4)));
+            let measured = of("ratio", "x", &[ratio], Bound::Within(0.95, 1.4));
             assert_eq!(measured.holds(), holds, "{ratio}");
         }
-        let noisy = Measurement::new("noisy", "ns", &[25.0], Some(Bound::AtMost(15.0))).on_shared_host(30.0);
+        let noisy = of("noisy", "ns", &[25.0], Bound::AtMost(15.0));
+        let noisy = Measurement { on_shared_host: Some(30.0), ..noisy };
         assert!(!noisy.holds() && noisy.holds_on_shared_host());
         let noisier = Measurement { value: 31.0, ..noisy.clone() };
         assert!(!noisier.holds_on_shared_host());
-        let few = Measurement::new("few", "x", &[1.6], Some(Bound::AtLeast(1.9))).on_shared_host(1.5);
+        let few = of("few", "x", &[1.6], Bound::AtLeast(1.9));
+        let few = Measurement { on_shared_host: Some(1.5), ..few };
         assert!(!few.holds() && few.holds_on_shared_host());
-        let limited = Measurement::missing("limited", "x", None, "sender-limited");
+        let limited = Measurement::missing("limited", "x", "sender-limited");
         assert!(!limited.holds());
         let results = vec![kept, broken, limited, noisy];
         let report = Report { bench: "b", machine: "m".into(), results, notes: vec!["how".into()] };

@@ -4,7 +4,7 @@
 
 use super::pause::host;
 use crate::statistics::median;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use ::deployment::{Catalog, Host};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -26,11 +26,11 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         })?;
         broken += changed.broken;
         let blocked = format!("blocked{suffix}-us");
-        found.push(Measurement::new(&blocked, "us", &changed.blocked, Some(Bound::AtMost(2_000.0))));
+        found.push(Measurement::new(&blocked, "us", &changed.blocked));
         // What the function's own packets wait for depends on what it has to hand over.
-        found.push(Measurement::new(&format!("paused{suffix}-us"), "us", &changed.paused, None));
+        found.push(Measurement::new(&format!("paused{suffix}-us"), "us", &changed.paused));
     }
-    found.insert(0, Measurement::new("broken", "connections", &[broken as f64], Some(Bound::AtMost(0.0))));
+    found.insert(0, Measurement::new("broken", "connections", &[broken as f64]));
     Ok(found)
 }
 

@@ -9,7 +9,7 @@ use crate::guests::stock;
 use crate::hypernf::rig::{Kit, Nf, Plan, Prepared, Rig, Shape, Source};
 use crate::hypernf::timing::{Pace, Timing};
 use crate::statistics::percentile;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use engine::{End, SwitchId};
 use plots::Model;
 use std::sync::Arc;
@@ -140,8 +140,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         ratios.push(with / alone);
     }
     Ok(vec![
-        Measurement::new("throughput-percent", "%", &percents, Some(Bound::AtLeast(95.0))),
-        Measurement::new("p99-ratio", "x", &ratios, Some(Bound::AtMost(2.0))),
-        Measurement::new("created-per-s", "1/s", &rates, Some(Bound::AtLeast(RATE as f64 * 0.99))),
+        Measurement::new("throughput-percent", "%", &percents),
+        Measurement::new("p99-ratio", "x", &ratios),
+        Measurement::new("created-per-s", "1/s", &rates),
     ])
 }

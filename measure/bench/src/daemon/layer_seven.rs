@@ -7,7 +7,7 @@
 
 use super::TIME_LIMIT;
 use super::containers::{ASKED, Asking, Folder, OWN};
-use crate::{BenchError, Bound, Measurement};
+use crate::{BenchError, Measurement};
 use api::Kind;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -56,10 +56,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         base.push(alone as f64 / f64::from(1 << 20));
         each.push(loaded.saturating_sub(alone) as f64 / CONNECTIONS as f64 / 1024.0);
     }
-    Ok(vec![
-        Measurement::new("base-mib", "MiB", &base, Some(Bound::AtMost(32.0))),
-        Measurement::new("connection-kib", "KiB", &each, Some(Bound::AtMost(40.0))),
-    ])
+    Ok(vec![Measurement::new("base-mib", "MiB", &base), Measurement::new("connection-kib", "KiB", &each)])
 }
 
 /// Bytes of a container without connections, and with all of them.

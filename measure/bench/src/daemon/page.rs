@@ -7,7 +7,7 @@
 //! measured.
 
 use super::Daemon;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use api::Kind;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,14 +31,6 @@ const BROWSER_TIME: Duration = Duration::from_secs(300);
 /// The page's script for a browser, from the root of the repository.
 const BROWSER: &str = "page/bench/browser.mjs";
 
-const PERCENT: Option<Bound> = Some(Bound::AtMost(2.0));
-const MIB: Option<Bound> = Some(Bound::AtMost(16.0));
-const SLOWDOWN: Option<Bound> = Some(Bound::AtMost(1.0));
-const TRANSFER: Option<Bound> = Some(Bound::AtMost(700.0));
-const FIRST: Option<Bound> = Some(Bound::AtMost(1500.0));
-const OPEN: Option<Bound> = Some(Bound::AtMost(500.0));
-const UPDATE: Option<Bound> = Some(Bound::AtMost(50.0));
-
 pub(crate) fn run(
     progress: &mut dyn FnMut(f64, &str),
 ) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
@@ -56,7 +48,7 @@ pub(crate) fn run(
         pages.close()?;
         percents.push(100.0 * (with - without));
     }
-    results.push(Measurement::new("daemon-percent", "%", &percents, PERCENT));
+    results.push(Measurement::new("daemon-percent", "%", &percents));
     let mut sampling = Vec::new();
     for _ in 0..RUNS {
         let (began, before) = (Instant::now(), daemon.time_of(|name| name == "history")?);
@@ -64,19 +56,19 @@ pub(crate) fn run(
         let took = daemon.time_of(|name| name == "history")? - before;
         sampling.push(100.0 * took.as_secs_f64() / began.elapsed().as_secs_f64());
     }
-    results.push(Measurement::new("sampling-percent", "%", &sampling, PERCENT));
+    results.push(Measurement::new("sampling-percent", "%", &sampling));
     let memory = daemon.client.memory().map_err(BenchError::setup)?;
     let bytes = memory["history"]["bytes"].as_f64();
     let bytes = bytes
         .ok_or_else(|| BenchError::Setup("the daemon does not tell what its history takes".to_owned()))?;
-    results.push(Measurement::new("history-mib", "MiB", &[bytes / f64::from(1 << 20)], MIB));
+    results.push(Measurement::new("history-mib", "MiB", &[bytes / f64::from(1 << 20)]));
     progress(0.4, "the browser");
     let (measured, said) = browser(&daemon)?;
     results.extend(measured);
     notes.extend(said);
     drop(daemon);
     let slowdowns = slowdowns(&mut |fraction| progress(0.6 + 0.4 * fraction, "a chain beside five pages"))?;
-    results.push(Measurement::new("chain-slowdown-percent", "%", &slowdowns, SLOWDOWN).on_shared_host(3.0));
+    results.push(Measurement::new("chain-slowdown-percent", "%", &slowdowns));
     Ok((results, notes))
 }
 
@@ -312,15 +304,10 @@ fn delivered(daemon: &Daemon) -> Result<f64, BenchError> {
 
 /// What a browser measures, or why it does not.
 fn browser(daemon: &Daemon) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
-    let names = [
-        ("first-view-ms", "ms", FIRST),
-        ("open-chain-ms", "ms", OPEN),
-        ("update-ms", "ms", UPDATE),
-        ("transfer-kib", "KiB", TRANSFER),
-    ];
+    let names =
+        [("first-view-ms", "ms"), ("open-chain-ms", "ms"), ("update-ms", "ms"), ("transfer-kib", "KiB")];
     let missing = |why: String| {
-        let all =
-            names.iter().map(|(name, unit, bound)| Measurement::missing(name, unit, *bound, "not-measured"));
+        let all = names.iter().map(|(name, unit)| Measurement::missing(name, unit, "not-measured"));
         Ok((all.collect(), vec![why]))
     };
     if !Path::new(BROWSER).is_file() {
@@ -341,10 +328,10 @@ fn browser(daemon: &Daemon) -> Result<(Vec<Measurement>, Vec<String>), BenchErro
     };
     let late = crate::statistics::percentile(&update, 0.95);
     let results = vec![
-        Measurement::new("first-view-ms", "ms", &first, FIRST),
-        Measurement::new("open-chain-ms", "ms", &open, OPEN),
-        Measurement::new("update-ms", "ms", &[late], UPDATE),
-        Measurement::new("transfer-kib", "KiB", &[kib], TRANSFER),
+        Measurement::new("first-view-ms", "ms", &first),
+        Measurement::new("open-chain-ms", "ms", &open),
+        Measurement::new("update-ms", "ms", &[late]),
+        Measurement::new("transfer-kib", "KiB", &[kib]),
     ];
     Ok((results, Vec::new()))
 }

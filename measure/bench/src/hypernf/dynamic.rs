@@ -7,7 +7,7 @@ use crate::frames::Numbers;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::median;
-use crate::{BenchError, Bound, Measurement};
+use crate::{BenchError, Measurement};
 use plots::{Axis, Experiment, Figure, Model, PaperNumber, Reading, Role, Series, paper};
 use port::generator::Load;
 use std::time::{Duration, Instant};
@@ -210,18 +210,12 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
             totals.push(forwarded.iter().map(|plays| median(plays)).sum::<f64>());
             curves.push(curve);
         }
-        let bound = Some(Bound::AtLeast(0.99));
         let result = match worst {
-            Some(worst) => Measurement::new(name, "x", &[worst], bound),
-            None => Measurement::missing(name, "x", bound, "not-measured"),
+            Some(worst) => Measurement::new(name, "x", &[worst]),
+            None => Measurement::missing(name, "x", "not-measured"),
         };
         let highest = totals[1..].iter().all(|others| totals[0] >= *others);
-        let all = Measurement::new(
-            &format!("{name}-highest"),
-            "true",
-            &[if highest { 1.0 } else { 0.0 }],
-            Some(Bound::AtLeast(1.0)),
-        );
+        let all = Measurement::new(&format!("{name}-highest"), "true", &[if highest { 1.0 } else { 0.0 }]);
         let figures = [result, all];
         let experiment = Experiment::new(id, title, "Is what is offered forwarded, whatever changes?")
             .setup(format!("30 firewalls of ten rules on two processors, one of which split sets aside for I/O; 256 B; generators follow a script, the same for all models; at most {:.1} Mp/s can be forwarded.", capacity / 1e6))

@@ -16,7 +16,7 @@ pub(crate) mod shares;
 pub(crate) mod shares_cost;
 pub(crate) mod timing;
 
-use crate::{Bound, Measurement, feed};
+use crate::{Bound, Measurement, feed, promises};
 use plots::{Experiment, Reading, Verdict};
 
 /// Told the part that is done and what is being measured.
@@ -42,7 +42,7 @@ pub(crate) fn verdicts(bench: &str, experiment: Experiment, results: &[Measureme
             None => Reading::spread(result.value, result.low, result.high),
         };
         let verdict = Verdict::new(format!("{bench}/{}", result.name), reading, result.unit);
-        experiment.verdict(match result.bound {
+        experiment.verdict(match promises::of(bench, &result.name).map(|promise| promise.bound) {
             Some(Bound::AtMost(most) | Bound::Within(_, most)) => verdict.at_most(most),
             Some(Bound::AtLeast(least)) => verdict.at_least(least),
             None => verdict,

@@ -8,7 +8,7 @@ use super::{Found, Progress, verdicts};
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::median;
-use crate::{BenchError, Bound, Measurement};
+use crate::{BenchError, Measurement};
 use cpu_share::{Claim, Weight};
 use plots::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::sync::Arc;
@@ -246,7 +246,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
                 bars.push(Reading::median(&runs));
                 if model == Model::Hyper {
                     let name = format!("{setup}-{first}-{second}-error");
-                    results.push(Measurement::new(&name, "%", &runs, Some(Bound::AtMost(1.0))));
+                    results.push(Measurement::new(&name, "%", &runs));
                 }
             }
         }
@@ -254,9 +254,9 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     }
 
     let (worst, _) = at_ports(&kit, &table, None, 0.45, progress)?;
-    results.push(Measurement::new("memory-port-error", "%", &worst, Some(Bound::AtMost(0.35))));
+    results.push(Measurement::new("memory-port-error", "%", &worst));
     let (worst, bars) = at_ports(&kit, &table, Some(Arc::new(Devices::new(2)?)), 0.55, progress)?;
-    results.push(Measurement::new("port-error", "%", &worst, Some(Bound::AtMost(1.0))).on_shared_host(3.0));
+    results.push(Measurement::new("port-error", "%", &worst));
     figure = figure.group("hyper, into devices", plots::Role::Second(Model::Hyper), bars);
 
     let ten = Nf::new(&table.ten, Frames::Computed { size: 64 });
@@ -267,7 +267,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let eight = many(&kit, &plan, &groups, LONG_ROUNDS, together, &mut |round| {
         progress(0.6 + 0.2 * round as f64 / LONG_ROUNDS as f64, "shares, eight functions");
     })?;
-    results.push(Measurement::new("eight-error", "%", &worse(&eight), Some(Bound::AtMost(1.5))));
+    results.push(Measurement::new("eight-error", "%", &worse(&eight)));
 
     let groups = [((0..3).collect(), 0.5), ((3..33).collect(), 0.5)];
     let of = |tenant| Nf { tenant: Some(tenant), ..ten.clone() };
@@ -277,7 +277,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let tenants = many(&kit, &plan, &groups, ROUNDS, together, &mut |round| {
         progress(0.8 + 0.2 * round as f64 / ROUNDS as f64, "shares, two tenants");
     })?;
-    results.push(Measurement::new("tenants-error", "%", &worse(&tenants), Some(Bound::AtMost(1.0))));
+    results.push(Measurement::new("tenants-error", "%", &worse(&tenants)));
 
     let mut weights = Series::new("measured", Model::Hyper.role());
     for (n, errors) in eight.iter().enumerate() {

@@ -12,7 +12,7 @@
 
 use super::feeder::{Feeder, nanoseconds};
 use super::{DISTINCT, Frames, IPTABLES, RING, Stage, datagrams, rules};
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use peers::exchanges::Exchanges;
 use peers::public_rules;
 use peers::{
@@ -26,10 +26,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use testbed::{Namespace, TestbedError};
-
-/// What is promised.
-pub(super) const AF_PACKET: Bound = Bound::AtLeast(3.0);
-pub(super) const NFQUEUE: Bound = Bound::AtLeast(4.0);
 
 /// The interface that the worker sends by.
 const FEED: &str = "sf-feed";
@@ -176,9 +172,9 @@ fn report(found: &[Vec<Cost>; 3], file: &[f64], into: &mut Vec<Measurement>) {
         costs.iter().zip(file).map(|(cost, file)| cost.beyond(*file)).collect()
     };
     let ours = beyond(&found[0]);
-    for ((way, costs), bound) in WAYS.iter().zip(found).skip(1).zip([AF_PACKET, NFQUEUE]) {
+    for (way, costs) in WAYS.iter().zip(found).skip(1) {
         let ratios: Vec<f64> = beyond(costs).iter().zip(&ours).map(|(theirs, ours)| theirs / ours).collect();
-        into.push(Measurement::new(&format!("{}-ratio", way.name()), "x", &ratios, Some(bound)));
+        into.push(Measurement::new(&format!("{}-ratio", way.name()), "x", &ratios));
     }
     for (way, costs) in WAYS.iter().zip(found) {
         into.push(nanoseconds(&format!("{}-ns", way.name()), &beyond(costs)));

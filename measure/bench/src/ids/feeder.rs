@@ -331,5 +331,5 @@ fn bond(ports: usize) -> Arc<Device> {
 
 /// What a packet takes, in nanoseconds.
 pub(super) fn nanoseconds(name: &str, runs: &[f64]) -> Measurement {
-    Measurement::new(name, "ns", runs, None)
+    Measurement::new(name, "ns", runs)
 }

@@ -11,7 +11,7 @@ mod feeder;
 mod latency;
 mod replicas;
 
-use crate::{BenchError, Bound, Measurement};
+use crate::{BenchError, Measurement};
 use peers::frames::{Numbers, Segment};
 use peers::public_rules;
 use peers::{Cores, PeerError};
@@ -45,12 +45,12 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// What could not be measured costs its own results.
-    fn settle(&mut self, part: &str, bounds: &[(&str, &'static str, Bound)], done: Result<(), BenchError>) {
+    fn settle(&mut self, part: &str, promised: &[(&str, &'static str)], done: Result<(), BenchError>) {
         let Err(error) = done else { return };
         self.notes.push(format!("{part}: {error}"));
-        for (name, unit, bound) in bounds {
+        for (name, unit) in promised {
             if !self.results.iter().any(|result| result.name == *name) {
-                self.results.push(Measurement::missing(name, unit, Some(*bound), "not-measured"));
+                self.results.push(Measurement::missing(name, unit, "not-measured"));
             }
         }
     }
@@ -61,21 +61,14 @@ impl Stage<'_> {
 }
 
 /// A part: its name, what it promises, and what measures it.
-type Part = (
-    &'static str,
-    &'static [(&'static str, &'static str, Bound)],
-    fn(&mut Stage<'_>) -> Result<(), BenchError>,
-);
+type Part =
+    (&'static str, &'static [(&'static str, &'static str)], fn(&mut Stage<'_>) -> Result<(), BenchError>);
 
 const PARTS: [Part; 4] = [
-    ("alerts", &[("alerts-missing", "alerts", alerts::BOUND)], alerts::run),
-    (
-        "delivery",
-        &[("af-packet-ratio", "x", delivery::AF_PACKET), ("nfq-ratio", "x", delivery::NFQUEUE)],
-        delivery::run,
-    ),
-    ("latency", &[("latency-us", "us", latency::BOUND)], latency::run),
-    ("replicas", &[("replicas-percent", "%", replicas::BOUND)], replicas::run),
+    ("alerts", &[("alerts-missing", "alerts")], alerts::run),
+    ("delivery", &[("af-packet-ratio", "x"), ("nfq-ratio", "x")], delivery::run),
+    ("latency", &[("latency-us", "us")], latency::run),
+    ("replicas", &[("replicas-percent", "%")], replicas::run),
 ];
 
 /// The results, and how both sides were configured.
@@ -89,12 +82,12 @@ pub(crate) fn run(
     )];
     let mut stage = Stage { cores, progress, notes, results: Vec::new() };
     let ready = ready();
-    for (name, bounds, measure) in PARTS {
+    for (name, promised, measure) in PARTS {
         let done = match &ready {
             Ok(()) => measure(&mut stage),
             Err(why) => Err(BenchError::Setup(why.clone())),
         };
-        stage.settle(name, bounds, done);
+        stage.settle(name, promised, done);
     }
     Ok((stage.results, stage.notes))
 }
@@ -156,7 +149,7 @@ mod tests {
         let cores = Cores { device: 1, sender: 0 };
         let mut nothing = |_: f64, _: &str| {};
         let mut stage = Stage { cores, progress: &mut nothing, notes: Vec::new(), results: Vec::new() };
-        stage.results.push(Measurement::new("af-packet-ratio", "x", &[5.0], Some(delivery::AF_PACKET)));
+        stage.results.push(Measurement::new("af-packet-ratio", "x", &[5.0]));
         stage.settle("delivery", PARTS[1].1, Err(BenchError::Setup("no iptables-legacy".into())));
         let names: Vec<_> = stage.results.iter().map(|result| (&*result.name, result.missing)).collect();
         assert_eq!(names, [("af-packet-ratio", None), ("nfq-ratio", Some("not-measured"))]);

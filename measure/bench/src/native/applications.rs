@@ -10,7 +10,7 @@
 //!    in the middle, in turns.
 
 use crate::between_hosts::{Served, hosts};
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use ::peers::{Cores, Folder};
 use packet_memory::{BufferSize, Pool, PoolConfig};
 use port_af_packet::Settings;
@@ -20,7 +20,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testbed::{Background, CLIENT, Hosts, Namespace, Relay, SERVER};
 
-const BOUND: Bound = Bound::AtLeast(1.0);
 /// Longest time for one run of a client, and for the program to begin and to end.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The ends in the middle.
@@ -129,7 +128,7 @@ const APPLICATIONS: [Application; 3] = [
 
 /// What is said where it cannot be measured.
 pub(super) fn missing() -> Vec<Measurement> {
-    vec![Measurement::missing("applications-ratio", "x", Some(BOUND), "not-measured")]
+    vec![Measurement::missing("applications-ratio", "x", "not-measured")]
 }
 
 /// What joins the two pairs.
@@ -315,12 +314,12 @@ pub(super) fn run(
         drop(asked);
         let [ours, theirs] = &found;
         let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-        let ratio = Measurement::new("applications-ratio", "x", &ratios, Some(BOUND));
+        let ratio = Measurement::new("applications-ratio", "x", &ratios);
         if worst.as_ref().is_none_or(|worst| ratio.value < worst.value) {
             worst = Some(ratio);
         }
         let named = |what: &str, unit, values: &[f64]| {
-            Measurement::new(&format!("{}-{what}", application.name), unit, values, None)
+            Measurement::new(&format!("{}-{what}", application.name), unit, values)
         };
         all.push(named("ratio", "x", &ratios));
         all.push(named("veth", "requests/s", ours));

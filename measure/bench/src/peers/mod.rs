@@ -15,7 +15,7 @@ mod veth;
 pub(crate) mod vhost;
 
 use crate::statistics::median;
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Measurement, RUNS};
 use guest_wasm::Sandbox;
 use peers::{Cores, PeerError, Polling, Window};
 use std::time::Duration;
@@ -60,11 +60,11 @@ impl<'a> Stage<'a> {
     }
 
     /// A comparison that fails costs its own result; the others are made nevertheless.
-    fn note_failure(&mut self, name: &str, least: f64, done: Result<(), BenchError>) {
+    fn note_failure(&mut self, name: &str, done: Result<(), BenchError>) {
         if let Err(error) = done {
             self.notes.push(format!("{name}: {error}"));
-            let (ratio, bound) = (format!("{name}-ratio"), Some(Bound::AtLeast(least)));
-            self.results.push(Measurement::missing(&ratio, "x", bound, "not-measured"));
+            let ratio = format!("{name}-ratio");
+            self.results.push(Measurement::missing(&ratio, "x", "not-measured"));
         }
     }
 }
@@ -123,11 +123,11 @@ impl Pairs {
         Ok(pairs)
     }
 
-    fn report(&self, name: &str, least: f64, into: &mut Vec<Measurement>) {
+    fn report(&self, name: &str, into: &mut Vec<Measurement>) {
         let ratio = format!("{name}-ratio");
-        into.push(Measurement::new(&ratio, "x", &self.ratio, Some(Bound::AtLeast(least))));
-        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.ours, None));
-        into.push(Measurement::new(&format!("{name}-peer-ns"), "ns", &self.theirs, None));
+        into.push(Measurement::new(&ratio, "x", &self.ratio));
+        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.ours));
+        into.push(Measurement::new(&format!("{name}-peer-ns"), "ns", &self.theirs));
     }
 
     /// Packets in a second of processor time, of the faster side.

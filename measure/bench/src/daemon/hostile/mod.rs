@@ -21,7 +21,7 @@ mod tenant;
 
 use super::Daemon;
 use crate::statistics::{median, percentile};
-use crate::{BenchError, Bound, Measurement};
+use crate::{BenchError, Measurement};
 use api::Kind;
 use certificates::{ADMINISTRATOR, Certificates};
 use client::Change;
@@ -101,31 +101,27 @@ pub(crate) fn run(
     let (mut percents, mut ratios, mut each) = (Vec::new(), Vec::new(), Vec::new());
     for (way, _, beside) in &seen {
         let ratio = beside.p99 / without;
-        each.push(least(&format!("neighbour-{}-percent", way.name()), "%", beside.percent, 95.0));
-        each.push(most(&format!("neighbour-{}-p99-ratio", way.name()), "x", ratio, 3.0));
+        each.push(one(&format!("neighbour-{}-percent", way.name()), "%", beside.percent));
+        each.push(one(&format!("neighbour-{}-p99-ratio", way.name()), "x", ratio));
         percents.push(beside.percent);
         ratios.push(ratio);
     }
     let lowest = percents.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = ratios.iter().copied().fold(0.0, f64::max);
     let mut results = vec![
-        least("neighbour-percent", "%", lowest, 95.0),
-        most("neighbour-p99-ratio", "x", highest, 3.0),
-        most("health-p99-ms", "ms", health, 50.0),
-        most("cap-error", "% of a core", error, 0.5),
-        Measurement::new("alone-percent", "%", &alone, None),
-        Measurement::new("host-longest-ms", "ms", &[host.longest.as_secs_f64() * 1e3], None),
+        one("neighbour-percent", "%", lowest),
+        one("neighbour-p99-ratio", "x", highest),
+        one("health-p99-ms", "ms", health),
+        one("cap-error", "% of a core", error),
+        Measurement::new("alone-percent", "%", &alone),
+        Measurement::new("host-longest-ms", "ms", &[host.longest.as_secs_f64() * 1e3]),
     ];
     results.extend(each);
     Ok((results, notes))
 }
 
-fn least(name: &str, unit: &'static str, value: f64, bound: f64) -> Measurement {
-    Measurement::new(name, unit, &[value], Some(Bound::AtLeast(bound)))
-}
-
-fn most(name: &str, unit: &'static str, value: f64, bound: f64) -> Measurement {
-    Measurement::new(name, unit, &[value], Some(Bound::AtMost(bound)))
+fn one(name: &str, unit: &'static str, value: f64) -> Measurement {
+    Measurement::new(name, unit, &[value])
 }
 
 /// A daemon with all of its sockets.
