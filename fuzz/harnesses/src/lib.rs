@@ -15,6 +15,7 @@ mod api_request;
 mod backup;
 mod capture;
 mod capture_filter;
+mod classifier;
 mod config_text;
 mod configuration;
 mod connections;
@@ -81,6 +82,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "backup", run: backup::run },
     Harness { name: "capture", run: capture::run },
     Harness { name: "capture_filter", run: capture_filter::run },
+    Harness { name: "classifier", run: classifier::run },
     Harness { name: "config_text", run: config_text::run },
     Harness { name: "connections", run: connections::run },
     Harness { name: "container_layer", run: container_layer::run },
