@@ -138,7 +138,7 @@ impl Reader<'_> {
             return;
         }
         for (device, end) in [(a, b), (b, a)] {
-            if matches!(device, Endpoint::Device(_)) && !matches!(end, Endpoint::Interface(..)) {
+            if matches!(device, Endpoint::Device(_)) && !end.is_opener() {
                 place.report(&mut self.faults, || {
                     format!("a wire from the device `{device}` to `{end}`; allowed: from a device to an interface of a function")
                 });
@@ -212,9 +212,7 @@ impl Reader<'_> {
                     }
                 }
                 if let (Some(own), Some(other)) = (own, other) {
-                    if let (Some(values), Endpoint::Device(opening), Endpoint::Interface(..)) =
-                        (&values, &other, &own)
-                    {
+                    if let (Some(values), Endpoint::Device(opening)) = (&values, &other) {
                         self.interface_station(&place, (&own, opening), given, values);
                     }
                     self.wire([(own_place, &own), (place, &other)]);

@@ -96,6 +96,7 @@ impl Reader<'_> {
                 },
                 restart: restart?,
                 probe: probe?,
+                stations: BTreeMap::new(),
             })
         })();
         let Some(container) = container else { return };

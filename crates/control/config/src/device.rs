@@ -267,11 +267,14 @@ impl Reader<'_> {
         let mut faults = Vec::new();
         let functions = root_place.key("functions", root_place.position());
         let at = |end: &Endpoint| self.wired.get(end).map_or(root_place.position(), |(at, _)| *at);
-        let tenant_of = |end: &Endpoint| self.names.function(end.name()).and_then(|it| it.tenant.as_ref());
+        let tenant_of = |end: &Endpoint| match end {
+            Endpoint::Port(_) => self.wiring.tenant_of_opener(end),
+            end => self.names.function(end.name()).and_then(|it| it.tenant.as_deref()),
+        };
         for edge in &self.wiring.edges {
             let Some((end, opening)) = edge.opening() else { continue };
             let Some(device) = self.wiring.devices.get(&opening.device) else { continue };
-            let Endpoint::Interface(function, _) = end else { continue };
+            let function = end.function();
             if tenant_of(end).is_some_and(|tenant| !device.is_open_to(tenant, function)) {
                 faults.push(functions.key(function, at(end)).fault(format!(
                     "`{end}` opens the device `{}`, which is not open to it; allowed: functions of the device's tenant, and those \
@@ -279,19 +282,19 @@ impl Reader<'_> {
                     opening.device
                 )));
             }
-            if !observers.contains(function.as_str()) {
+            if !observers.contains(end.name()) {
                 receiving.entry(&opening.device).or_default().push((end, opening));
             }
         }
         for (name, openers) in &receiving {
             let Some(device) = self.wiring.devices.get(*name) else { continue };
             if let Some((end, _)) = openers.get(MAX_OPENERS) {
-                faults.push(functions.key(end.name(), at(end)).fault(format!(
+                faults.push(functions.key(end.function(), at(end)).fault(format!(
                     "`{end}` is one opener too many of the device `{name}`; allowed: at most {MAX_OPENERS}"
                 )));
             }
             if let Some((first, second)) = device.loops(openers) {
-                faults.push(functions.key(second.name(), at(second)).fault(format!(
+                faults.push(functions.key(second.function(), at(second)).fault(format!(
                     "`{first}` and `{second}` get the same packets of the device `{name}`: what the function sends by one \
                      would come back by the other; allowed: one of them, or sides of the device"
                 )));
@@ -301,7 +304,7 @@ impl Reader<'_> {
                     true => format!("`{first}`{}", at(first).in_line(" ")),
                     false => "another tenant's function".to_owned(),
                 };
-                faults.push(functions.key(second.name(), at(second)).fault(format!(
+                faults.push(functions.key(second.function(), at(second)).fault(format!(
                     "`{second}` is a second opener of the device `{name}`, beside {first}; allowed: one, or `share: duplicate` or \
                      `share: balance` of the device"
                 )));

@@ -171,9 +171,13 @@ impl Reader<'_> {
             }
             let Some(station) = self.station_of(opener, device) else {
                 return Err(format!(
-                    "`{opener}` opens the device and has no addresses, which are what may be sent from; allowed: with \
-                     `addresses`, `dhcp: true` or `slaac` of the device that are not those of its tunnels, or with `addresses` \
-                     of the interface"
+                    "`{opener}` opens the device and has no addresses, which are what may be sent from; allowed: {}",
+                    match self.wiring.answers_itself(opener) {
+                        true => "with `addresses` of the interface",
+                        false =>
+                            "with `addresses`, `dhcp: true` or `slaac` of the device that are not those of its tunnels, \
+                             or with `addresses` of the interface",
+                    }
                 ));
             };
             wires.push((wire, opener, station));
@@ -182,14 +186,11 @@ impl Reader<'_> {
     }
 
     /// What an opener of a device is on its link: with addresses of its own, or the device's.
-    fn station_of<'a>(&'a self, opener: &Endpoint, device: &'a Device) -> Option<&'a Settings> {
-        let own = match opener {
-            Endpoint::Interface(function, number) => {
-                self.wiring.instances.get(function).and_then(|it| it.stations.get(number))
-            }
-            _ => None,
-        };
-        let of_device = device.station.as_ref().filter(|_| device.has_station_inside());
+    fn station_of<'a>(&'a self, opener: &'a Endpoint, device: &'a Device) -> Option<&'a Settings> {
+        let own = self.wiring.station_of(opener).map(|station| station.settings);
+        // What answers for itself has nothing of the device's, for which the platform answers.
+        let is_devices = device.has_station_inside() && !self.wiring.answers_itself(opener);
+        let of_device = device.station.as_ref().filter(|_| is_devices);
         own.or_else(|| of_device.filter(|station| learns(station) || !station.addresses.is_empty()))
     }
 
@@ -200,12 +201,9 @@ impl Reader<'_> {
             let Some(there) = self.wiring.devices.get(device) else { continue };
             let of_device = there.station.as_ref().filter(|_| there.has_station_inside());
             let own = self.wiring.openers().filter(|(_, opening)| opening.device == *device);
-            let own = own.filter_map(|(opener, _)| match opener {
-                Endpoint::Interface(function, number) => {
-                    let station = self.wiring.instances.get(function)?.stations.get(number)?;
-                    Some((Some((function.clone(), *number)), station))
-                }
-                _ => None,
+            let own = own.filter_map(|(opener, _)| {
+                let station = self.wiring.station_of(opener)?;
+                Some((Some((station.function.to_owned(), station.interface)), station.settings))
             });
             let stations: Vec<_> = of_device.map(|station| (None, station)).into_iter().chain(own).collect();
             let addresses: Vec<IpAddr> = stations
@@ -290,10 +288,7 @@ impl Reader<'_> {
         self.function(place, &Key { position: node.position, text: function.clone() }, node);
         // Without a guard after a fault, the wire stays, and the wiring is not carried out.
         let Some((opener, opening)) = wire.opening() else { return };
-        let for_whom = match opener {
-            Endpoint::Interface(opener, _) => self.wiring.instances.get(opener).map(|it| it.tenant.clone()),
-            _ => None,
-        };
+        let for_whom = self.wiring.tenant_of_opener(opener).map(str::to_owned);
         let Some(guard) = self.wiring.instances.get_mut(&function) else { return };
         guard.members = members;
         guard.payer = for_whom.filter(|tenant| *tenant != guard.tenant);

@@ -54,6 +54,7 @@ mod device;
 mod format;
 mod groups;
 mod guards;
+mod guest_station;
 mod leftover;
 mod loops;
 mod memory;

@@ -21,7 +21,7 @@ impl Reader<'_> {
         let Loop { first, second, hub } = found;
         let other = self.other(first, second);
         let place = root_place.key("functions", root_place.position());
-        place.key(function_of(second), self.at(second, root_place)).fault(match hub {
+        place.key(second.function(), self.at(second, root_place)).fault(match hub {
             Some(hub) => {
                 let kind = if self.wiring.switches.contains_key(hub) { "switch" } else { "device" };
                 format!(
@@ -40,7 +40,7 @@ impl Reader<'_> {
         let Detour { first, second, hubs: [from, to] } = found;
         let other = self.other(first, second);
         let place = root_place.key("functions", root_place.position());
-        place.key(function_of(second), self.at(second, root_place)).fault(format!(
+        place.key(second.function(), self.at(second, root_place)).fault(format!(
             "`{second}` leads from `{from}` to `{to}`, and so does {other}: frames go round unless a function on one of the two \
              ways ends them, as a router does; what went round is dropped (hop-budget)"
         ))
@@ -63,9 +63,4 @@ impl Reader<'_> {
     fn at(&self, end: &Endpoint, root_place: &Location<'_>) -> Position {
         self.wired.get(end).map_or(root_place.position(), |(at, _)| *at)
     }
-}
-
-/// The function or container of an end.
-fn function_of(end: &Endpoint) -> &str {
-    end.name().split_once(':').map_or(end.name(), |(container, _)| container)
 }

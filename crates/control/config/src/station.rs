@@ -1,5 +1,6 @@
 //! What a device is on its link: its addresses, and how it gets them.
 
+use crate::guest_station::station_name;
 use crate::read::Reader;
 use crate::tunnels::{PutOn, mtu_taken};
 use encapsulation::{LayerKind, LayerSettings};
@@ -8,7 +9,7 @@ use schema::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, Endpoint, ON_A_LINK, Opening, PortPolicy, PortStation, TunnelEnds};
+use wiring::{Device, Endpoint, InterfaceStation, ON_A_LINK, Opening, PortPolicy, PortStation, TunnelEnds};
 use yaml_document::{Location, Node, Position, spelling};
 
 /// What the sequence header leaves less of the usual MTU.
@@ -102,9 +103,17 @@ impl Reader<'_> {
         node: &Node,
         values: &Value,
     ) {
-        let Endpoint::Interface(function, number) = own else { return };
-        let name = format!("{}/{own}", opening.device);
+        let name = station_name(opening, own);
+        if let Endpoint::Port(port) = own
+            && !self.may_be_said_of_guest(place, port, node)
+        {
+            return;
+        }
         let Ok(Some(mut settings)) = self.station(place, &name, node, values) else { return };
+        if self.wiring.answers_itself(own) {
+            self.own_stack(place, own, node, settings);
+            return;
+        }
         let Some(device) = self.wiring.devices.get(&opening.device) else { return };
         let opened = || device.ports_opened(opening);
         let not_on_a_link = opened().find_map(|(name, _)| {
@@ -140,8 +149,20 @@ impl Reader<'_> {
             settings.mtu -= if device.stripe.is_some() { STRIPE_HEADER } else { 0 };
             settings.mtu -= taken_inside(opened().map(|(_, policy)| policy));
         }
-        if let Some(instance) = self.wiring.instances.get_mut(function) {
-            instance.stations.insert(*number, settings);
+        match own {
+            Endpoint::Interface(function, number) => {
+                let instance = self.wiring.instances.get_mut(function);
+                instance.and_then(|instance| instance.stations.insert(*number, settings));
+            }
+            Endpoint::Port(port) => {
+                let found = self.wiring.container_interface(port);
+                let Some((name, number)) = found.map(|(name, _, number)| (name.to_owned(), number)) else {
+                    return;
+                };
+                let container = self.wiring.containers.get_mut(&name);
+                container.and_then(|container| container.stations.insert(number, settings));
+            }
+            Endpoint::Switch(_) | Endpoint::Device(_) => {}
         }
     }
 
@@ -164,13 +185,13 @@ impl Reader<'_> {
         }
         let functions = root_place.key("functions", root_place.position());
         for edge in &self.wiring.edges {
-            let Some((end @ Endpoint::Interface(function, number), opening)) = edge.opening() else {
+            let Some((end, opening)) = edge.opening() else { continue };
+            let Some(InterfaceStation { function, settings, .. }) = self.wiring.station_of(end) else {
                 continue;
             };
-            let Some(instance) = self.wiring.instances.get(function) else { continue };
-            let Some(settings) = instance.stations.get(number) else { continue };
+            let Some(tenant_here) = self.wiring.tenant_of_opener(end) else { continue };
             let at = self.wired.get(end).map_or(root_place.position(), |(at, _)| *at);
-            if self.wiring.observations.iter().any(|seen| seen.observer == *function) {
+            if self.wiring.observations.iter().any(|seen| seen.observer == end.name()) {
                 faults.push(functions.key(function, at).fault(format!(
                     "`{end}` has addresses, and `{function}` is an observer; allowed: of functions that packets pass"
                 )));
@@ -183,11 +204,11 @@ impl Reader<'_> {
             for what in identities(settings) {
                 let Some((other, tenant, other_at)) = known.get(&(opening.device.as_str(), what.clone()))
                 else {
-                    known.insert((&opening.device, what), (format!("`{end}`"), Some(&instance.tenant), at));
+                    known.insert((&opening.device, what), (format!("`{end}`"), Some(tenant_here), at));
                     continue;
                 };
                 // The name of another tenant's function is nothing to the one whose fault it is.
-                let other = match tenant.is_none_or(|tenant| tenant == instance.tenant) {
+                let other = match tenant.is_none_or(|tenant| tenant == tenant_here) {
                     true => format!("{other}{}", other_at.in_line(" ")),
                     false => "another tenant's function".to_owned(),
                 };
@@ -314,7 +335,7 @@ fn taken_inside<'a>(policies: impl Iterator<Item = &'a PortPolicy>) -> u16 {
 }
 
 /// An address with the length of its network's prefix.
-fn prefix(text: &str) -> Option<Prefix> {
+pub(crate) fn prefix(text: &str) -> Option<Prefix> {
     let (address, length) = text.split_once('/')?;
     let is_plain = length.bytes().all(|digit| digit.is_ascii_digit());
     let length = length.parse().ok().filter(|_| is_plain)?;
@@ -323,7 +344,7 @@ fn prefix(text: &str) -> Option<Prefix> {
 
 /// A MAC address for a device, locally administered: the same for one host and name, so that neighbours know
 /// it again after a restart.
-fn own_mac(name: &str) -> Mac {
+pub(crate) fn own_mac(name: &str) -> Mac {
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     // FNV-1a.
     let hash =

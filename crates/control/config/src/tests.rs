@@ -7,6 +7,7 @@ mod containers;
 mod cpu;
 mod devices;
 mod groups;
+mod guest_devices;
 mod memory;
 mod observers;
 mod services;

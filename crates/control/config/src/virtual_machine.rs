@@ -109,7 +109,7 @@ impl Reader<'_> {
             );
             add("-netdev", format!("vhost-user,id=net{number},chardev=socket{number},queues={queues}"));
             // An emulated device without vectors is called by QEMU itself, of whatever version.
-            let mac = mac_of(name, &interface.name);
+            let mac = Value::Mac(mac_of(name, &interface.name));
             add("-device", format!("virtio-net-pci,netdev=net{number},mq=on,vectors=0,mac={mac}"));
         }
         Some(command)
@@ -118,10 +118,10 @@ impl Reader<'_> {
 
 /// An address that is the interface's own, and the same each time: QEMU's is the same for all guests. FNV-1a,
 /// in QEMU's range.
-fn mac_of(function: &str, interface: &str) -> String {
+pub(crate) fn mac_of(function: &str, interface: &str) -> [u8; 6] {
     let bytes = function.bytes().chain([0]).chain(interface.bytes());
     let hash = bytes
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let [.., a, b, c] = (hash ^ hash >> 32).to_be_bytes();
-    format!("52:54:00:{a:02x}:{b:02x}:{c:02x}")
+    [0x52, 0x54, 0, a, b, c]
 }

@@ -6,7 +6,7 @@ use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, Devi
 use deployment::{DeviceReading, OpenerReading, SideReading};
 use guest_wasm::watchdog;
 use virtual_device::Entered;
-use wiring::{Endpoint, Opener, Shadowed};
+use wiring::{Endpoint, Opener, Shadowed, container_port};
 
 impl Controller {
     /// How one is; to a tenant, without what is others'. `None`: it is not there.
@@ -83,6 +83,10 @@ impl Controller {
     /// An end of a wire, its interface by name: `fw:inside`.
     pub(super) fn end_in_words(&self, end: &Endpoint) -> String {
         let Endpoint::Interface(function, number) = end else { return end.to_string() };
+        if let Some(container) = self.host.container(function) {
+            let name = container.interfaces.get(usize::from(*number)).map(|it| &it.name);
+            return name.map_or_else(|| end.to_string(), |name| container_port(function, name));
+        }
         let image = self.host.instance(function).and_then(|there| self.catalog.load(&there.image).ok());
         let name = image.and_then(|image| image.manifest().interfaces.get(usize::from(*number)).cloned());
         name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))

@@ -194,8 +194,8 @@ impl DeviceReading {
             let (plug, guarded, tenant, observes) = match opener {
                 Opener::Interface(end) => {
                     let guarded = deployed.behind_guard(end);
-                    let whose = guarded.as_ref().unwrap_or(end).name();
-                    let tenant = deployed.wiring.instances.get(whose).map(|there| there.tenant.clone());
+                    let whose = guarded.as_ref().unwrap_or(end);
+                    let tenant = deployed.wiring.tenant_of_opener(whose).map(str::to_owned);
                     let plug = laid.plug_of_opener(name, end);
                     (plug, guarded, tenant.unwrap_or_default(), deployed.observes(end))
                 }

@@ -493,6 +493,7 @@ impl LaidDevices {
         let this = Joint::Device(device.to_owned());
         let links = self.links.iter().filter(|((_, to), _)| *to == this);
         let links = links.map(|((from, _), [_, plug])| match from {
+            Joint::End(end) if end.is_opener() => (plug.0, Plugged::Opener(Opener::Interface(end.clone()))),
             Joint::End(Endpoint::Port(port)) | Joint::Classifier(port) => {
                 (plug.0, Plugged::Port(port.clone()))
             }

@@ -52,7 +52,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use tenants::Tenants;
-use wiring::{Endpoint, INSIDE, OUTSIDE, Wiring, guarded_by};
+use wiring::{INSIDE, OUTSIDE, Wiring, guarded_by};
 
 /// An instance, and the entries that it is told.
 type Told = (FleetInstance, Arc<[u8]>);
@@ -128,12 +128,16 @@ fn wanted(wiring: &Wiring) -> BTreeMap<StationName, Wanted<'_>> {
         }
     }
     for (end, opening) in wiring.openers() {
-        let Endpoint::Interface(function, number) = end else { continue };
-        let settings = wiring.instances.get(function).and_then(|instance| instance.stations.get(number));
-        let (Some(settings), Some(device)) = (settings, wiring.devices.get(&opening.device)) else {
+        let (Some(station), Some(device)) = (wiring.station_of(end), wiring.devices.get(&opening.device))
+        else {
             continue;
         };
-        let interface = Some((function.clone(), *number));
+        // Two that answer for one address would be a conflict to each host on the link.
+        if station.answers_itself {
+            continue;
+        }
+        let settings = station.settings;
+        let interface = Some((station.function.to_owned(), station.interface));
         let name = StationName { device: opening.device.clone(), interface };
         wanted.insert(name, Wanted { device, settings, port: opening.port.as_ref() });
     }

@@ -52,15 +52,19 @@ fn within<T: Send>(network: &File, work: impl FnOnce() -> Result<T, String> + Se
 pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refusal> {
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
-    for Interface { name, outer, .. } in veths(interfaces) {
-        let made = kernel.add_veth(outer, (name, mac(&host, outer), network.as_fd()));
+    let address = |interface: &Interface| {
+        let own = interface.mac.as_deref().and_then(parse_mac);
+        own.unwrap_or_else(|| mac(&host, &interface.outer))
+    };
+    for interface in veths(interfaces) {
+        let Interface { name, outer, .. } = interface;
+        let made = kernel.add_veth(outer, (name, address(interface), network.as_fd()));
         let done = made.and_then(|()| keep_from_host(&kernel, outer)).and_then(|()| kernel.switch_on(outer));
         done.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
     }
     within(network, || {
-        for Interface { name, outer, mtu, mac: own, .. } in taps(interfaces) {
-            let own = own.as_deref().and_then(parse_mac);
-            let made = port_tap::make(name, *mtu, own.unwrap_or_else(|| mac(&host, outer)));
+        for interface in taps(interfaces) {
+            let made = port_tap::make(&interface.name, interface.mtu, address(interface));
             made.map_err(|error| error.to_string())?;
         }
         switch_on(interfaces)

@@ -446,10 +446,8 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
                  digits and `-`, 15 characters at most, each once"
             )));
         }
-        if *kind != InterfaceKind::Tap && (mtu.is_some() || mac.is_some()) {
-            return Err(Refusal::new(format!(
-                "interfaces: `{name}` is no TAP device; allowed: neither mtu nor mac"
-            )));
+        if *kind != InterfaceKind::Tap && mtu.is_some() {
+            return Err(Refusal::new(format!("interfaces: `{name}` is no TAP device; allowed: no mtu")));
         }
         if let Some(found) = mtu.filter(|mtu| !(68..=65_521).contains(mtu)) {
             let refused = format!("interfaces: the mtu of `{name}` is {found}; allowed: 68 to 65521");

@@ -174,7 +174,7 @@ pub struct Interface {
     /// The longest IP packet of a TAP device; the kernel's default without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The Ethernet address of a TAP device, `02:00:00:00:00:01`; without it one that follows from `outer`.
+    /// The Ethernet address of the guest's end, `02:00:00:00:00:01`; without it one that follows from `outer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }

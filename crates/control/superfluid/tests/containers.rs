@@ -10,76 +10,15 @@ mod support;
 use serde_json::{Value, json};
 use server::{Act, Server};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
+use support::containers::{SERVER, await_answer, blocks, with_launcher};
 use support::daemon::Options;
-use support::launcher::{BUSYBOX, Launcher, another_pid, has_ended, kill, missing};
+use support::launcher::{another_pid, has_ended, kill, missing};
 use support::layouts;
-use testbed::{Background, Iperf, Line, Namespace, isolated};
+use testbed::{Background, Iperf, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_superfluid");
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/containers.md");
-const SERVER: &str = "198.51.100.2";
-
-/// The document's blocks of a language, with its folders as this test has them.
-fn blocks(language: &str, folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(GUIDE).expect("the document");
-    let begin = format!("\n```{language}\n");
-    let blocks = text.split(begin.as_str()).skip(1).filter_map(|rest| rest.split("\n```").next());
-    blocks.map(|block| block.replace("/srv", &folder.display().to_string())).collect()
-}
-
-/// An OCI image layout with busybox in it.
-fn image(layout: &Path) {
-    let root = tempfile::tempdir().expect("a folder");
-    for name in ["bin", "dev", "proc", "sys", "tmp", "run"] {
-        fs::create_dir(root.path().join(name)).expect("made");
-    }
-    for name in ["sleep", "sh"] {
-        fs::copy(BUSYBOX, root.path().join("bin").join(name)).expect("copied");
-    }
-    let tar = Command::new("tar")
-        .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
-        .arg(root.path())
-        .arg(".")
-        .output();
-    layouts::write(layout, &tar.expect("tar").stdout);
-}
-
-/// Asks the other end until it answers.
-fn await_answer(client: &Namespace) {
-    let begin = Instant::now();
-    while client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(40), "no answer");
-    }
-}
-
-/// Two hosts with the container's addresses as their routers, a folder with the guide's files in it, and a
-/// launcher that has them.
-fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background)) {
-    let line = Line::new().expect("a line");
-    for (host, own, router) in
-        [(&line.client, "192.0.2.2", "192.0.2.1"), (&line.server, SERVER, "198.51.100.1")]
-    {
-        host.ip("address flush dev eth0").expect("flushed");
-        host.ip(&format!("address add {own}/24 dev eth0")).expect("an address");
-        host.ip(&format!("route add default via {router}")).expect("a route");
-    }
-    let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
-    image(&folder.path().join("images/busybox"));
-    let yaml = blocks("yaml", folder.path());
-    let [permits, chain, observed] = yaml.as_slice() else { panic!("{} blocks", yaml.len()) };
-    fs::write(folder.path().join("launcher.yaml"), permits).expect("written");
-    fs::write(folder.path().join("chain.yaml"), chain).expect("written");
-    fs::write(folder.path().join("observed.yaml"), observed).expect("written");
-    let launcher = Launcher { folder: folder.path(), programs: Path::new("/usr"), line: &line };
-    let running = launcher.start();
-    test(&line, folder.path(), &launcher, running);
-}
 
 #[test]
 fn a_container_in_a_chain_is_killed_and_comes_back() {

@@ -4,8 +4,9 @@
 //! like to and from any other port. The port is called after both, `ids:in`, which no port that an operator
 //! names can be.
 
-use crate::RestartDelays;
+use crate::{Endpoint, RestartDelays, Wiring};
 use cpu_share::{Cap, Claim, Weight};
+use neighbours::Settings;
 use std::collections::BTreeMap;
 use telemetry::clock::Nanos;
 
@@ -80,9 +81,19 @@ pub struct Container {
     pub restart: RestartDelays,
     /// How it is found out whether it still works.
     pub probe: Option<ContainerProbe>,
+    /// What interfaces that open devices are on the links of these, by their number, where they have
+    /// addresses.
+    pub stations: BTreeMap<u16, Settings>,
 }
 
 impl Container {
+    /// Whether an interface has a network stack behind it, which answers for its addresses: the kernel's, in
+    /// the container or in the virtual machine. Of the other ones the platform answers for what they have.
+    pub fn answers_itself(&self, interface: u16) -> bool {
+        let kind = self.interfaces.get(usize::from(interface)).map(|it| it.kind);
+        self.kind == ContainerKind::Vm || kind.is_some_and(InterfaceKind::has_stack)
+    }
+
     /// What it may have of its worker's core, beside the tenants there.
     pub fn claim(&self) -> Claim {
         let weight = Weight::new(self.weight).unwrap_or(Weight::DEFAULT);
@@ -190,6 +201,11 @@ impl InterfaceKind {
         }
     }
 
+    /// Whether the guest's kernel has it, with a stack of its own.
+    pub fn has_stack(self) -> bool {
+        !self.is_socket()
+    }
+
     /// Whether it is a socket in the folder of the guest's sockets, and no interface of the kernel's.
     pub fn is_socket(self) -> bool {
         matches!(self, InterfaceKind::Library | InterfaceKind::Memif | InterfaceKind::VhostUser)
@@ -212,7 +228,7 @@ pub struct ContainerInterface {
     pub addresses: Vec<String>,
     /// The longest IP packet of a TAP device, if it is said.
     pub mtu: Option<u32>,
-    /// The Ethernet address of a TAP device, if it is said.
+    /// Its Ethernet address, if it is said or has to be known: of a TAP device or a veth pair's inner end.
     pub mac: Option<[u8; 6]>,
 }
 
@@ -233,6 +249,61 @@ pub fn container_port(function: &str, interface: &str) -> String {
 /// The container of a port, if it is one's.
 pub fn container_of_port(port: &str) -> Option<&str> {
     Some(port.split_once(':')?.0)
+}
+
+/// An interface that is something on the link of a device that it opens.
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceStation<'a> {
+    /// The function, of the sandbox or not.
+    pub function: &'a str,
+    /// The interface's number.
+    pub interface: u16,
+    /// Its addresses.
+    pub settings: &'a Settings,
+    /// Whether it answers for them itself.
+    pub answers_itself: bool,
+}
+
+impl Wiring {
+    /// A container and the number of its interface, if a port is one's.
+    pub fn container_interface<'a>(&'a self, port: &str) -> Option<(&'a str, &'a Container, u16)> {
+        let (name, interface) = port.split_once(':')?;
+        let (name, container) = self.containers.get_key_value(name)?;
+        let number = container.interfaces.iter().position(|it| it.name == interface)?;
+        Some((name, container, u16::try_from(number).ok()?))
+    }
+
+    /// What an opener is on its device's link, if it has addresses of its own.
+    pub fn station_of<'a>(&'a self, opener: &'a Endpoint) -> Option<InterfaceStation<'a>> {
+        match opener {
+            Endpoint::Interface(function, number) => {
+                let settings = self.instances.get(function)?.stations.get(number)?;
+                Some(InterfaceStation { function, interface: *number, settings, answers_itself: false })
+            }
+            Endpoint::Port(port) => {
+                let (function, container, interface) = self.container_interface(port)?;
+                let settings = container.stations.get(&interface)?;
+                let answers_itself = container.answers_itself(interface);
+                Some(InterfaceStation { function, interface, settings, answers_itself })
+            }
+            Endpoint::Switch(_) | Endpoint::Device(_) => None,
+        }
+    }
+
+    /// Whether an opener answers for what it has itself, see [`Container::answers_itself`].
+    pub fn answers_itself(&self, opener: &Endpoint) -> bool {
+        let Endpoint::Port(port) = opener else { return false };
+        self.container_interface(port).is_some_and(|(_, container, number)| container.answers_itself(number))
+    }
+
+    /// Whose an opener of a device is.
+    pub fn tenant_of_opener(&self, opener: &Endpoint) -> Option<&str> {
+        match opener {
+            Endpoint::Interface(function, _) => self.instances.get(function).map(|it| it.tenant.as_str()),
+            Endpoint::Port(port) => self.ports.get(port).map(|it| it.tenant.as_str()),
+            Endpoint::Switch(_) | Endpoint::Device(_) => None,
+        }
+    }
 }
 
 /// The socket of a container's interface, in the folder of all guests' sockets.

@@ -225,7 +225,7 @@ impl Device {
     pub fn loops<'a>(&self, openers: &[(&'a Endpoint, &'a Opening)]) -> Option<(&'a Endpoint, &'a Endpoint)> {
         let mut of: BTreeMap<&str, Vec<&(&Endpoint, &Opening)>> = BTreeMap::new();
         for opener in openers {
-            of.entry(opener.0.name()).or_default().push(opener);
+            of.entry(opener.0.function()).or_default().push(opener);
         }
         let mut several = of.into_values().filter(|openers| openers.len() > 1);
         several.find_map(|openers| {
@@ -328,7 +328,9 @@ impl DeviceLayout {
                 continue;
             }
             let key = |(opener, opening): &(Opener, Opening)| match opener {
-                Opener::Interface(end) => (opening.order, Some(end.clone()), None),
+                Opener::Interface(end) => {
+                    (opening.order, Some((end.function().to_owned(), end.clone())), None)
+                }
                 Opener::Service(service) => (opening.order, None, Some(service.clone())),
             };
             openers.sort_by_cached_key(key);

@@ -45,8 +45,9 @@ mod validate;
 mod workers;
 
 pub use container::{
-    BypassSide, Container, ContainerInterface, ContainerKind, ContainerProbe, InterfaceKind, KvmUse,
-    ProbeAsks, container_link, container_of_port, container_port, container_socket, is_container_port,
+    BypassSide, Container, ContainerInterface, ContainerKind, ContainerProbe, InterfaceKind,
+    InterfaceStation, KvmUse, ProbeAsks, container_link, container_of_port, container_port, container_socket,
+    is_container_port,
 };
 pub use cpu::{Cpu, Percent};
 pub use device::{
@@ -290,6 +291,23 @@ impl Endpoint {
         match self {
             Endpoint::Port(name) | Endpoint::Switch(name) | Endpoint::Interface(name, _) => name,
             Endpoint::Device(opening) => &opening.device,
+        }
+    }
+
+    /// Name of the function that it is an interface of: of a container's port, of the container.
+    pub fn function(&self) -> &str {
+        match self {
+            Endpoint::Port(port) => container_of_port(port).unwrap_or(port),
+            end => end.name(),
+        }
+    }
+
+    /// Whether it may open a device: it is an interface of a function, of the sandbox or not.
+    pub fn is_opener(&self) -> bool {
+        match self {
+            Endpoint::Interface(..) => true,
+            Endpoint::Port(port) => is_container_port(port),
+            Endpoint::Switch(_) | Endpoint::Device(_) => false,
         }
     }
 

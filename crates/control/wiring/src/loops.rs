@@ -74,7 +74,9 @@ impl Wiring {
             .between_hubs()
             .filter(|way| way.hubs[0] == way.hubs[1])
             // Two interfaces of one function at a device are told with what opens it.
-            .filter(|way| way.first.name() != way.last.name() || !self.devices.contains_key(way.hubs[0]))
+            .filter(|way| {
+                way.first.function() != way.last.function() || !self.devices.contains_key(way.hubs[0])
+            })
             .map(|way| Loop { first: way.first, second: way.last, hub: Some(way.hubs[0].to_owned()) })
             .collect();
         loops.extend(ways.rings());
@@ -154,7 +156,7 @@ impl<'a> Ways<'a> {
         }
         for (device, ends) in openers {
             match ends.as_slice() {
-                [a, b] if a.name() != b.name() => {
+                [a, b] if a.function() != b.function() => {
                     next.insert(*a, Next::End(b));
                     next.insert(*b, Next::End(a));
                 }

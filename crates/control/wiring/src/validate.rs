@@ -322,23 +322,23 @@ impl Wiring {
             })
             .collect();
         faults.extend(elsewhere.into_iter().map(|name| WiringFault::PortUnderDevice(name.clone())));
-        let observers: BTreeSet<&String> = self.observations.iter().map(|seen| &seen.observer).collect();
+        let observers: BTreeSet<&str> = self.observations.iter().map(|seen| seen.observer.as_str()).collect();
         let mut receiving: BTreeMap<&str, Vec<(&Endpoint, &Opening)>> = BTreeMap::new();
         for edge in &self.edges {
             let Some((end, opening)) = edge.opening() else { continue };
-            let Endpoint::Interface(function, _) = end else {
+            if !end.is_opener() {
                 faults.push(WiringFault::NoOpener(edge.clone()));
                 continue;
-            };
+            }
             let Some(device) = self.devices.get(&opening.device) else { continue };
             if let Some(opener) = self.behind_guard(end)
-                && let Some(instance) = self.instances.get(opener.name())
-                && !device.is_open_to(&instance.tenant, opener.name())
+                && let Some(tenant) = self.tenant_of_opener(opener)
+                && !device.is_open_to(tenant, opener.function())
             {
-                let (tenant, device) = (instance.tenant.clone(), opening.device.clone());
+                let (tenant, device) = (tenant.to_owned(), opening.device.clone());
                 faults.push(WiringFault::NotOpen { opener: opener.to_string(), tenant, device });
             }
-            if !observers.contains(function) {
+            if !observers.contains(end.name()) {
                 receiving.entry(&opening.device).or_default().push((end, opening));
             }
         }

@@ -5,6 +5,7 @@
 //! | a function | it is the tenant's, and no guard: what comes to it is in the tenant's memory, and the function may read it |
 //! | a device | it is the tenant's, and so is all that opens it, or is wired to its guard; it takes packets, and does not just see those of others |
 //! | a port | it is the tenant's, and so is what is wired to it, each device over it, and each service that leads there; or the one device over it is the tenant's and takes all, so that it is laid as wires |
+//! | an interface of a container that opens a device | the container is the tenant's: as of a function |
 //!
 //! At a switch packets of all meet, so that neither it nor a port at it is one tenant's.
 
@@ -37,12 +38,7 @@ fn is_function_of(wiring: &Wiring, tenant: &str, name: &str) -> bool {
 }
 
 fn is_own_device(wiring: &Wiring, layout: &DeviceLayout, tenant: &str, name: &str) -> bool {
-    let of_tenant = |end: &Endpoint| match end {
-        Endpoint::Interface(function, _) => {
-            wiring.instances.get(function).is_some_and(|there| there.tenant == tenant)
-        }
-        Endpoint::Port(_) | Endpoint::Switch(_) | Endpoint::Device(_) => false,
-    };
+    let of_tenant = |end: &Endpoint| wiring.tenant_of_opener(end) == Some(tenant);
     let opened = |end: &Endpoint| matches!(end, Endpoint::Device(opening) if opening.device == name);
     wiring.devices.get(name).is_some_and(|device| device.tenant == tenant)
         && !layout.only_seeing.iter().any(|(device, _)| device == name)
@@ -60,11 +56,13 @@ fn is_own_port(wiring: &Wiring, layout: &DeviceLayout, tenant: &str, name: &str)
     let this = Endpoint::Port(name.to_owned());
     let at_end = match wiring.peer(&this) {
         None => true,
+        Some(Endpoint::Interface(guard, _)) if guarded_by(guard).is_some() => this.is_opener(),
         Some(Endpoint::Interface(function, _)) => {
             wiring.instances.get(function).is_some_and(|there| there.tenant == tenant)
         }
         Some(Endpoint::Port(other)) => wiring.ports.get(other).is_some_and(|there| there.tenant == tenant),
-        Some(Endpoint::Switch(_) | Endpoint::Device(_)) => false,
+        Some(Endpoint::Device(_)) => this.is_opener(),
+        Some(Endpoint::Switch(_)) => false,
     };
     let over: Vec<&String> = wiring
         .devices

@@ -147,7 +147,18 @@ impl<'a> View<'a> {
         // Each port of it is its alone.
         let ports = device.over.keys().filter(|port| side.is_none_or(|side| side == *port));
         let ports = ports.map(|port| Spot { place: TapPoint::Port(port.clone()), interface: None });
-        let ends = openers.iter().filter(|_| device.over.is_empty()).filter_map(|(opener, _)| match opener {
+        let rootless = || openers.iter().filter(|_| device.over.is_empty());
+        // At a port both directions are seen, of which the other opener's end would be the same once more.
+        let at_port = rootless().find_map(|(opener, _)| match opener {
+            Opener::Interface(Endpoint::Port(name)) => {
+                Some(Spot { place: TapPoint::Port(name.clone()), interface: None })
+            }
+            _ => None,
+        });
+        if let Some(spot) = at_port {
+            return Ok(vec![spot]);
+        }
+        let ends = rootless().filter_map(|(opener, _)| match opener {
             Opener::Interface(Endpoint::Interface(function, number)) => {
                 Some(Spot { place: TapPoint::Function(function.clone()), interface: Some(*number) })
             }
@@ -450,5 +461,35 @@ functions: {fw: {image: firewall, tenant: red, attach: {inside: edge}}}
             of(Some("red")).reached(Some(&spots)).0.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["function/fw"]);
         assert_eq!((wiring.shown_to("groups@edge"), wiring.shown_to("fw")), (Some("red"), Some("red")));
+    }
+
+    #[test]
+    fn a_tenant_sees_what_its_container_gets_of_a_device() {
+        let file = |groups: &str| {
+            format!(
+                "superfluid: 1
+tenants: {{default: {{}}, red: {{}}, blue: {{}}}}
+ports: {{lan: {{type: af_packet, interface: lan}}}}
+groups: {{base: {{}}}}
+devices: {{edge: {{mode: direct, over: [lan], tenant: red{groups}}}, pair: {{mode: rootless, tenant: red}}}}
+functions:
+  web:
+    {{guest: container, image: /a, tenant: red, memory: 16MiB, interfaces: {{in: {{addresses: [192.0.2.9/24]}}, out: {{}}}},
+     attach: {{in: edge, out: pair}}}}
+  fw: {{image: firewall, tenant: red, attach: {{inside: pair}}}}
+"
+            )
+        };
+        for groups in ["", ", groups: [base], zone: 1"] {
+            let (wiring, catalog) = wired(&file(groups));
+            let of = |tenant| View::new(&wiring, &catalog, Some(tenant));
+            for name in ["web:in", "edge", "pair"] {
+                assert!(of("red").spots(name).is_ok(), "{name}{groups}");
+                assert!(of("blue").spots(name).is_err(), "{name}{groups}");
+            }
+            // Of what is a mere wire each packet is captured once.
+            let port = (TapPoint::Port("web:out".to_owned()), HopPackets::All);
+            assert_eq!(of("red").captured("pair"), Ok(vec![port]));
+        }
     }
 }

@@ -86,13 +86,13 @@ pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName
         let Endpoint::Interface(function, number) = end else { continue };
         let Some(instance) = wiring.instances.get(function) else { continue };
         // A guard is told what its opener is.
-        let interface = match wiring.behind_guard(end) {
-            Some(Endpoint::Interface(opener, number)) => {
-                let own = wiring.instances.get(opener).filter(|it| it.stations.contains_key(number));
-                own.map(|_| (opener.clone(), *number))
-            }
-            _ => None,
-        };
+        let opener = wiring.behind_guard(end);
+        // What answers for itself has nothing of the device's.
+        if opener.is_some_and(|opener| wiring.answers_itself(opener)) {
+            continue;
+        }
+        let own = opener.and_then(|opener| wiring.station_of(opener));
+        let interface = own.map(|station| (station.function.to_owned(), station.interface));
         let has_station = wiring.devices.get(device).is_some_and(Device::has_station_inside);
         if interface.is_none() && !has_station {
             continue;

@@ -78,8 +78,10 @@ impl Host {
         limit: usize,
     ) -> ShownDevice {
         let deployed = self.deployed();
-        let tenant_of =
-            |function: &String| deployed.wiring.instances.get(function).map(|it| it.tenant.as_str());
+        let tenant_of = |function: &String| {
+            let of_container = || deployed.wiring.containers.get(function).map(|it| it.tenant.as_str());
+            deployed.wiring.instances.get(function).map(|it| it.tenant.as_str()).or_else(of_container)
+        };
         self.stations.shown(device, after, limit, |name| match &name.interface {
             Some((function, _)) => tenant.is_none() || tenant_of(function) == tenant,
             None => true,

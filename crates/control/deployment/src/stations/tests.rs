@@ -509,3 +509,33 @@ fn an_address_that_was_claimed_goes_to_the_station_that_it_is_meant_for() {
     shared.pass(1);
     assert!(shared.formed("one").is_empty());
 }
+
+#[test]
+fn what_answers_for_itself_is_no_station_of_the_platforms() {
+    let file = "superfluid: 1
+ports: {lan: {type: af_packet, interface: lan}}
+groups: {base: {}}
+devices:
+  d: {mode: direct, over: [lan], share: duplicate, addresses: [192.0.2.1/24], groups: [base], zone: 1}
+functions:
+  web:
+    {guest: container, image: /a, memory: 16MiB, interfaces: {in: {addresses: [192.0.2.9/24]}}, attach: {in: d}}
+  p:
+    guest: program
+    command: [/usr/bin/l2fwd]
+    memory: 16MiB
+    interfaces: {in: {as: memif}}
+    attach: {in: {to: d, addresses: [192.0.2.8/24]}}
+";
+    let catalog = crate::Catalog::new(std::path::Path::new("."));
+    let wiring = config::check("f.yaml", file, &catalog).expect("it is good").wiring;
+    let names: Vec<String> = wanted(&wiring).keys().map(ToString::to_string).collect();
+    assert_eq!(names, ["device `d`", "interface `p:0` at device `d`"]);
+    // The guard of the one is told what that is; the guard of the other is told nothing of the device's.
+    let told: BTreeMap<String, Vec<Option<StationName>>> = feed::openers(&wiring).into_iter().collect();
+    let told: Vec<_> = told.iter().map(|(guard, stations)| (guard.as_str(), &stations[1])).collect();
+    let interface = Some(("p".to_owned(), 0));
+    let [(guard, station)] = told[..] else { panic!("{told:?}") };
+    assert!(guard.contains("p:in"), "{guard}");
+    assert_eq!(*station, Some(StationName { device: "d".to_owned(), interface }));
+}

@@ -9,6 +9,7 @@
 
 pub mod cache;
 pub mod commands;
+pub mod containers;
 pub mod daemon;
 pub mod http;
 pub mod launcher;

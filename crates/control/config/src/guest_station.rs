@@ -1,0 +1,131 @@
+//! What an interface of a container, a program or a virtual machine is on the link of a device that it opens.
+//!
+//! | interface | who answers for its addresses | where they are said |
+//! |---|---|---|
+//! | of the guest's kernel: `veth`, `tap`, `af_xdp` | the guest's kernel, which is given them | under `interfaces`, or under `attach` |
+//! | of a virtual machine | the machine's kernel, which is given them by the machine's own means | under `attach` |
+//! | `library`, `memif`, `vhost-user` | the platform, as for functions in the sandbox | under `attach` |
+//!
+//! Where the guest answers, the platform needs to know what it has for security groups alone. A program is
+//! told of no neighbours, so that there is nothing to say of routers and of addresses that come later.
+
+use crate::read::Reader;
+use crate::station::{own_mac, prefix};
+use crate::virtual_machine::mac_of;
+use neighbours::{Mac, Prefix, Settings};
+use wiring::{ContainerKind, Edge, Endpoint, Opening};
+use yaml_document::{Location, Node};
+
+/// Most addresses of an interface that the launcher makes.
+const ADDRESSES_MAX: usize = 16;
+
+/// What nothing is told a program of, or a virtual machine.
+const NOT_TOLD: [&str; 4] = ["dhcp", "gateways", "mtu", "slaac"];
+
+/// What the Ethernet address of an interface at a device is made of.
+pub(crate) fn station_name(opening: &Opening, own: &Endpoint) -> String {
+    format!("{}/{own}", opening.device)
+}
+
+impl Reader<'_> {
+    /// Whether what is said of a container's interface at a device means something.
+    pub(crate) fn may_be_said_of_guest(&mut self, place: &Location<'_>, port: &str, node: &Node) -> bool {
+        let Some((_, container, _)) = self.wiring.container_interface(port) else { return false };
+        let is_vm = container.kind == ContainerKind::Vm;
+        let kind = container.kind.as_str();
+        let own = is_vm.then_some("mac");
+        let Some((key, given)) = NOT_TOLD.into_iter().chain(own).find_map(|key| Some((key, node.get(key)?)))
+        else {
+            return true;
+        };
+        place.key(key, given.position).report(&mut self.faults, || {
+            let allowed = if is_vm { "`addresses`" } else { "`addresses` and `mac`" };
+            format!("`{key}` says nothing of the interface of a {kind}; allowed: {allowed}")
+        });
+        false
+    }
+
+    /// Addresses that an interface has for which its guest answers: the launcher gives the guest's kernel
+    /// these.
+    pub(crate) fn own_stack(
+        &mut self,
+        place: &Location<'_>,
+        own: &Endpoint,
+        node: &Node,
+        settings: Settings,
+    ) {
+        let Endpoint::Port(port) = own else { return };
+        let Some((name, container, number)) = self.wiring.container_interface(port) else { return };
+        let name = name.to_owned();
+        if container.kind == ContainerKind::Vm {
+            let mac = container.interfaces.get(usize::from(number)).map(|it| mac_of(&name, &it.name));
+            let settings = Settings { mac: mac.unwrap_or(settings.mac), ..settings };
+            let container = self.wiring.containers.get_mut(&name);
+            container.and_then(|container| container.stations.insert(number, settings));
+            return;
+        }
+        let container = self.wiring.containers.get_mut(&name);
+        let Some(interface) = container.and_then(|it| it.interfaces.get_mut(usize::from(number))) else {
+            return;
+        };
+        if let Some(given) = node.get("mac") {
+            if interface.mac.is_some_and(|mac| mac != settings.mac) {
+                place.key("mac", given.position).report(&mut self.faults, || {
+                    format!("found another `mac` than under `interfaces` of `{name}`; allowed: one of both")
+                });
+                return;
+            }
+            interface.mac = Some(settings.mac);
+        }
+        for address in &settings.addresses {
+            let text = address.to_string();
+            if !interface.addresses.iter().filter_map(|it| prefix(it)).any(|there| there == *address) {
+                interface.addresses.push(text);
+            }
+        }
+        let found = interface.addresses.len();
+        if found > ADDRESSES_MAX {
+            let at = node.get("addresses").map_or(place.position(), |node| node.position);
+            place.key("addresses", at).report(&mut self.faults, || {
+                format!(
+                    "found {found} addresses, with those under `interfaces` of `{name}`; allowed: at most \
+                     {ADDRESSES_MAX}"
+                )
+            });
+        }
+    }
+
+    /// Notes what interfaces of guests' kernels are on the links of the devices that they open. Their
+    /// Ethernet address is given to them, because guards have to know it.
+    pub(crate) fn guest_stations(&mut self, root_place: &Location<'_>) {
+        let openings = self.wiring.edges.iter().filter_map(Edge::opening);
+        let openings: Vec<(Endpoint, Opening)> =
+            openings.map(|(end, opening)| (end.clone(), opening.clone())).collect();
+        for (end, opening) in openings {
+            let Endpoint::Port(port) = &end else { continue };
+            let Some((name, container, number)) = self.wiring.container_interface(port) else { continue };
+            if container.kind == ContainerKind::Vm || !container.answers_itself(number) {
+                continue;
+            }
+            let name = name.to_owned();
+            let Some(container) = self.wiring.containers.get_mut(&name) else { continue };
+            let Some(interface) = container.interfaces.get_mut(usize::from(number)) else { continue };
+            let addresses: Vec<Prefix> = interface.addresses.iter().filter_map(|it| prefix(it)).collect();
+            if addresses.is_empty() {
+                continue;
+            }
+            let mac: Mac = *interface.mac.get_or_insert_with(|| own_mac(&station_name(&opening, &end)));
+            let mut settings = Settings::new(mac);
+            settings.ipv6 = addresses.iter().any(|prefix| prefix.address.is_ipv6());
+            settings.addresses = addresses;
+            if let Err(error) = settings.check() {
+                let at = self.wired.get(&end).map_or(root_place.position(), |(at, _)| *at);
+                let functions = root_place.key("functions", root_place.position());
+                let place = functions.key(&name, at);
+                place.report(&mut self.faults, || format!("`{end}`: {error}"));
+                continue;
+            }
+            container.stations.insert(number, settings);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Containers that open devices, as `docs/containers.md` shows it: hosts on the links of the device reach one
+//! and are reached by it, what security groups do not allow does not pass, and it comes back when it was
+//! killed. Runs in namespaces of its own; needs root, runc and busybox.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::containers::with_launcher;
+use support::daemon::{Daemon, Options};
+use support::launcher::{BUSYBOX, another_pid, kill, missing};
+use testbed::{Background, Line, isolated};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// What the guide gives the container.
+const CONTAINER: &str = "192.0.2.9";
+
+/// Waits until the container answers its neighbour.
+fn await_container(line: &Line) {
+    let begin = Instant::now();
+    while line.client.run(&format!("ping -c 1 -W 1 {CONTAINER}"), LIMIT).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "no answer");
+    }
+}
+
+/// Fetches a file of the container's, which has to come whole, by its port 8080.
+fn fetches(line: &Line, folder: &Path) {
+    let got = folder.join("got");
+    // What serves it begins a moment after the interfaces are there.
+    let fetch = format!("{BUSYBOX} wget -q -O {} http://{CONTAINER}:8080/sh", got.display());
+    let begin = Instant::now();
+    while let Err(error) = line.client.run(&fetch, LIMIT) {
+        assert!(begin.elapsed() < LIMIT, "{error}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(fs::read(&got).expect("it came") == fs::read(BUSYBOX).expect("busybox"), "it came whole");
+    fs::remove_file(got).expect("removed");
+}
+
+/// One station answers for the container's address, and once: its own kernel.
+fn one_answers(line: &Line) {
+    let asked = format!("{BUSYBOX} arping -c 3 -w 3 -I eth0 {CONTAINER}");
+    let told = line.client.run(&asked, LIMIT).expect("it is answered for").stdout;
+    let replies = told.lines().filter(|line| line.contains("reply from")).count();
+    let asked = told.lines().find_map(|line| line.strip_prefix("Sent ")?.split(' ').next()?.parse().ok());
+    assert!(replies > 0 && replies <= asked.unwrap_or(0_usize), "{told}");
+}
+
+fn counted(daemon: &Daemon, counter: &str) -> u64 {
+    let account = daemon.get("/v1/account");
+    let functions = account["functions"].as_object().expect("functions");
+    let guards = functions.iter().filter(|(name, _)| name.starts_with("groups@"));
+    guards.map(|(_, guard)| guard["counters"][counter].as_u64().unwrap_or(0)).sum()
+}
+
+#[test]
+fn a_container_opens_a_device_behind_security_groups() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_container_opens_a_device_behind_security_groups", || {
+        with_launcher(|line, folder, launcher, running| {
+            let guide = fs::read_to_string(folder.join("device.yaml")).expect("the guide's");
+            let (without, _) = guide.split_once("groups:").expect("groups");
+            let (_, rest) = guide.split_once("devices:").expect("devices");
+            let plain = format!("{without}devices:{}", rest.replace(", groups: [web], zone: 1", ""));
+            assert!(!plain.contains("groups"), "{plain}");
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.write("plain.yaml", &plain);
+            daemon.done("apply -f plain.yaml");
+            await_container(line);
+            fetches(line, folder);
+            one_answers(line);
+            let described = daemon.done("describe device bridge0");
+            assert!(described.contains("web:in"), "{described}");
+            let neighbours = daemon.done("neighbours bridge0");
+            assert!(!neighbours.contains(CONTAINER), "the platform is no station there: {neighbours}");
+            let graph = daemon.get("/v1/graph");
+            let edges = graph["edges"].as_array().expect("edges");
+            let opens = edges.iter().find(|edge| edge["kind"] == "opens").expect("it opens the device");
+            assert_eq!((&opens["from"], &opens["to"]), (&json!("web"), &json!("bridge0")), "{opens}");
+
+            // Groups come around it while it runs.
+            let pid = launcher.pid().expect("it runs");
+            daemon.done("apply -f device.yaml");
+            await_container(line);
+            fetches(line, folder);
+            assert_eq!(launcher.pid(), Some(pid), "the same as before");
+            one_answers(line);
+            let denied = counted(&daemon, "denied");
+            let other = format!("{BUSYBOX} nc -w 1 {CONTAINER} 8081");
+            assert!(line.client.run(&other, LIMIT).is_err(), "no rule allows it");
+            daemon.wait("it was refused", || counted(&daemon, "denied") > denied);
+            assert_eq!(counted(&daemon, "spoofed"), 0, "what it sends is its own");
+
+            kill(pid);
+            let pid = another_pid(launcher, Some(pid));
+            await_container(line);
+            fetches(line, folder);
+
+            // It reaches a host by itself.
+            let says = "while :; do echo from within | nc -w 2 192.0.2.2 8082; sleep 1; done";
+            let speaks = format!("[/bin/sh, -c, '{says}']");
+            let command = "[/bin/httpd, -f, -p, '8080', -h, /bin]";
+            assert!(guide.contains(command), "{guide}");
+            daemon.write("speaks.yaml", &guide.replace(command, &speaks));
+            daemon.done("apply -f speaks.yaml");
+            another_pid(launcher, Some(pid));
+            let mut listens = line.client.command(BUSYBOX);
+            let begin = Instant::now();
+            let mut server = Background::start(listens.args(["nc", "-l", "-p", "8082"])).expect("it starts");
+            while server.is_running() {
+                assert!(begin.elapsed() < Duration::from_secs(40), "nothing came");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert_eq!(server.finish().0.trim(), "from within");
+
+            running.interrupt(LIMIT).expect("it ends");
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
