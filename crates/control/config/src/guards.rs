@@ -25,7 +25,7 @@ use neighbours::Settings;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::{Device, Edge, Endpoint, INSIDE, Learner, OUTSIDE, Watched, guard_of, guard_of_opener};
+use wiring::{Device, Edge, Endpoint, INSIDE, Learner, OUTSIDE, Watched, guard_of};
 use yaml_document::{Key, Location, Node, NodeValue, Position};
 
 /// The stock image.
@@ -109,11 +109,15 @@ impl Reader<'_> {
                 Ok((wires, lists, learned)) => {
                     let learned = learned.into_iter().map(|(number, (_, devices))| (number, devices.clone()));
                     let learned: BTreeMap<u32, BTreeSet<Learner>> = learned.collect();
-                    let is_alone = wires.len() == 1;
                     for (wire, opener, station) in wires {
-                        let guard = if is_alone { guard_of(name) } else { guard_of_opener(name, opener) };
                         let node = described(at, station, &lists);
-                        made.push((name.clone(), guard, wire.clone(), node, learned.clone()));
+                        made.push((
+                            name.clone(),
+                            guard_of(name, opener),
+                            wire.clone(),
+                            node,
+                            learned.clone(),
+                        ));
                     }
                 }
                 Err(message) => place.report(&mut faults, || message),

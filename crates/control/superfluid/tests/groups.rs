@@ -92,7 +92,7 @@ fn is_ended(mut stream: &TcpStream, other: &TcpStream) {
 /// What the guard of `red` counts.
 fn counted(daemon: &Daemon, counter: &str) -> u64 {
     let account = daemon.get("/v1/account");
-    account["functions"]["groups@red"]["counters"][counter].as_u64().expect("a count")
+    account["functions"]["groups@red~gate:0"]["counters"][counter].as_u64().expect("a count")
 }
 
 fn rule(direction: &str, port: u16) -> Value {
@@ -265,7 +265,7 @@ functions:
             "it was written to after the check"
         );
         // What was written to before it was copied is denied: it was tried.
-        let counters = &account["functions"]["groups@red"]["counters"];
+        let counters = &account["functions"]["groups@red~gate:0"]["counters"];
         assert!(received > 100 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
     });
 }
@@ -311,5 +311,51 @@ functions:
         assert!(counted(other, "misaddressed") > Some(10), "{account}");
         assert_eq!(counted(other, "accepted"), Some(of("other")), "{account}");
         assert_eq!(account["packets"]["dropped"]["no-buffer"].as_u64(), None, "{account}");
+    });
+}
+
+/// What else opens a device comes and goes, and connections of the one that stays go on: its guard is the same
+/// one.
+#[test]
+fn connections_outlive_what_opens_the_device_beside_them() {
+    isolated("connections_outlive_what_opens_the_device_beside_them", || {
+        let line = line();
+        serve(&line.server);
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "\
+superfluid: 1
+tenants: {{default: {{}}, red: {{}}}}
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan, tenant: red}}}}
+groups: {{web: {{tenant: red, rules: [{{direction: in, protocol: tcp, ports: '7000', from: 0.0.0.0/0}}]}}}}
+devices:
+  red: {{mode: direct, over: [lan], tenant: red, share: duplicate, groups: [web], zone: 7}}
+functions:
+  gate: {{image: monitor, tenant: red, attach: {{left: {{to: red, addresses: [{SERVER}/24], mac: '{MAC}'}}, right: wan}}}}
+"
+        );
+        let daemon = Options::new(folder.path()).shared_cache().limit(LIMIT).start();
+        daemon.write("groups.yaml", &text);
+        daemon.done("apply -f groups.yaml");
+        let stream = connected(&line, 7000);
+        (0..10).for_each(|_| goes_on(&stream));
+        let other = "superfluid: 1\nfunctions:\n  other: {image: monitor, tenant: red, attach: {left: {to: red, addresses: \
+                     [10.83.0.50/24]}}}\n";
+        daemon.write("other.yaml", other);
+        daemon.done("apply -f other.yaml");
+        (0..10).for_each(|_| goes_on(&stream));
+        let guards = || {
+            let account = daemon.get("/v1/account");
+            let functions = account["functions"].as_object().expect("functions").clone();
+            functions.into_iter().map(|(name, _)| name).filter(|name| name.starts_with("groups@")).collect()
+        };
+        let both: Vec<String> = guards();
+        assert_eq!(both, ["groups@red~gate:0", "groups@red~other:0"]);
+        daemon.done("delete function/other");
+        (0..10).for_each(|_| goes_on(&stream));
+        let one: Vec<String> = guards();
+        assert_eq!(one, ["groups@red~gate:0"]);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
     });
 }

@@ -1,7 +1,8 @@
 //! Guards: functions of the platform that stand between a device with security groups and its openers.
 //!
-//! A guard has a name that no function of a file can have, `groups@DEVICE`; of a device with several openers
-//! each has its own, `groups@DEVICE~FUNCTION:INTERFACE`. What opens the device is wired to its interface
+//! Each opener of a device has a guard, of a name that no function of a file can have,
+//! `groups@DEVICE~FUNCTION:INTERFACE`: it says nothing of other openers, so that their coming and going
+//! leaves the guard what it is, with its connections. What opens the device is wired to its interface
 //! [`INSIDE`], and by [`OUTSIDE`] it opens the device itself. Whether the device is open to something is
 //! asked of what is wired to the guard ([`Wiring::behind_guard`]).
 
@@ -14,23 +15,17 @@ pub const OUTSIDE: u16 = 1;
 
 const PREFIX: &str = "groups@";
 
-/// What stands between the device and the opener in the name of one of several guards.
+/// What stands between the device and the opener in the name of a guard.
 const OF: char = '~';
 
-/// The name of a device's guard, if it has one opener.
-pub fn guard_of(device: &str) -> String {
-    format!("{PREFIX}{device}")
-}
-
 /// The name of the guard of one of a device's openers.
-pub fn guard_of_opener(device: &str, opener: &Endpoint) -> String {
+pub fn guard_of(device: &str, opener: &Endpoint) -> String {
     format!("{PREFIX}{device}{OF}{opener}")
 }
 
 /// The device that a function of this name guards.
 pub fn guarded_by(function: &str) -> Option<&str> {
-    let device = function.strip_prefix(PREFIX)?;
-    Some(device.split_once(OF).map_or(device, |(device, _)| device))
+    Some(function.strip_prefix(PREFIX)?.split_once(OF)?.0)
 }
 
 impl Edge {

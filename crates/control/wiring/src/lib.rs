@@ -55,7 +55,7 @@ pub use device::{
     PortStation, TunnelEnds,
 };
 pub use fraction::Fraction;
-pub use guard::{INSIDE, OUTSIDE, guard_of, guard_of_opener, guarded_by};
+pub use guard::{INSIDE, OUTSIDE, guard_of, guarded_by};
 pub use loops::{Detour, Loop};
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use observation::{Observation, Shown, Watched, WatchedDevices};

@@ -48,7 +48,7 @@ fn port(tenant: &str) -> Port {
 }
 
 fn at(text: &str) -> Endpoint {
-    match text.split_once(':') {
+    match text.rsplit_once(':') {
         Some((name, number)) => Endpoint::Interface(name.to_owned(), number.parse().unwrap()),
         None => Endpoint::Port(text.to_owned()),
     }

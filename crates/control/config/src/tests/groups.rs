@@ -51,32 +51,39 @@ fn a_function_stands_around_the_opener_of_a_device_with_groups() {
     assert_eq!(
         edges,
         [
-            "blue - groups@blue:1",
-            "other - groups@other:1",
-            "red - groups@red:1",
-            "f:0 - groups@red:0",
-            "g:0 - groups@blue:0",
-            "groups@other:0 - h:0",
+            "blue - groups@blue~g:0:1",
+            "other - groups@other~h:0:1",
+            "red - groups@red~f:0:1",
+            "f:0 - groups@red~f:0:0",
+            "g:0 - groups@blue~g:0:0",
+            "groups@other~h:0:0 - h:0",
         ]
     );
-    let guard = &wiring.instances["groups@red"];
+    let guard = &wiring.instances["groups@red~f:0"];
     assert_eq!((guard.tenant.as_str(), guard.fail), ("default", FailMode::Closed));
     assert_eq!(guard.pool, InstancePool::Tenant, "the platform's");
-    let payers = ["red", "blue", "other"].map(|device| wiring.instances[&wiring::guard_of(device)].payer());
+    let guards = ["groups@red~f:0", "groups@blue~g:0", "groups@other~h:0"];
+    let payers = guards.map(|guard| wiring.instances[guard].payer());
     assert_eq!(payers, ["red", "blue", "red"], "it works for what opens its device");
     assert_eq!(guard.config.get("mac").map(ToString::to_string).as_deref(), Some("02:00:00:00:00:09"));
     let own =
         |function: &str| wiring.instances[function].config.get("addresses").unwrap().as_list().unwrap().len();
-    assert_eq!((own("groups@red"), own("groups@blue")), (1, 2));
+    assert_eq!((own("groups@red~f:0"), own("groups@blue~g:0")), (1, 2));
     let list = |function, list| rules(&wiring, function, list);
     let owned = |items: &[&str]| Some(items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>());
-    assert_eq!(list("groups@red", "administrator"), owned(&["base[0] 198.51.100.0/24", "base[1] "]));
+    assert_eq!(list("groups@red~f:0", "administrator"), owned(&["base[0] 198.51.100.0/24", "base[1] "]));
     // The proxies of its zone, of which there is one.
-    assert_eq!(list("groups@red", "tenant"), owned(&["web[0] 0.0.0.0/0", "web[1] 192.0.2.8/32"]));
+    assert_eq!(list("groups@red~f:0", "tenant"), owned(&["web[0] 0.0.0.0/0", "web[1] 192.0.2.8/32"]));
     // Its own group, and none of a group that has no devices; the administrator says nothing there.
-    assert_eq!(list("groups@blue", "tenant"), owned(&["mine[0] 192.0.2.9/32", "mine[0] 2001:db8::9/128"]));
-    assert_eq!(list("groups@blue", "administrator"), None);
-    assert_eq!((list("groups@other", "administrator"), list("groups@other", "tenant")), (None, owned(&[])));
+    assert_eq!(
+        list("groups@blue~g:0", "tenant"),
+        owned(&["mine[0] 192.0.2.9/32", "mine[0] 2001:db8::9/128"])
+    );
+    assert_eq!(list("groups@blue~g:0", "administrator"), None);
+    assert_eq!(
+        (list("groups@other~h:0", "administrator"), list("groups@other~h:0", "tenant")),
+        (None, owned(&[]))
+    );
 }
 
 #[test]
@@ -84,7 +91,7 @@ fn members_are_those_of_the_zone() {
     let groups = "groups: {web: {rules: [{direction: in, from: {group: proxies}}]}, proxies: {}}";
     for (zone, wanted) in [(7, vec!["web[0] 192.0.2.8/32".to_owned()]), (8, vec![])] {
         let Configuration { wiring, .. } = good(&net(groups, &format!(", groups: [web], zone: {zone}"), ""));
-        assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(wanted), "{zone}");
+        assert_eq!(rules(&wiring, "groups@red~f:0", "administrator"), Some(wanted), "{zone}");
     }
 }
 
@@ -133,15 +140,16 @@ fn addresses_that_are_learned_are_told_while_a_guard_runs() {
     };
     let Configuration { wiring, .. } = good(&text(7));
     let list = |guard| rules(&wiring, guard, "administrator").unwrap();
-    assert_eq!(list("groups@red"), ["web[0] 2001:db8::8/128", "web[0] ", "web[1] 192.0.2.9/32"]);
-    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other"]]);
-    assert!(wiring.instances["groups@other"].members.is_empty(), "its rules name no group");
+    assert_eq!(list("groups@red~f:0"), ["web[0] 2001:db8::8/128", "web[0] ", "web[1] 192.0.2.9/32"]);
+    assert_eq!(learning(&wiring, "groups@red~f:0", "administrator"), [["other"]]);
+    assert!(wiring.instances["groups@other~h:0"].members.is_empty(), "its rules name no group");
     // Nothing of another zone.
     let Configuration { wiring, .. } = good(&text(8));
-    assert!(wiring.instances["groups@red"].members.is_empty());
+    assert!(wiring.instances["groups@red~f:0"].members.is_empty());
     // The number of a list is that of its group and zone, whatever else there is.
-    let number =
-        |text: &str| good(text).wiring.instances["groups@red"].members.keys().copied().collect::<Vec<_>>();
+    let number = |text: &str| {
+        good(text).wiring.instances["groups@red~f:0"].members.keys().copied().collect::<Vec<_>>()
+    };
     let more = text(7).replace("to: {group: web}", "to: {group: proxies}");
     assert_eq!(number(&text(7)), number(&more));
     let other_zone = text(8).replace("groups: [proxies], zone: 7", "groups: [proxies], zone: 8");
@@ -154,9 +162,12 @@ fn an_interface_that_learns_its_address_is_a_member() {
     let text = net(groups, ", groups: [web], zone: 7", "")
         .replace("attach: {left: other}", "attach: {left: {to: other, dhcp: true}}");
     let Configuration { wiring, .. } = good(&text);
-    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other/h:0"]]);
+    assert_eq!(learning(&wiring, "groups@red~f:0", "administrator"), [["other/h:0"]]);
     assert!(wiring.instances["h"].stations[&0].dhcp);
-    assert_eq!(rules(&wiring, "groups@red", "administrator").unwrap(), ["web[0] 192.0.2.8/32", "web[0] "]);
+    assert_eq!(
+        rules(&wiring, "groups@red~f:0", "administrator").unwrap(),
+        ["web[0] 192.0.2.8/32", "web[0] "]
+    );
 }
 
 #[test]
@@ -165,8 +176,8 @@ fn a_device_whose_opener_may_form_addresses_is_a_member() {
     let text =
         |other: &str| net(groups, ", groups: [web], zone: 7", "").replace("addresses: [192.0.2.8/24]", other);
     let Configuration { wiring, .. } = good(&text("slaac: ['2001:db8:7::/64']"));
-    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other"]]);
-    let list = wiring.instances["groups@other"].config.get("slaac").and_then(Value::as_list);
+    assert_eq!(learning(&wiring, "groups@red~f:0", "administrator"), [["other"]]);
+    let list = wiring.instances["groups@other~h:0"].config.get("slaac").and_then(Value::as_list);
     let prefix = list.and_then(|list| list[0].as_prefix());
     assert_eq!(prefix, Some(("2001:db8:7::".parse().unwrap(), 64)));
     let station = wiring.devices["other"].station.as_ref().unwrap();
@@ -177,7 +188,7 @@ fn a_device_whose_opener_may_form_addresses_is_a_member() {
     let interface = text("addresses: [192.0.2.8/24]")
         .replace("attach: {left: other}", "attach: {left: {to: other, slaac: ['2001:db8:7::/64']}}");
     let Configuration { wiring, .. } = good(&interface);
-    assert_eq!(learning(&wiring, "groups@red", "administrator"), [["other/h:0"]]);
+    assert_eq!(learning(&wiring, "groups@red~f:0", "administrator"), [["other/h:0"]]);
     for (wrong, told) in [
         ("slaac: ['2001:db8:7::/63']", "2001:db8:7::/63; allowed: networks of IPv6 with prefixes of 64 bits"),
         ("slaac: ['fe80::/64']", "`slaac` fe80::/64; allowed"),
@@ -200,7 +211,7 @@ fn rules_are_bounded_before_they_fill_memory() {
     let of = ", groups: [web], zone: 7";
     let told = "devices.red.groups: the administrator's groups come to more than 4096 rules";
     assert!(faults(&net(&groups, of, of)).contains(told));
-    assert!(good(&net(&groups, of, "")).wiring.instances.contains_key("groups@red"));
+    assert!(good(&net(&groups, of, "")).wiring.instances.contains_key("groups@red~f:0"));
     let groups = groups.replace("rules: [", "rules: [{direction: out}, ");
     let told = "groups.web.rules: found 4097 rules; allowed: a list of at most 4096 rules";
     assert!(faults(&net(&groups, of, "")).contains(told));
@@ -226,9 +237,9 @@ fn what_may_not_open_a_device_may_not_through_its_guard() {
 #[test]
 fn no_group_at_all_allows_nothing() {
     let Configuration { wiring, .. } = good(&net(GROUPS, ", groups: [], zone: 1", ""));
-    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(vec![]));
-    assert_eq!(rules(&wiring, "groups@red", "tenant"), None);
-    assert!(!wiring.instances.contains_key("groups@blue"));
+    assert_eq!(rules(&wiring, "groups@red~f:0", "administrator"), Some(vec![]));
+    assert_eq!(rules(&wiring, "groups@red~f:0", "tenant"), None);
+    assert!(!wiring.instances.contains_key("groups@blue~g:0"));
 }
 
 #[test]
@@ -237,7 +248,7 @@ fn a_group_is_its_devices_whose_groups_name_it_and_may_name_itself() {
     let of = ", groups: [web], zone: 7";
     let Configuration { wiring, .. } = good(&net(groups, of, of));
     let all = ["web[0] 192.0.2.9/32", "web[0] 2001:db8::9/128"].map(str::to_owned);
-    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(all.to_vec()));
+    assert_eq!(rules(&wiring, "groups@red~f:0", "administrator"), Some(all.to_vec()));
 }
 
 #[test]
@@ -341,6 +352,11 @@ fn each_opener_is_guarded_by_itself_and_with_its_own_addresses() {
     assert!(
         own("groups@red~f:0").contains("192.0.2.9/24") && own("groups@red~i:0").contains("198.51.100.77/24")
     );
+    // What opens the device beside it is nothing to its name, or to what it is, but for members of its groups.
+    let alone = good(&net(GROUPS, of, "")).wiring;
+    let plan = wiring::Plan::between(&alone, &wiring);
+    assert_eq!(plan.add_instances.keys().collect::<Vec<_>>(), ["i", "groups@red~i:0"]);
+    assert!(plan.remove_instances.is_empty() && plan.unwire.is_empty(), "{plan:?}");
     // It opens the device as what is behind it did.
     let openers: Vec<_> = wiring.openers().filter(|(_, opening)| opening.device == "red").collect();
     let orders: Vec<_> = openers.iter().map(|(end, opening)| (end.to_string(), opening.order)).collect();
@@ -352,7 +368,7 @@ fn each_opener_is_guarded_by_itself_and_with_its_own_addresses() {
         .replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
     let Configuration { wiring, .. } = good(&one);
     let all = ["web[0] 192.0.2.9/32", "web[0] 198.51.100.77/32"].map(str::to_owned);
-    assert_eq!(rules(&wiring, "groups@red", "administrator"), Some(all.to_vec()));
+    assert_eq!(rules(&wiring, "groups@red~f:0", "administrator"), Some(all.to_vec()));
     // One side.
     let side = net(GROUPS, of, "").replace("{left: red}", "{left: 'red:a'}");
     let openers: Vec<_> =
@@ -372,5 +388,5 @@ fn openers_that_cannot_be_guarded_are_told() {
     assert!(faults(&bare).contains(told), "{}", faults(&bare));
     // With addresses of its own it has some.
     let own = bare.replace("{left: red}", "{left: {to: red, addresses: [198.51.100.77/24]}}");
-    assert!(good(&own).wiring.instances.contains_key("groups@red"));
+    assert!(good(&own).wiring.instances.contains_key("groups@red~f:0"));
 }

@@ -3,7 +3,7 @@
 use super::own;
 use deployment::{Catalog, HopPackets};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opener, Opening, Wiring};
+use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opener, Opening, Wiring, guarded_by};
 use yaml_document::spelling;
 
 /// Places that one trace looks at.
@@ -85,8 +85,12 @@ impl<'a> View<'a> {
     pub(super) fn spots(&self, text: &str) -> Result<Vec<Spot>, String> {
         let kinds = ["port/", "function/", "device/"];
         let text = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
-        let (name, part) = text.split_once(':').map_or((text, None), |(name, of)| (name, Some(of)));
         let wiring = self.wiring;
+        let (name, part) = match text.split_once(':') {
+            Some(_) if self.is_guard(text) => (text, None),
+            Some((name, of)) => (name, Some(of)),
+            None => (text, None),
+        };
         let port = |name: &str| Spot { place: TapPoint::Port(name.to_owned()), interface: None };
         // A container's interface.
         if wiring.ports.contains_key(text) && self.shows(text) {
@@ -122,6 +126,11 @@ impl<'a> View<'a> {
         let known: Vec<&str> = known.collect();
         let choices = spelling::choices(name, known);
         Err(format!("there is no port, device or function `{}`{choices}", spelling::shown(name)))
+    }
+
+    /// Whether it is the name of a guard, in which the signs stand that elsewhere divide names.
+    fn is_guard(&self, text: &str) -> bool {
+        guarded_by(text).is_some() && self.wiring.instances.contains_key(text)
     }
 
     fn interface(&self, name: &str, instance: &Instance, of: &str) -> Result<u16, String> {
@@ -171,7 +180,7 @@ impl<'a> View<'a> {
     pub(super) fn captured(&self, text: &str) -> Result<Vec<(TapPoint, HopPackets)>, String> {
         let whole = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::All, HopPackets::Interface));
         let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::Received, HopPackets::Out));
-        let Some((a, b)) = text.split_once('~') else {
+        let Some((a, b)) = text.split_once('~').filter(|_| !self.is_guard(text)) else {
             let spots = self.spots(text)?;
             // What each of two functions puts on the wire between them.
             let is_wire = spots.len() > 1 && spots.iter().all(|spot| spot.interface.is_some());
@@ -448,9 +457,10 @@ functions: {fw: {image: firewall, tenant: red, attach: {inside: edge}}}
 ",
         );
         let of = |tenant| View::new(&wiring, &catalog, tenant);
-        assert!(of(None).spots("groups@edge").is_ok());
+        let guard = TapPoint::Function("groups@edge~fw:0".to_owned());
+        assert_eq!(of(None).captured("groups@edge~fw:0"), Ok(vec![(guard, HopPackets::All)]));
         for tenant in ["red", "default"] {
-            let told = of(Some(tenant)).spots("groups@edge").expect_err(tenant);
+            let told = of(Some(tenant)).spots("groups@edge~fw:0").expect_err(tenant);
             assert!(told.starts_with("there is no port, device or function"), "{tenant}: {told}");
         }
         assert!(
@@ -460,7 +470,7 @@ functions: {fw: {image: firewall, tenant: red, attach: {inside: edge}}}
         let names: Vec<String> =
             of(Some("red")).reached(Some(&spots)).0.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["function/fw"]);
-        assert_eq!((wiring.shown_to("groups@edge"), wiring.shown_to("fw")), (Some("red"), Some("red")));
+        assert_eq!((wiring.shown_to("groups@edge~fw:0"), wiring.shown_to("fw")), (Some("red"), Some("red")));
     }
 
     #[test]

@@ -365,8 +365,8 @@ fn functions_that_are_no_guards_are_told_of_no_members() {
     assert_eq!(shared.learned(), None);
 }
 
-/// Two guarded devices, `one` behind `groups@one` and `two`, with the list 7 of `watcher`'s guard; both may
-/// form addresses in a network that is advertised.
+/// Two guarded devices, `one` behind `groups@one~gate:0` and `two`, with the list 7 of `watcher`'s guard; both
+/// may form addresses in a network that is advertised.
 fn forming() -> Shared {
     let mut shared = Shared::new();
     shared.state.stations.clear();
@@ -382,7 +382,7 @@ fn forming() -> Shared {
     let mut guard = shared.state.feeds.remove("modest").expect("a function");
     guard.interfaces = vec![None, Some(device("one"))];
     guard.members = vec![(7, device("one")), (8, device("two"))];
-    shared.state.feeds.insert("groups@one".to_owned(), guard);
+    shared.state.feeds.insert("groups@one~gate:0".to_owned(), guard);
     shared.advertise("2001:db8:7::");
     shared.advertise("2001:db8:66::");
     (0..50).for_each(|_| shared.pass(100));
@@ -428,7 +428,7 @@ impl Shared {
 
     /// The guard of `one` tells of an address that its opener claims.
     fn claim(&mut self, address: &str) {
-        self.ask("groups@one", vec![Ask { interface: INSIDE, address: ip(address) }]);
+        self.ask("groups@one~gate:0", vec![Ask { interface: INSIDE, address: ip(address) }]);
         (0..30).for_each(|_| self.pass(100));
     }
 
@@ -474,7 +474,7 @@ fn addresses_that_are_formed_where_they_may_be_count_as_members() {
     shared.claim("2001:db8:8::5");
     assert_eq!(shared.formed("one"), [ip("2001:db8:7::5")], "outside of the network");
     // A function that is no guard claims nothing.
-    let guard = shared.state.feeds.remove("groups@one").expect("a guard");
+    let guard = shared.state.feeds.remove("groups@one~gate:0").expect("a guard");
     shared.state.feeds.insert("mine".to_owned(), guard);
     shared.ask("mine", vec![Ask { interface: INSIDE, address: ip("2001:db8:7::6") }]);
     assert_eq!(shared.formed("one"), [ip("2001:db8:7::5")]);

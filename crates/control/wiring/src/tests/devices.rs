@@ -307,18 +307,18 @@ fn a_striped_bond_goes_with_the_memory_of_its_ports() {
 #[test]
 fn what_is_wired_to_a_guard_has_the_guards_device_behind_it() {
     let mut wiring = host(vec![("d", device("default", 1))], vec![]);
-    wiring.instances.insert(guard_of("d"), instance("default"));
-    wiring.edges = [Edge::new(at("f0:1"), at("groups@d:0")), opens("groups@d:1", "d", None)].into();
+    wiring.instances.insert(guard_of("d", &at("f0:1")), instance("default"));
+    wiring.edges = [Edge::new(at("f0:1"), at("groups@d~f0:1:0")), opens("groups@d~f0:1:1", "d", None)].into();
     assert_eq!(wiring.validate(), Ok(()));
     let mut behind: Vec<_> = wiring.edges.iter().filter_map(Edge::device_behind).collect();
     behind.sort();
-    let (opener, guard) = (at("f0:1"), at("groups@d:1"));
+    let (opener, guard) = (at("f0:1"), at("groups@d~f0:1:1"));
     assert_eq!(behind, [(&opener, "d"), (&guard, "d")]);
     assert_eq!((wiring.behind_guard(&guard), wiring.behind_guard(&opener)), (Some(&opener), Some(&opener)));
-    wiring.edges = [opens("groups@d:1", "d", None)].into();
+    wiring.edges = [opens("groups@d~f0:1:1", "d", None)].into();
     assert_eq!(wiring.behind_guard(&guard), None);
     // A device is as open to what is behind its guard as without one.
-    wiring.edges.insert(Edge::new(at("f0:1"), at("groups@d:0")));
+    wiring.edges.insert(Edge::new(at("f0:1"), at("groups@d~f0:1:0")));
     wiring.tenants.insert("red".to_owned(), edge().tenants["default"].clone());
     wiring.devices["d"].tenant = "red".to_owned();
     let told = wiring.validate().unwrap_err();
