@@ -1,12 +1,13 @@
 //! Which ports do not do what they are for: they are down, or lose more packets than they pass on.
 //!
-//! 1. Once a second, beside the workers, [`PortHealth::look`] is shown what the ports have counted.
+//! 1. With each step of the history, once a second where it is not large, [`PortHealth::look`] is shown what
+//!    the ports have counted.
 //! 2. Over each window of five seconds and more it compares, apart for each direction, what a port lost with
 //!    what it passed on.
 //! 3. `health` is answered with what was found last: no request reads counters.
 
 use engine::PortAccount;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
 
@@ -53,9 +54,9 @@ impl Sample {
 impl PortHealth {
     /// Takes what all ports have counted up to now.
     pub fn look(&mut self, ports: &[PortAccount], now: Instant) {
-        let there = |name: &String| ports.iter().any(|port| port.name == *name);
-        self.before.retain(|name, _| there(name));
-        self.losing.retain(|name, _| there(name));
+        let there: HashSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        self.before.retain(|name, _| there.contains(name.as_str()));
+        self.losing.retain(|name, _| there.contains(name.as_str()));
         self.down.clear();
         for port in ports {
             if let port::PortStatus::Down(reason) = &port.status {

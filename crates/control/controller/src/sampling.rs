@@ -1,8 +1,9 @@
 //! The history of the host: once a second all that is counted is looked at and kept, and clients are answered
 //! from that.
 //!
-//! 1. A thread of its own wakes at each full second since the start. It reads the boards on which workers
-//!    write what they have counted: no worker stops for it.
+//! 1. A thread of its own wakes at each full second since the start, and where there is so much to look at
+//!    that this would take more than a hundredth of a processor, at fewer of them ([`history::next_step`]).
+//!    It reads the boards on which workers write what they have counted: no worker stops for it.
 //! 2. What ports lose is looked at ([`PortHealth`](super::port_health::PortHealth)), the graph is drawn, and
 //!    all of it goes to a [`History`].
 //! 3. Clients ask for one step of all objects, or one object over time ([`answers`]). The last step is made
@@ -21,7 +22,7 @@ use columns::{
     values_of_function, values_of_port,
 };
 use engine::Account;
-use history::{History, Limits};
+use history::{History, Limits, next_step};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -35,6 +36,9 @@ use wiring::Wiring;
 
 /// How much the history may take: some 4,000 functions in chains, and a quarter of it for one tenant.
 const LIMITS: Limits = Limits { bytes: 64 << 20, tenant_bytes: 16 << 20 };
+
+/// After so long it is looked whether the daemon ends.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The history, and what clients were told of its last step.
 pub(crate) struct Sampled {
@@ -172,20 +176,28 @@ impl Sums {
 }
 
 impl Controller {
-    /// Looks at the host once a second, until the end.
+    /// Looks at the host once a second, or more rarely where that costs too much, until the end.
     pub(super) fn sample(self: &std::sync::Arc<Self>) -> std::io::Result<JoinHandle<()>> {
         let this = std::sync::Arc::downgrade(self);
         let (ends, began) = (self.ends.clone(), self.sampled.began);
         Builder::new().name("history".into()).spawn(move || {
             let mut sampler = Sampler::default();
+            let mut next = next_step(began.elapsed(), Duration::ZERO);
             while !ends.load(Relaxed) {
-                let next = Duration::from_secs(began.elapsed().as_secs() + 1);
-                std::thread::sleep(next.saturating_sub(began.elapsed()));
+                let pause = Duration::from_secs(next).saturating_sub(began.elapsed());
+                std::thread::sleep(pause.min(LONGEST_SLEEP));
+                if pause > LONGEST_SLEEP {
+                    continue;
+                }
                 let Some(this) = this.upgrade() else { return };
+                let (at, used) = (began.elapsed(), offload::processor_time());
                 // Workers that have stopped count nothing more.
-                let Ok(account) = this.host.fleet().survey() else { continue };
-                lock(&this.port_health).look(&account.ports, Instant::now());
-                this.keep_step(&account, &mut sampler);
+                if let Ok(account) = this.host.fleet().survey() {
+                    lock(&this.port_health).look(&account.ports, Instant::now());
+                    this.keep_step(&account, &mut sampler);
+                }
+                let cost = offload::processor_time().since(used);
+                next = next_step(at, cost.into());
             }
         })
     }

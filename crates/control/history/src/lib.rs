@@ -3,7 +3,8 @@
 //!
 //! The life of a step:
 //! 1. [`History::begin`] says which second it is. What counters had grown by since the last one belongs to
-//!    it; where seconds were missed, it is spread over them.
+//!    it; where seconds were left out, it is spread over them. [`next_step`] says which second is next: where
+//!    there are many objects, not each of them is.
 //! 2. [`History::record`] is told of each object: the counters as they stand, and what is measured at this
 //!    moment. An object that is new gets room for all of its series, if there is some.
 //! 3. [`History::end`] ends it: objects of which nothing was told are gone. Ten steps make one of ten
@@ -24,12 +25,14 @@
 pub mod code;
 mod minute;
 mod object;
+mod pace;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use minute::Minute;
 pub use object::{Column, Kind, LATE, Rule};
+pub use pace::next_step;
 
 use object::Object;
 use std::collections::{BTreeSet, HashMap};
@@ -223,11 +226,13 @@ impl History {
         }
     }
 
-    /// Whether it is an object's turn: a tenth of them are looked at in each step.
+    /// Whether it is an object's turn: a tenth of them are looked at in each second, and where seconds were
+    /// left out, those whose second was among them too.
     #[must_use]
     pub fn wants_minute(&self, object: usize) -> bool {
         self.step.is_some_and(|step| {
-            let turn = step % COARSE_STEP == object as u64 % COARSE_STEP;
+            let since = (step + COARSE_STEP - object as u64 % COARSE_STEP) % COARSE_STEP;
+            let turn = since < self.passed;
             let known = self.objects.get(object).and_then(Option::as_ref);
             turn || known.is_some_and(|object| object.minute.is_new())
         })

@@ -3,6 +3,7 @@
 use super::*;
 use crate::code::{decode, encode};
 use proptest::prelude::*;
+use std::time::Duration;
 
 const COLUMNS: [Column; 5] = [
     Column { name: "packets", rule: Rule::Sum },
@@ -276,4 +277,60 @@ fn a_warm_history_of_a_thousand_functions_takes_no_memory_and_is_small() {
         "{sizes:?}, {}",
         history.promised()
     );
+}
+
+/// What a step costs in a host that grows to ten thousand functions and shrinks again, on a clock that is
+/// given in: at no time has more than a hundredth gone to steps, and where they cost little there is one each
+/// second.
+#[test]
+fn steps_cost_a_hundredth_of_the_time_at_most() {
+    let (began, mut now, mut used) = (Duration::from_millis(300), Duration::from_millis(300), Duration::ZERO);
+    let mut apart = Vec::new();
+    for n in 0..3_000_u32 {
+        let cost = Duration::from_micros(match n {
+            0..1_000 => 40,
+            1_000..2_000 => u64::from(n - 1_000) * 120,
+            _ => 10_000,
+        });
+        let next = Duration::from_secs(next_step(now, cost));
+        // Steps begin a little late.
+        let next = next + Duration::from_micros(u64::from(n % 7) * 90);
+        apart.push((next - now).as_secs_f64());
+        (used, now) = (used + cost, next);
+        assert!(used * 100 <= now - began, "{n}: {used:?} of {:?}", now - began);
+    }
+    assert!(apart[1..1_000].iter().all(|seconds| (0.999..1.001).contains(seconds)), "each second");
+    assert!((11.9..13.1).contains(&apart[1_999]) && apart[2_999] < 2.1, "{} {}", apart[1_999], apart[2_999]);
+    assert_eq!(next_step(Duration::MAX, Duration::MAX), u64::MAX);
+}
+
+/// Steps of which one is made every 2, 7, 10, 13 or 61 seconds: sums are whole, and each object's minute is
+/// looked at.
+#[test]
+fn steps_that_are_far_apart_lose_nothing() {
+    for apart in [2, 7, 10, 13, 61] {
+        let mut history = History::new(&KINDS, ROOM);
+        let mut step = 3;
+        while step < 1_300 {
+            history.begin(step);
+            for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
+                let at = history.record(0, name, None, &[5 * step, 1, 2, 3, 4]).expect("there is room");
+                if history.wants_minute(at) {
+                    history.record_minute(at, [("lost", 3 * step)].into_iter(), [step].into_iter());
+                }
+            }
+            history.end();
+            step += apart;
+        }
+        for name in ["a", "g", "k"] {
+            let line = history.line("function", name, 3600, |_, _| true).expect("is there");
+            assert!(line.fine.values[0].iter().all(|count| *count == 5), "{apart}: {line:?}");
+            assert!(line.coarse.values[0][1..].iter().all(|count| *count == 50), "{apart}: {line:?}");
+            let minute = history.minute("function", name, |_, _| true).expect("is there");
+            let lost: Vec<u64> = minute.counters().map(|(_, count)| count).collect();
+            // Parts of ten seconds, the first of which has what came up to one step before it.
+            let most = 3 * (60 + apart + 10);
+            assert!(lost.len() == 1 && (3 * 40..=most).contains(&lost[0]), "{apart} {name}: {lost:?}");
+        }
+    }
 }

@@ -38,6 +38,6 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use pool::{Offload, Refused, Settings, Slot, waiting};
+pub use pool::{Offload, Refused, Settings, Slot, processor_time, waiting};
 pub use queue::Usage;
 pub use share::Share;

@@ -189,8 +189,9 @@ impl Shared {
     }
 }
 
-/// Processor time of this thread.
-pub(crate) fn processor_time() -> Nanos {
+/// Processor time that the calling thread has used.
+#[must_use]
+pub fn processor_time() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     Nanos(seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0))
