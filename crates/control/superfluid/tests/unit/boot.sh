@@ -1,12 +1,14 @@
 #!/bin/bash
 # The first process of new namespaces: makes a machine with nothing in it but what the test gives, and becomes its systemd.
 #
-#   boot.sh GIVEN SOURCE PROGRAM        GIVEN: a folder, /given of the machine; SOURCE: the repository, /source of it; PROGRAM: superfluid
+#   boot.sh GIVEN SOURCE PROGRAM [packages]     GIVEN: a folder, /given of the machine; SOURCE: the repository, /source of it; PROGRAM:
+#                                               superfluid; packages: dpkg can install some
 #
 # The root file system is read-only, and whatever systemd reads or writes is replaced before it starts: no unit, generator, preset or
-# setting of the real machine is there to be found, and nothing is written outside of memory.
+# setting of the real machine is there to be found, and nothing is written outside of memory. With `packages`, /usr is written to in memory,
+# and dpkg knows of those that Superfluid's depend on.
 set -eu
-given=$1 source=$2 program=$3
+given=$1 source=$2 program=$3 packages=${4:-}
 mount --make-rprivate /
 mount -t tmpfs -o mode=755,size=1g tmpfs /mnt
 cd /mnt
@@ -39,6 +41,18 @@ mount -o remount,bind,ro run/source
 touch run/program/superfluid
 mount --bind "$program" run/program/superfluid
 mount -o remount,bind,ro run/program/superfluid
+if [[ $packages == packages ]]; then
+    mkdir -p usr/{new,work} dpkg/{info,updates}
+    cp /var/lib/dpkg/info/format dpkg/info/
+    for package in libc6 libgcc-s1 passwd; do
+        dpkg --status "$package" >>dpkg/status
+        echo >>dpkg/status
+        for list in /var/lib/dpkg/info/"$package"{,:*}.list; do
+            if [[ -e $list ]]; then cp "$list" dpkg/info/; fi
+        done
+    done
+    mount -t overlay -o lowerdir=/usr,upperdir=/mnt/usr/new,workdir=/mnt/usr/work overlay /usr
+fi
 # systemd's own folders: empty, but for these targets.
 for folder in system-generators system-environment-generators system-preset user user-generators user-environment-generators; do
     if [[ -d /usr/lib/systemd/$folder ]]; then mount -t tmpfs -o mode=755 tmpfs "/usr/lib/systemd/$folder"; fi
@@ -57,6 +71,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t tmpfs -o mode=755,size=512m tmpfs /var
 mkdir -p /var/lib /var/log /var/cache
 mkdir -m 1777 /var/tmp
+if [[ $packages == packages ]]; then cp -a dpkg /var/lib/; fi
 mount -t tmpfs -o mode=755,size=256m tmpfs /run
 mkdir -p /run/given /run/source /run/program
 for folder in given source program; do mount --rbind "run/$folder" "/run/$folder"; done

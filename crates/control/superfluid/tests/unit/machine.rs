@@ -20,6 +20,15 @@ pub struct Machine {
 impl Machine {
     /// Boots; the repository is at `/run/source` then, and the program at `/run/program`.
     pub fn boot() -> Machine {
+        Machine::boot_with(&[])
+    }
+
+    /// The same, and packages can be installed.
+    pub fn boot_for_packages() -> Machine {
+        Machine::boot_with(&["packages"])
+    }
+
+    fn boot_with(further: &[&str]) -> Machine {
         assert!(Path::new(SYSTEMD).exists(), "{SYSTEMD} is missing; `scripts/setup test` installs it");
         let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
         assert!(root, "only root can boot a systemd that gives a unit another user: run this test as root");
@@ -38,6 +47,7 @@ impl Machine {
                 OsStr::new(source),
                 OsStr::new(env!("CARGO_BIN_EXE_superfluid")),
             ])
+            .args(further)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(given.path().join("boot.log")).expect("a file"))

@@ -1,9 +1,13 @@
 //! The daemon under its systemd unit, in a machine of namespaces that systemd boots: packets pass, what is
-//! kept is kept, and what the unit does not allow is not to be had. Needs root, systemd, cgroups of
-//! version 2.
+//! kept is kept, and what the unit does not allow is not to be had. There the Debian package is installed as
+//! well, by dpkg. Needs root, systemd, cgroups of version 2.
 
 mod guide;
+mod installed;
 mod machine;
+#[path = "../support/packaged.rs"]
+#[allow(dead_code, reason = "another test needs more of it")]
+mod packaged;
 
 use machine::Machine;
 use std::fs;
