@@ -271,7 +271,7 @@ impl Successor {
     ) -> Result<TakenOver, PrepareError> {
         if let Starting::IfRefused(unstarted, lines) = self.starting {
             let payer = self.instance.payer();
-            match taking::take(fleet, self.id, &unstarted, lines)
+            match taking::take(fleet, self.id, &unstarted, lines, (offload, payer))
                 .map_err(|error| failed("function", &self.name)(&error))?
             {
                 Took::All { before, stood_still } => {

@@ -7,7 +7,8 @@ use crate::difference;
 use crate::function::{StartedFunction, Unstarted};
 use crate::hand_over::{Starting, Successor, TakenOver};
 use crate::prepare::{PrepareError, failed};
-use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
+use api::DEFAULT_TENANT;
+use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount};
 use guest_wasm::Slice;
 use packet_memory::Pool;
 use snapshot::Saved;
@@ -16,19 +17,15 @@ use std::time::{Duration, Instant};
 use wiring::{Container, Instance, InstancePool};
 
 impl Host {
-    /// Lets a function stand still, or go on; one that is frozen is thawed here, beside the workers, first.
-    /// Says whether there is one of this name.
+    /// Lets a function stand still, or go on; one that is frozen is thawed first, beside the workers and in
+    /// its tenant's share. Says whether there is one of this name.
     ///
     /// # Errors
-    /// [`FleetError::Stopped`].
+    /// [`FleetError::Stopped`]; [`FleetError::Frozen`]: it stays as it is.
     pub fn set_paused(&self, name: &str, paused: bool) -> Result<bool, FleetError> {
-        let Some(id) = self.function(name) else { return Ok(false) };
+        let Some((id, payer)) = self.with_payer(name) else { return Ok(false) };
         if !paused {
-            let frozen = |error: TakeoverError| FleetError::Frozen {
-                instance: name.to_owned(),
-                reason: error.to_string(),
-            };
-            self.fleet.thaw(id).map_err(frozen)?;
+            self.thaw(name, id, &payer)?;
         }
         self.fleet.change(|change| change.set_paused(id, paused))??;
         let mut deployed = self.deployed();
@@ -40,22 +37,57 @@ impl Host {
         Ok(true)
     }
 
-    /// Freezes functions that have been paused for so long, `most` of them at once, and says how many it
-    /// were. What runs on the same worker goes on meanwhile.
-    pub fn freeze_paused(&self, since: Duration, most: usize) -> usize {
-        let due: Vec<(String, FleetInstance)> = {
-            let deployed = self.deployed();
-            let long = deployed.paused.iter().filter(|(_, began)| began.elapsed() >= since);
-            let known = long.filter_map(|(name, _)| Some((name.clone(), *deployed.instances.get(name)?)));
-            known.take(most).collect()
+    fn thaw(&self, name: &str, id: FleetInstance, payer: &str) -> Result<(), FleetError> {
+        let frozen = |reason: &dyn std::fmt::Display| FleetError::Frozen {
+            instance: name.to_owned(),
+            reason: reason.to_string(),
         };
-        for (name, id) in &due {
+        // The operator's own waits for no share; of a tenant's, one that is not frozen does not either.
+        if payer != DEFAULT_TENANT && !self.fleet.is_frozen(id)? {
+            return Ok(());
+        }
+        let fleet = self.fleet.clone();
+        let thawed = self.run_start(payer, move || fleet.thaw(id));
+        thawed.map_err(|refused| frozen(&refused))?.map_err(|error| frozen(&error))
+    }
+
+    /// The function of a name, and the tenant in whose account it works.
+    fn with_payer(&self, name: &str) -> Option<(FleetInstance, String)> {
+        let deployed = self.deployed();
+        let payer = deployed.wiring.instances.get(name)?.payer().to_owned();
+        Some((*deployed.instances.get(name)?, payer))
+    }
+
+    /// Freezes functions that have been paused for so long, `most` of them at once, and says how many it
+    /// were. What runs on the same worker goes on meanwhile. Functions of tenants wait for their tenant's
+    /// share of time beside the workers, and are frozen later.
+    pub fn freeze_paused(&self, since: Duration, most: usize) -> usize {
+        let due: Vec<(String, FleetInstance, String)> = {
+            let mut deployed = self.deployed();
+            let long = deployed.paused.iter().filter(|(_, began)| began.elapsed() >= since);
+            let names: Vec<String> = long.take(most).map(|(name, _)| name.clone()).collect();
+            let known = |name: String| {
+                deployed.paused.remove(&name);
+                let payer = deployed.wiring.instances.get(&name)?.payer().to_owned();
+                let id = *deployed.instances.get(&name)?;
+                Some((name, id, payer))
+            };
+            names.into_iter().filter_map(known).collect()
+        };
+        let number = due.len();
+        for (name, id, payer) in due {
+            let fleet = self.fleet.clone();
             // One that cannot be frozen, as in the middle of a call, stays paused as it is; the next pause
             // tries again.
-            let _ = self.fleet.freeze(*id);
-            self.deployed().paused.remove(name);
+            let freeze = move || drop(fleet.freeze(id));
+            if payer == DEFAULT_TENANT {
+                self.offload.run_here(&payer, freeze);
+            } else if self.offload.submit(&payer, freeze).is_err() {
+                // So much of its tenant's waits already that it comes after others.
+                self.deployed().paused.insert(name, Instant::now());
+            }
         }
-        due.len()
+        number
     }
 
     /// Starts a function anew, without what it knew. Packets that it held are shown to it again.
@@ -163,14 +195,16 @@ impl Host {
         Ok(self.run_start(&payer, move || difference::of(before, after, &files))?)
     }
 
-    /// Everything that a function is now, and the packets that it has. It goes on.
+    /// Everything that a function is now, and the packets that it has. It goes on. The copy is made beside the
+    /// workers, in its tenant's share.
     ///
     /// # Errors
     /// [`PrepareError`].
     pub fn save(&self, name: &str) -> Result<Saved<'static>, PrepareError> {
-        let id =
-            self.function(name).ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
-        self.fleet.save(id).map_err(|error| failed("function", name)(&error))
+        let absent = || failed("function", name)(&"there is none of this name");
+        let (id, payer) = self.with_payer(name).ok_or_else(absent)?;
+        let fleet = self.fleet.clone();
+        self.run_start(&payer, move || fleet.save(id))?.map_err(|error| failed("function", name)(&error))
     }
 
     /// The account of one function, read without its worker; see [`engine::Fleet::counters_of`].

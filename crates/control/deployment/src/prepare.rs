@@ -7,6 +7,7 @@ use crate::function::StartedFunction;
 use crate::hand_over::{HandedOver, Successor};
 use crate::initial_placement::InitialPlacement;
 use crate::lives::Around;
+use crate::shared_images::SharedImages;
 use crate::stripes::Striped;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
@@ -18,9 +19,8 @@ use offload::Refused;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use snapshot::Saved;
-use std::collections::HashMap;
-use std::io;
-use std::sync::{Arc, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use telemetry::steps;
 use virtual_switch::Switch;
 use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
@@ -168,16 +168,14 @@ impl Host {
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
             let saved = beginnings.get_mut(name).and_then(|beginning| beginning.saved.take());
-            let shared = match &saved {
-                Some(saved) => self.shared(&plan, instance, saved, catalog),
-                None => Ok(None),
-            };
-            let shared = shared.map_err(|error| failed("function", name)(&error))?;
+            let sharing = saved.is_some().then(|| self.sharing(&plan, catalog));
             let pauses = beginnings.get(name).is_some_and(|beginning| beginning.paused);
             let theirs = instance.clone();
             let start = move || {
-                let from = saved.as_ref().map(|saved| (saved, shared));
-                let started = StartedFunction::start(&theirs, program, pool, slice, observes, from);
+                let started = Sharing::memory(sharing, &theirs, saved.as_ref()).and_then(|shared| {
+                    let from = saved.as_ref().map(|saved| (saved, shared));
+                    StartedFunction::start(&theirs, program, pool, slice, observes, from)
+                });
                 (if pauses { started.and_then(StartedFunction::frozen) } else { started }, saved)
             };
             // Where nothing runs yet, there is no other function to disturb.
@@ -253,25 +251,14 @@ impl Host {
         self.offload.run(tenant, start)
     }
 
-    /// The memory of a snapshot for a function of a plan, if there is room for it.
-    fn shared(
-        &self,
-        plan: &Plan,
-        instance: &Instance,
-        saved: &Saved<'_>,
-        catalog: &Catalog,
-    ) -> io::Result<Option<Arc<SharedMemory>>> {
-        // One that is refused below takes nothing before.
-        if saved.memory.size() > instance.memory {
-            return Ok(None);
+    fn sharing(&self, plan: &Plan, catalog: &Catalog) -> Sharing {
+        Sharing {
+            images: self.shared_images.clone(),
+            deployed: self.deployed.clone(),
+            coming: plan.add_instances.values().cloned().collect(),
+            going: plan.remove_instances.clone(),
+            limit: config::Catalog::memory(catalog),
         }
-        let tenant = instance.tenant.as_str();
-        self.shared_images.of(tenant, saved, |more| {
-            let deployed = self.deployed();
-            let going = plan.remove_instances.iter().filter_map(|name| deployed.wiring.instances.get(name));
-            let beside = |of: &str| self.shared_images.bytes_of(of) + if of == tenant { more } else { 0 };
-            deployed.fits(plan.add_instances.values(), going, config::Catalog::memory(catalog), beside)
-        })
     }
 
     /// Whether what was prepared goes with what runs now: `plan` is what the same change comes to now.
@@ -297,6 +284,43 @@ impl Host {
     /// The worker of ports that have a thread of their own, if there is one.
     pub(crate) fn io_worker(&self) -> Option<usize> {
         Some(self.workers.list.len()).filter(|worker| *worker < self.fleet.workers())
+    }
+}
+
+/// What it takes to share a snapshot's memory, in a job beside the workers: to compare it, or to copy it,
+/// takes as long as it is large.
+struct Sharing {
+    images: Arc<SharedImages>,
+    deployed: Arc<Mutex<Deployed>>,
+    /// What the plan brings and takes away.
+    coming: Vec<Instance>,
+    going: BTreeSet<String>,
+    /// What the host may promise.
+    limit: Option<u64>,
+}
+
+impl Sharing {
+    /// The memory of a snapshot for a function of a plan, if there is a snapshot and room for its memory.
+    fn memory(
+        sharing: Option<Sharing>,
+        instance: &Instance,
+        saved: Option<&Saved<'_>>,
+    ) -> Result<Option<Arc<SharedMemory>>, String> {
+        let (Some(Sharing { images, deployed, coming, going, limit }), Some(saved)) = (sharing, saved) else {
+            return Ok(None);
+        };
+        // One that is refused when it is restored takes nothing before.
+        if saved.memory.size() > instance.memory {
+            return Ok(None);
+        }
+        let tenant = instance.tenant.as_str();
+        let has_room = |more| {
+            let deployed = deployed.lock().unwrap_or_else(PoisonError::into_inner);
+            let going = going.iter().filter_map(|name| deployed.wiring.instances.get(name));
+            let beside = |of: &str| images.bytes_of(of) + if of == tenant { more } else { 0 };
+            deployed.fits(coming.iter(), going, limit, beside)
+        };
+        images.of(tenant, saved, has_room).map_err(|error| error.to_string())
     }
 }
 

@@ -10,9 +10,10 @@
 //! Limits: [`LONGEST`] for all of it. A function that takes longer is started anew as it was.
 
 use crate::function::Unstarted;
-use engine::{Fleet, FleetInstance, GuestFactory, GuestSetup, TakeoverError};
+use engine::{Fleet, FleetInstance, GuestFactory, GuestSetup, Started, TakeoverError};
 use guest::{GuestFault, Offer};
 use guest_wasm::watchdog;
+use offload::Offload;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::clock::Nanos;
@@ -44,6 +45,7 @@ pub(crate) fn take(
     id: FleetInstance,
     unstarted: &Unstarted,
     lines: Vec<u8>,
+    (offload, payer): (&Offload, &str),
 ) -> Result<Took, TakeoverError> {
     let offer = Arc::new(Offer::new(lines, unstarted.config()));
     let (clock, factory, theirs) = (watchdog::clock(), unstarted.factory(), offer.clone());
@@ -64,7 +66,11 @@ pub(crate) fn take(
             Some(false) => break,
             // It ended in the middle, and is started with the changed file, or not at all.
             None if offer.is_alone() && offer.answer().is_none() => break,
-            None if clock.now().since(begun) > LONGEST => return Err(give_up(fleet, id, unstarted, before)),
+            None if clock.now().since(begun) > LONGEST => {
+                let started = offload.run(payer, before.work());
+                let started = started.unwrap_or_else(|refused| Err(refused.to_string()));
+                return Err(give_up(fleet, id, unstarted, (started, before)));
+            }
             None => std::thread::sleep(LOOKS),
         }
     }
@@ -81,14 +87,13 @@ fn give_up(
     fleet: &Fleet,
     id: FleetInstance,
     unstarted: &Unstarted,
-    before: Box<dyn GuestFactory>,
+    (started, before): (Started, Box<dyn GuestFactory>),
 ) -> TakeoverError {
     let told = format!("it did not take the changed file within {} s", LONGEST.as_secs_f64());
-    let swapped =
-        before.start().map_err(GuestFault::Contract).map_err(TakeoverError::from).and_then(|guest| {
-            let setup = unstarted.setup(Some(guest), before);
-            fleet.change(move |change| change.swap_guest(id, setup).map(drop))?
-        });
+    let swapped = started.map_err(GuestFault::Contract).map_err(TakeoverError::from).and_then(|guest| {
+        let setup = unstarted.setup(Some(guest), before);
+        fleet.change(move |change| change.swap_guest(id, setup).map(drop))?
+    });
     match swapped {
         Ok(()) => GuestFault::Contract(format!("{told}, and was started anew as it was")).into(),
         Err(error) => GuestFault::Contract(format!("{told}, and is as it was in parts: {error}")).into(),

@@ -43,6 +43,54 @@ fn starts_restarts_and_hand_overs_are_charged_to_their_tenant() {
 }
 
 #[test]
+fn freezing_thawing_saving_and_cloning_are_charged_to_their_tenant() {
+    let mut rig = two_tenants();
+    wait("its start is charged", || jobs(&rig, "blue") == 1);
+    let others = jobs(&rig, "default");
+    let frozen = |rig: &Rig| rig.account().instances.iter().find(|it| it.name == "b").map(|it| it.frozen);
+    rig.host.set_paused("b", true).expect("it runs");
+    assert_eq!(rig.host.freeze_paused(Duration::ZERO, 10), 1);
+    wait("freezing is charged", || jobs(&rig, "blue") == 2);
+    assert_eq!(frozen(&rig), Some(true));
+    rig.host.set_paused("b", false).expect("it is thawed");
+    assert_eq!(frozen(&rig), Some(false));
+    wait("thawing is charged", || jobs(&rig, "blue") == 3);
+    rig.host.set_paused("b", false).expect("it runs");
+    let saved = rig.host.save("b").expect("it can be saved");
+    wait("saving is charged, and there was nothing more to thaw", || jobs(&rig, "blue") == 4);
+    // To share the snapshot's memory is a part of the start.
+    let beginning = Beginning { paused: false, saved: Some(saved) };
+    rig.apply_with(&[function("twin", of_blue("accept"))], [("twin".to_owned(), beginning)].into());
+    wait("the clone is charged", || jobs(&rig, "blue") == 5);
+    assert!(rig.host.shared_images().bytes_of("blue") > 0);
+    assert_eq!(jobs(&rig, "default"), others);
+}
+
+#[test]
+fn functions_of_a_tenant_that_has_used_its_share_are_frozen_later() {
+    let rig = two_tenants();
+    let offload = rig.host.offload();
+    wait("its start is charged", || jobs(&rig, "blue") == 1);
+    offload.set_share("blue", Some(Share { permille: 1, burst: Nanos(1) }));
+    offload.charge("blue", Nanos::from_millis(1_000_000));
+    let frozen = |name: &str| {
+        let account = rig.account();
+        account.instances.iter().any(|it| it.name == name && it.frozen)
+    };
+    for name in ["b", "f"] {
+        rig.host.set_paused(name, true).expect("it runs");
+    }
+    assert_eq!(rig.host.freeze_paused(Duration::ZERO, 10), 2);
+    assert!(frozen("f") && !frozen("b"), "another tenant's waits for nothing");
+    assert_eq!(offload.usage("blue").waiting, 1);
+    // It goes on at once, and what waits does nothing any more.
+    rig.host.set_paused("b", false).expect("it is not frozen");
+    offload.set_share("blue", None);
+    wait("the job is done", || jobs(&rig, "blue") == 2);
+    assert!(!frozen("b"));
+}
+
+#[test]
 fn a_tenant_that_has_used_its_share_waits_and_others_do_not() {
     let rig = two_tenants();
     let offload = rig.host.offload();

@@ -97,9 +97,15 @@ impl Fleet {
         beside.attach_and(|_| ())?;
         failed.map_or(Ok(()), |reason| Err(TakeoverError::Frozen(reason)))
     }
-}
 
-impl Fleet {
+    /// Whether an instance is frozen.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn is_frozen(&self, instance: FleetInstance) -> Result<bool, Stopped> {
+        self.change(|change| change.is_frozen(instance))
+    }
+
     /// Everything that an instance is now, what waits for it included, without its help. It stands still for
     /// as long as it takes to copy what the function has touched of its memory, and goes on.
     ///
