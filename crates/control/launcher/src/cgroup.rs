@@ -87,9 +87,18 @@ impl Cgroups {
             return;
         };
         // What is held is the one that is listed now: its number may have become another's.
-        if self.groups(name).iter().any(|group| processes(group).contains(&process)) {
+        if self.lists(name, process) {
             let _ = pidfd_send_signal(&held, Signal::KILL);
         }
+    }
+
+    /// Whether a process is in a group of this name.
+    pub(crate) fn has(&self, name: &str, process: u32) -> bool {
+        i32::try_from(process).is_ok_and(|process| self.lists(name, process))
+    }
+
+    fn lists(&self, name: &str, process: i32) -> bool {
+        self.groups(name).iter().any(|group| processes(group).contains(&process))
     }
 
     /// Removes a group, which is empty, from all hierarchies. One that is not stays for the next start to

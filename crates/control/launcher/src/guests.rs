@@ -7,7 +7,7 @@ use crate::log::Log;
 use crate::permits::Files;
 use crate::probe::{self, Turns};
 use crate::record::{Record, hold, start_time};
-use crate::request::{Ended, Guest, KvmUse, Limit, List, Listed, Share, Start, State, Stop};
+use crate::request::{Ended, Guest, Kill, KvmUse, Limit, List, Listed, Share, Start, State, Stop};
 use crate::runtime::Runtime;
 use crate::sockets::Sockets;
 use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, program, watch};
@@ -78,8 +78,8 @@ struct Entry {
     held: Option<OwnedFd>,
     /// Its network namespace, where there are TAP devices in it.
     network: Option<Arc<File>>,
-    /// Its probe failed: it is being killed.
-    condemned: bool,
+    /// It is being killed, and this is how it will have ended.
+    condemned: Option<Ended>,
     /// What it may use of the processors until the share is over.
     share: Option<Lease>,
     /// What it wrote. It is locked for that alone: a guest that writes without end keeps the table from no
@@ -151,7 +151,7 @@ impl Guests {
                 root: record.root.clone(),
                 held: None,
                 network: None,
-                condemned: false,
+                condemned: None,
                 share: None,
                 log: Arc::default(),
             };
@@ -276,7 +276,7 @@ impl Guests {
             root: None,
             held: None,
             network: None,
-            condemned: false,
+            condemned: None,
             share: None,
             log: Arc::default(),
         };
@@ -443,7 +443,7 @@ impl Guests {
         self.clear(name, &links);
         let mut table = self.table();
         if let Some(entry) = table.guests.get_mut(name) {
-            entry.state = State::Ended(if entry.condemned { Ended::Probe } else { ended });
+            entry.state = State::Ended(entry.condemned.unwrap_or(ended));
             (entry.held, entry.share) = (None, None);
         }
         self.note(&mut table);
@@ -484,16 +484,33 @@ impl Guests {
         done.map_err(|refused| refused.to_string())
     }
 
-    /// Kills the guest with this first process, because its probe failed.
-    pub(crate) fn condemn(&self, name: &str, pid: u32, reason: &str) {
+    /// Kills the guest of this name that one of these processes is of, or one that stands by it.
+    pub(crate) fn kill(&self, kill: &Kill) -> Result<(), Refusal> {
+        let running = |(name, entry): (&String, &Entry)| match entry.state {
+            State::Running { pid } if entry.start.folder() == kill.name => Some((name.clone(), pid)),
+            _ => None,
+        };
+        let running: Vec<(String, u32)> = self.table().guests.iter().filter_map(running).collect();
+        let Some((name, pid)) = running.into_iter().find(|(name, _)| self.cgroups.has(name, kill.pid)) else {
+            return Err(Refusal::new(format!(
+                "pid: found {}; allowed: a process of `{}` or of a guest that stands by it, which runs",
+                kill.pid, kill.name
+            )));
+        };
+        self.condemn(&name, pid, Ended::Failed(kill.failure), &kill.failure.to_string());
+        Ok(())
+    }
+
+    /// Kills the guest with this first process, which will have ended like this.
+    pub(crate) fn condemn(&self, name: &str, pid: u32, ended: Ended, reason: &str) {
         let mut table = self.table();
         if !runs_as(&table, name, pid) {
             return;
         }
         let Some(entry) = table.guests.get_mut(name) else { return };
-        entry.condemned = true;
+        entry.condemned = Some(ended);
         let mut log = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.take(format!("superfluid: its probe failed: {reason}\n").as_bytes());
+        log.take(format!("superfluid: {reason}\n").as_bytes());
         drop(log);
         if let Some(held) = &entry.held {
             // It may be gone already.

@@ -20,8 +20,9 @@
 //! 5. The OCI runtime (runc or crun) creates the container; the launcher holds it by a pidfd, gives it its
 //!    ends of the veth pairs and its TAP devices, whose queues [`Request::Queues`] hands to the client, and
 //!    has it started.
-//! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, or with the launcher. Its
-//!    control group is killed, its interfaces go, and [`Request::List`] says how it ended.
+//! 6. It ends by itself, by [`Request::Stop`], because its [`Probe`] failed, because its client says that it
+//!    has failed ([`Request::Kill`]), or with the launcher. Its control group is killed, its interfaces go,
+//!    and [`Request::List`] says how it ended.
 //!
 //! A launcher that is started again finds what the one before it started, by the records in its folder, the
 //! process's start time and the control group, and holds it again; what it cannot hold it ends.
@@ -66,8 +67,8 @@ pub use guests::SHARE_HOLDS;
 pub use keeper::Keeper;
 pub use permits::{Permits, Permitted};
 pub use request::{
-    Answer, Ended, Guest, GuestKind, Interface, InterfaceKind, KvmUse, Limit, Limits, List, Listed, Probe,
-    Queues, Request, Share, Start, State, Stop,
+    Answer, Ended, Failure, Guest, GuestKind, Interface, InterfaceKind, Kill, KvmUse, Limit, Limits, List,
+    Listed, Probe, Queues, Request, Share, Start, State, Stop,
 };
 pub use server::serve;
 pub use settings::Settings;

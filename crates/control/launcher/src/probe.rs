@@ -7,7 +7,7 @@
 
 use crate::Refusal;
 use crate::guests::Guests;
-use crate::request::{Interface, Probe, Start};
+use crate::request::{Ended, Interface, Probe, Start};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -88,9 +88,10 @@ pub(crate) fn begin(guests: &Arc<Guests>, start: &Start, pid: u32) -> std::io::R
                 Some(port) => connect(pid, &addresses, port, within),
                 None => guests.turns().take(&tenant, || guests.run_inside(&name, pid, &probe.exec, within)),
             };
-            let failed = found.as_ref().err().cloned();
+            let failed = found.err();
             if health.note(&probe, failed.is_some(), begin.elapsed()) {
-                return guests.condemn(&name, pid, &failed.unwrap_or_default());
+                let reason = format!("its probe failed: {}", failed.unwrap_or_default());
+                return guests.condemn(&name, pid, Ended::Probe, &reason);
             }
         }
     };

@@ -1,12 +1,13 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
 //! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`,
-//! `{"queues": {"name": "ids"}}`; answered by `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}`,
-//! `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none for users,
-//! namespaces, devices, capabilities or hooks.
+//! `{"queues": {"name": "ids"}}`, `{"kill": {...}}`; answered by `{"done": null}`, `{"guests": {...}}`,
+//! `{"used": {...}}`, `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none
+//! for users, namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub enum Request {
     List(List),
     /// Hand over the queues of a guest's TAP devices: one descriptor for each, with the answer.
     Queues(Queues),
+    /// Kill one that has failed, and keep how it ended; answered when it was sent the signal.
+    Kill(Kill),
 }
 
 /// A guest to start.
@@ -285,6 +288,40 @@ pub struct Queues {
     pub name: String,
 }
 
+/// A guest that has failed, as its client has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kill {
+    /// Which, or the one that it stands by.
+    pub name: String,
+    /// One of its processes, in the launcher's PID namespace: which of those that stand by each other it is.
+    pub pid: u32,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// What a guest has done for which it is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// It has shown no sign of life for so many milliseconds, and was to.
+    #[serde(rename = "silent_ms")]
+    Silent(u32),
+    /// It has written what cannot be to memory that it shares with its client.
+    CutOff,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Silent(ms) => write!(f, "heartbeat missed: no sign of life for {ms} ms"),
+            Failure::CutOff => {
+                f.write_str("it wrote what cannot be to the memory of its rings, and lived on")
+            }
+        }
+    }
+}
+
 /// What is to be listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -378,6 +415,8 @@ pub enum Ended {
     Signal(i32),
     /// Its probe failed, and it was killed.
     Probe,
+    /// Its client found that it had failed, and it was killed.
+    Failed(Failure),
     /// The kernel ended it, because it needed more memory than its limit.
     Memory,
     /// It ended while no launcher ran, or before it was the launcher's.

@@ -141,6 +141,7 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> (Answer, Vec<OwnedFd
             Err(refused) => Answer::Refused(refused.to_string()),
         },
         Ok(Request::Stop(stop)) => done(guests.stop(&stop)),
+        Ok(Request::Kill(kill)) => done(guests.kill(&kill)),
         Ok(Request::List(list)) => Answer::Guests(guests.list(&list)),
         Ok(Request::Queues(of)) => match guests.queues(&of.name) {
             Ok(queues) => {

@@ -2,7 +2,9 @@
 
 use super::pace::Paces;
 use super::{Condition, GRACE, Happened, Queues, Wanted, first_of};
-use crate::request::{Ended, Guest, InterfaceKind, Limit, Limits, Listed, Request, Start, State, Stop};
+use crate::request::{
+    Ended, Failure, Guest, InterfaceKind, Kill, Limit, Limits, Listed, Request, Start, State, Stop,
+};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,9 @@ pub(super) struct Book {
     /// Why it is not known.
     trouble: Option<String>,
     paces: Paces,
+    /// Those that are to be killed, one for each name that is wanted: of several that stand by each other the
+    /// next one has its turn when it is said again.
+    failed: BTreeMap<String, Kill>,
 }
 
 /// One that is wanted.
@@ -138,6 +143,7 @@ impl Book {
             listed: None,
             trouble: None,
             paces: Paces::default(),
+            failed: BTreeMap::new(),
         }
     }
 
@@ -152,6 +158,16 @@ impl Book {
             };
             self.wanted.insert(name, entry);
         }
+        self.failed.retain(|name, _| self.wanted.contains_key(name));
+    }
+
+    /// One with this process is to be killed; whether it is wanted at all.
+    pub(super) fn fail(&mut self, name: &str, pid: u32, failure: Failure) -> bool {
+        let known = self.wanted.contains_key(name);
+        if known {
+            self.failed.insert(name.to_owned(), Kill { name: name.to_owned(), pid, failure });
+        }
+        known
     }
 
     /// It is to be ended and started; whether it is wanted at all.
@@ -268,6 +284,13 @@ impl Book {
                 return Some(Action { name: guest.name.clone(), tenant: guest.tenant.clone(), request });
             }
         }
+        let tenant_of = |name: &str| self.wanted.get(name).map(|entry| entry.wanted.start.tenant.clone());
+        let due = self.failed.keys().find_map(|name| Some((name.clone(), tenant_of(name).filter(free)?)));
+        if let Some((name, tenant)) = due
+            && let Some(kill) = self.failed.remove(&name)
+        {
+            return Some(Action { name, tenant, request: Request::Kill(kill) });
+        }
         // What has waited longest comes first: those that end again and again leave others their turns.
         let mut first: Option<(Instant, String, Request)> = None;
         for (name, entry) in &mut self.wanted {
@@ -321,7 +344,11 @@ impl Book {
         match &action.request {
             Request::Start(start) => entry.limits = Some(start.limits),
             Request::Limit(limit) => entry.limits = Some(limit.limits),
-            Request::Stop(_) | Request::List(_) | Request::Share(_) | Request::Queues(_) => {}
+            Request::Stop(_)
+            | Request::Kill(_)
+            | Request::List(_)
+            | Request::Share(_)
+            | Request::Queues(_) => {}
         }
     }
 
@@ -346,12 +373,20 @@ impl Book {
                 let notice = format!("its limits stay as they are: {reason}");
                 Some((action.name.clone(), Happened::Noticed(notice)))
             }
-            Request::Stop(_) | Request::List(_) | Request::Share(_) | Request::Queues(_) => None,
+            // One that is to be killed may have ended by itself.
+            Request::Stop(_)
+            | Request::Kill(_)
+            | Request::List(_)
+            | Request::Share(_)
+            | Request::Queues(_) => None,
         }
     }
 
     /// A request found no launcher.
     pub(super) fn put_off(&mut self, action: &Action, reason: &str, until: Instant) {
+        if matches!(action.request, Request::Kill(_)) {
+            return;
+        }
         if let Some(entry) = self.wanted.get_mut(&action.name) {
             entry.due = entry.due.max(until);
             entry.reason = Some(reason.to_owned());
@@ -424,6 +459,7 @@ fn in_words(ended: Ended) -> String {
         Ended::Status(status) => format!("it ended with status {status}"),
         Ended::Signal(signal) => format!("signal {signal} ended it"),
         Ended::Probe => "its probe failed".to_owned(),
+        Ended::Failed(failure) => failure.to_string(),
         Ended::Memory => "it needed more memory than its limit, and the kernel ended it".to_owned(),
         Ended::Unknown => "it ended while no launcher ran".to_owned(),
     }

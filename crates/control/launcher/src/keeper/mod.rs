@@ -7,7 +7,8 @@
 //!    so that an image that takes long to unpack keeps no other tenant waiting, and [`REQUESTS`] in all. A
 //!    tenant has so many starts and changes of limits at once and in a second ([`mod@pace`]), whatever ends
 //!    its containers or asks for them.
-//! 4. A container that has ended is started again after a delay, and its events say why it
+//! 4. [`Keeper::failed`] says that a process of one does not work any more; the launcher is asked to kill it.
+//! 5. A container that has ended is started again after a delay, and its events say why it
 //!    ended.
 //!
 //! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those
@@ -18,7 +19,7 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
-use crate::{Answer, ClientError, Guest, Launcher, List, Request, Start};
+use crate::{Answer, ClientError, Failure, Guest, Launcher, List, Request, Start};
 use book::{Action, Book, Owner};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -204,6 +205,16 @@ impl Keeper {
     /// Starts one anew, and those that stand by it; false if it is not wanted.
     pub fn restart(&self, name: &str) -> bool {
         let known = self.shared.table().book.restart(name, Instant::now());
+        self.shared.changed.notify_all();
+        known
+    }
+
+    /// Has the one killed that has this process, of those of a name and those that stand by it: it has
+    /// failed, which is as a death, and is started again as after one. False if none is wanted. It does not
+    /// wait, and what is asked for may get lost with a launcher: it is to be said again as long as the
+    /// process is there.
+    pub fn failed(&self, name: &str, pid: u32, failure: Failure) -> bool {
+        let known = self.shared.table().book.fail(name, pid, failure);
         self.shared.changed.notify_all();
         known
     }

@@ -2,7 +2,7 @@
 
 use super::book::{Action, Book};
 use super::{Happened, Queues, Wanted};
-use crate::request::{Ended, Guest, Limits, Listed, Request, Start, State};
+use crate::request::{Ended, Failure, Guest, Limits, Listed, Request, Start, State};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -100,6 +100,15 @@ impl Play {
             Request::Stop(stop) => {
                 assert!(self.guests.remove(&stop.name).is_some(), "{name} is not there");
                 self.asked.push(format!("stop {name}"));
+            }
+            Request::Kill(kill) => {
+                self.asked.push(format!("kill {} by {}", kill.name, kill.pid));
+                // Which one of those that stand by each other has the process, the launcher knows.
+                let runs = |guest: &&mut Guest| guest.state == State::Running { pid: kill.pid };
+                let of = |guest: &&mut Guest| super::first_of(&guest.name) == kill.name;
+                if let Some(guest) = self.guests.values_mut().filter(of).find(runs) {
+                    guest.state = State::Ended(Ended::Failed(kill.failure));
+                }
             }
             Request::Limit(limit) => self.asked.push(format!("limit {name} to {}", limit.limits.memory)),
             Request::List(_) | Request::Share(_) | Request::Queues(_) => {
@@ -397,6 +406,59 @@ fn guests_that_stand_by_are_one_with_the_first() {
     assert_eq!(play.pass(FIRST), ["start a", "start a.1"]);
     assert!(play.book.restart("a", play.now));
     assert_eq!(play.pass(FIRST)[..2], ["stop a", "stop a.1"]);
+}
+
+#[test]
+fn one_that_failed_is_killed_and_started_again_as_after_a_death() {
+    let mut play = Play::new(&[start("a", "red"), start("b", "red")]);
+    play.list();
+    play.turn();
+    let hangs = Failure::Silent(2_100);
+    let mut delays = Vec::new();
+    // It fails again as soon as it has been started, and two ports of it say so.
+    for _ in 0..6 {
+        assert!(play.book.fail("a", 7, hangs) && play.book.fail("a", 7, hangs));
+        assert_eq!(play.turn(), ["kill a by 7"]);
+        let told = std::mem::take(&mut play.happened);
+        let [.., (name, Happened::Ended { reason, again, .. })] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((&**name, &**reason), ("a", "heartbeat missed: no sign of life for 2100 ms"));
+        assert_eq!(play.down("a").as_deref(), Some(&**reason));
+        delays.push(again.as_millis());
+        // What was asked for twice, or too late, ends nothing else.
+        assert!(play.book.fail("a", 7, hangs));
+        assert_eq!(play.turn(), ["kill a by 7"]);
+        assert_eq!((play.happened.len(), play.down("b")), (0, None));
+        assert_eq!(play.pass(again.saturating_sub(Duration::from_millis(1))), [""; 0]);
+        assert_eq!(play.pass(Duration::from_millis(1)), ["start a"]);
+    }
+    assert_eq!(delays, [10, 20, 40, 80, 100, 100], "as `restart` says");
+    let condition = play.book.condition("a").expect("it is wanted");
+    assert_eq!((condition.down, condition.faults, condition.restarts), (None, 6, 6));
+    // A tenant that is busy is asked for nothing else, one that is not wanted any more for nothing at all.
+    assert!(play.book.fail("a", 7, Failure::CutOff));
+    assert_eq!(play.book.due(play.now, &["red".into()]), None);
+    play.want(&[start("b", "red")]);
+    assert_eq!(play.turn(), ["stop a"]);
+    assert!(!play.book.fail("a", 7, hangs));
+    assert!(play.turn().is_empty());
+}
+
+#[test]
+fn a_launcher_that_is_gone_is_asked_again_when_it_is_said_again() {
+    let by = super::stands_by("a", 1);
+    let mut play = Play::new(&[start("a", "red"), start(&by, "red")]);
+    play.list();
+    play.turn();
+    play.guests.get_mut(&by).expect("it runs").state = State::Running { pid: 8 };
+    play.list();
+    assert!(play.book.fail("a", 8, Failure::CutOff));
+    let action = play.book.due(play.now, &[]).expect("due");
+    play.book.put_off(&action, "gone", play.now + LONGEST);
+    assert!(play.turn().is_empty() && play.down("a").is_none());
+    assert!(play.book.fail("a", 8, Failure::CutOff));
+    assert_eq!(play.turn(), ["kill a by 8"]);
+    let told = play.happened.iter().map(|(name, _)| &**name).collect::<Vec<_>>();
+    assert_eq!((told, play.down("a")), (vec![&*by], None), "the other one runs");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 mod support;
 
 use launcher::{
-    Answer, Ended, Interface, InterfaceKind, KvmUse, Launcher, Limit, Limits, Probe, Request, Share, State,
+    Answer, Ended, Failure, Interface, InterfaceKind, Kill, KvmUse, Launcher, Limit, Limits, Probe, Request,
+    Share, Start, State,
 };
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -257,6 +258,36 @@ fn a_container_whose_probe_fails_is_killed_and_its_log_says_why() {
         host.start(start);
         let log = ended(host, "one");
         assert!(log.contains("no answer within 100ms"), "{log}");
+    });
+}
+
+#[test]
+fn a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes() {
+    tried("a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes", |host| {
+        // What is attached may be another process than the first, and may be stopped.
+        let one = host.guest("one", "sleep 1000 & kill -STOP $!; wait");
+        let beside = Start { name: "one.1".into(), sockets_of: Some("one".into()), ..one.clone() };
+        host.start(one);
+        host.start(beside);
+        let first = host.pid("one");
+        let child = support::child(host.pid("one.1"));
+        let kill = |pid| {
+            let failure = Failure::Silent(2_100);
+            host.ask(Request::Kill(Kill { name: "one".into(), pid, failure }))
+        };
+        let refused = kill(std::process::id());
+        assert!(
+            matches!(&refused, Answer::Refused(why) if why.contains("a process of `one`")),
+            "{refused:?}"
+        );
+        assert_eq!(kill(child), Answer::Done);
+        let guest = host.await_guest("one.1", |guest| matches!(guest.state, State::Ended(_)));
+        assert_eq!(guest.state, State::Ended(Ended::Failed(Failure::Silent(2_100))));
+        assert_eq!(host.pid("one"), first, "the other one runs");
+        assert!(matches!(kill(child), Answer::Refused(_)), "it is gone");
+        assert_eq!(kill(first), Answer::Done);
+        let guest = host.await_guest("one", |guest| matches!(guest.state, State::Ended(_)));
+        assert!(guest.log.iter().any(|line| line.contains("no sign of life for 2100 ms")), "{guest:?}");
     });
 }
 

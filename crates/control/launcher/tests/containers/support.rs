@@ -36,6 +36,26 @@ pub fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, behind)| !behind.starts_with('Z')))
 }
 
+/// A child of a process, as soon as it has one.
+pub fn child(of: u32) -> u32 {
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may have anything in it: the state, and the parent.
+        let parent = stat.rsplit_once(") ").and_then(|(_, behind)| behind.split(' ').nth(1)?.parse().ok());
+        parent == Some(of)
+    };
+    let begin = Instant::now();
+    loop {
+        let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+        let found = entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).find(is_child);
+        match found {
+            Some(pid) => return pid,
+            None => assert!(begin.elapsed() < TIME_LIMIT, "it has no child"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Is the launcher, where the test executable was started for that; else does nothing.
 pub fn be_launcher() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
