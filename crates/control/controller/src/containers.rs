@@ -8,7 +8,7 @@ use super::shelf::artifact;
 use super::status::share_of;
 use api::{ContainerProcessor, Fault, FunctionMemory, FunctionState, FunctionStatus};
 use api_server::Refusal;
-use deployment::{Catalog, Handed};
+use deployment::{Catalog, Failed, Failure, Handed};
 use engine::{Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted, Whose, stands_by};
@@ -184,6 +184,17 @@ pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
     }
 }
 
+/// Has the one killed that a process is of which its port has found to hang, or cut off. It does not wait.
+pub fn end_failed(keeper: &Keeper, failed: &Failed) {
+    let failure = match failed.failure {
+        Failure::Silent(span) => {
+            launcher::Failure::Silent(u32::try_from(span.as_millis()).unwrap_or(u32::MAX))
+        }
+        Failure::CutOff => launcher::Failure::CutOff,
+    };
+    keeper.failed(&failed.guest, failed.pid, failure);
+}
+
 /// Whether interfaces of a container have come or gone.
 pub fn concerns_ports(happened: &Happened) -> bool {
     matches!(happened, Happened::Attached(_) | Happened::Ended { .. })
@@ -257,7 +268,14 @@ impl Controller {
             events.for_each(|event| told.take_of(whose.name, whose.tenant, event));
         };
         let wanted = self.wanted_containers();
-        let keeper = Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?;
+        let keeper = Arc::new(Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?);
+        // The keeper alone: the last of all else does not end on a port's thread.
+        let weak = Arc::downgrade(&keeper);
+        self.catalog.when_guests_fail(move |failed| {
+            if let Some(keeper) = weak.upgrade() {
+                end_failed(&keeper, &failed);
+            }
+        });
         // It is called once.
         let _ = self.containers.set(keeper);
         Ok(())

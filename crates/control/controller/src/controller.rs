@@ -68,7 +68,7 @@ pub(crate) struct Controller {
     /// The launcher's socket.
     pub(super) launcher: PathBuf,
     /// Keeps containers, from when all that the store says has begun.
-    pub(super) containers: OnceLock<Keeper>,
+    pub(super) containers: OnceLock<Arc<Keeper>>,
     /// What containers are promised of their workers' cores.
     pub(super) promised: Mutex<HashMap<String, f64>>,
     pub(super) ends: Arc<AtomicBool>,

@@ -52,7 +52,7 @@ mod watch;
 
 use api_server::Server;
 pub use containers::{
-    concerns_ports, container_events, keep_queues, keeper_name, port_looks, wanted_containers,
+    concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks, wanted_containers,
 };
 use control::Handle;
 use controller::Controller;

@@ -136,6 +136,12 @@ impl Catalog {
         &self.processes
     }
 
+    /// Has `tell` called for each process of a guest that is to be ended, and again from time to time while
+    /// it lives. It must not wait.
+    pub fn when_guests_fail(&self, tell: impl Fn(port_native::Failed) + Send + Sync + 'static) {
+        self.processes.when_failed(tell);
+    }
+
     /// Where the ports of guests' TAP devices find the queues of these.
     pub fn taps(&self) -> &port_tap::Handed {
         &self.taps

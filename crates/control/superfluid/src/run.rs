@@ -10,7 +10,8 @@ use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
-    Shares, concerns_ports, container_events, keep_queues, keeper_name, port_looks, wanted_containers,
+    Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
+    wanted_containers,
 };
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
@@ -177,6 +178,12 @@ fn keep_containers(
     // Images in registries are for the daemon, which the catalog has said.
     let wanted = wanted_containers(wiring, catalog, |_, _| None);
     let keeper = Arc::new(Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell)?);
+    let weak = Arc::downgrade(&keeper);
+    catalog.when_guests_fail(move |failed| {
+        if let Some(keeper) = weak.upgrade() {
+            end_failed(&keeper, &failed);
+        }
+    });
     let goes_on = divide_processors(options, host, &keeper)?;
     Ok(Some((keeper, goes_on)))
 }

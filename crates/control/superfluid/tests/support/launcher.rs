@@ -99,8 +99,17 @@ pub fn another_pid(launcher: &Launcher<'_>, before: Option<u64>) -> u64 {
 
 /// Kills a process.
 pub fn kill(pid: u64) {
-    let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill");
-    assert!(killed.success());
+    signal(pid, "-KILL");
+}
+
+/// Stops a process: it hangs from then on.
+pub fn stop(pid: u64) {
+    signal(pid, "-STOP");
+}
+
+fn signal(pid: u64, signal: &str) {
+    let sent = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill");
+    assert!(sent.success());
 }
 
 /// Whether a process has ended.

@@ -7,11 +7,15 @@
 //!    worker.
 //! 4. Processes that are attached beside the first wait here. When that one is done for, the worker finds the
 //!    next one's side in its place; what the one before had comes back when it is gone.
+//! 5. Of a guest of the launcher's it says that a process is to be ended: one that hangs for longer than it
+//!    may, or was cut off and lives on. It would else stay, and the next one not come.
 
 use crate::Settings;
 use crate::hint;
 use crate::processes::{Process, Processes};
+use crate::pulse::{Failed, Failure, Pulse};
 use crate::session::{Line, Session};
+use crate::suspects::Suspects;
 use local_socket::{Attendant, Doorbells, Endpoint, HasBells, Kind, Opened, Peer, Side, timespec};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
@@ -36,6 +40,8 @@ const LINGERING: Duration = Duration::from_secs(1);
 const PARTED: usize = 8;
 /// How often heartbeats are looked at where another process can take over.
 const BEAT: Duration = Duration::from_millis(4);
+/// How often it is looked whether a process is to be ended, once one hangs or was cut off.
+const SUSPICIOUS: Duration = Duration::from_millis(500);
 
 /// What the attendant leaves for the worker.
 #[derive(Debug)]
@@ -72,6 +78,8 @@ struct Work {
     parted: Vec<Arc<Process>>,
     /// Whether there are such processes, of this port or another.
     lingering: bool,
+    /// Those of a guest that are to be ended if they do not come back.
+    suspects: Suspects,
 }
 
 /// A connection that has not said anything yet: whose it is, or why it will be refused. It is refused when it
@@ -93,18 +101,13 @@ struct Visit {
     line: Arc<Line>,
     /// The worker's side, until the worker has it.
     session: Option<Session>,
-    /// The last sign of life, and when it was seen.
-    beat: (u32, Instant),
+    pulse: Pulse,
 }
 
 impl Visit {
     /// Looks for a sign of life; whether there was none for so long.
-    fn is_hung(&mut self, heartbeat: Duration) -> bool {
-        let beat = self.line.heartbeat();
-        if beat != self.beat.0 {
-            self.beat = (beat, Instant::now());
-        }
-        self.beat.1.elapsed() >= heartbeat
+    fn is_hung(&mut self, heartbeat: Duration, now: Instant) -> bool {
+        self.pulse.silence(self.line.heartbeat(), now) >= heartbeat
     }
 }
 
@@ -165,6 +168,7 @@ pub(crate) fn start(
         standby: Vec::new(),
         parted: Vec::new(),
         lingering: false,
+        suspects: Suspects::default(),
     };
     work.listen();
     Attendant::start("native", desk, move || work.run())
@@ -190,7 +194,9 @@ impl Work {
             if seen.processes {
                 self.see_who_is_left();
             }
-            self.look_at_heartbeats();
+            let now = Instant::now();
+            self.look_at_heartbeats(now);
+            self.report(now);
             if seen.greeting {
                 self.greet();
             }
@@ -250,15 +256,21 @@ impl Work {
 
     /// How long there is nothing to do if nothing happens.
     fn patience(&self) -> Option<Duration> {
-        let heartbeat = Duration::from_nanos(self.settings.heartbeat.0);
+        let hangs = |visit: &Visit| visit.line.hung.load(Acquire);
+        let is_suspicious = !self.suspects.is_empty() || self.attached.as_ref().is_some_and(hangs);
         let spans = [
             self.endpoint.span(false),
             self.greeting.as_ref().map(Greeting::patience),
-            self.attached.is_some().then_some(heartbeat / 4),
+            self.attached.is_some().then_some(self.heartbeat() / 4),
             (!self.standby.is_empty()).then_some(BEAT),
             self.lingering.then_some(LINGERING),
+            (is_suspicious && self.settings.guest.is_some()).then_some(SUSPICIOUS),
         ];
         spans.into_iter().flatten().min()
+    }
+
+    fn heartbeat(&self) -> Duration {
+        Duration::from_nanos(self.settings.heartbeat.0)
     }
 
     fn listen(&mut self) {
@@ -374,7 +386,7 @@ impl Work {
             }
         }
         let session = Some(Session::new(line.clone(), self.layout));
-        self.standby.push(Visit { line, session, beat: (0, Instant::now()) });
+        self.standby.push(Visit { line, session, pulse: Pulse::new(Instant::now()) });
         // Ports of one function come to the same order.
         self.standby.sort_by_key(|visit| visit.line.process.number);
         match self.attached {
@@ -441,6 +453,14 @@ impl Work {
         }
         // Not before another one has the packets.
         self.end(&visit.line);
+        if self.settings.guest.is_none() {
+            return;
+        }
+        if visit.line.cut_off.load(Acquire) {
+            self.suspects.cut_off(visit.line, Instant::now());
+        } else if visit.line.hung.load(Acquire) {
+            self.suspects.hung(visit.line, visit.pulse);
+        }
     }
 
     fn end(&mut self, line: &Line) {
@@ -467,14 +487,14 @@ impl Work {
         self.lingering = self.processes.any_without_ports();
     }
 
-    fn look_at_heartbeats(&mut self) {
-        let heartbeat = Duration::from_nanos(self.settings.heartbeat.0);
+    fn look_at_heartbeats(&mut self, now: Instant) {
+        let heartbeat = self.heartbeat();
         for visit in &mut self.standby {
-            let hung = visit.is_hung(heartbeat);
+            let hung = visit.is_hung(heartbeat, now);
             visit.line.hung.store(hung, Release);
         }
         let Some(visit) = &mut self.attached else { return };
-        let hung = visit.is_hung(heartbeat);
+        let hung = visit.is_hung(heartbeat, now);
         if hung == visit.line.hung.swap(hung, AcqRel) {
             return;
         }
@@ -484,5 +504,23 @@ impl Work {
             return self.part(&silent);
         }
         self.desk.tell(Some(format!("process {} {silent}", visit.line.process.pid)));
+    }
+
+    /// Says which processes of a guest are to be ended.
+    fn report(&mut self, now: Instant) {
+        let heartbeat = self.heartbeat();
+        let Some(guest) = &self.settings.guest else { return };
+        let is_back = |process: &Arc<Process>| {
+            let mut there = self.attached.iter().chain(&self.standby);
+            there.any(|visit| Arc::ptr_eq(&visit.line.process, process))
+        };
+        let mut failed = self.suspects.look(heartbeat, now, is_back);
+        for visit in self.attached.iter_mut().chain(&mut self.standby) {
+            let silence = visit.pulse.is_lost(heartbeat, now);
+            failed.extend(silence.map(|silence| (visit.line.process.pid, Failure::Silent(silence))));
+        }
+        for (pid, failure) in failed {
+            self.processes.report(Failed { guest: guest.clone(), pid, failure });
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct Settings {
     pub config: String,
     /// Processes that may be attached beside the one that has the packets, to take over from it.
     pub standby: u32,
+    /// The guest of the launcher's whose processes these are.
+    pub guest: Option<String>,
 }
 
 impl Settings {
@@ -41,6 +43,7 @@ impl Settings {
             heartbeat: Nanos(1_000_000_000),
             config: String::new(),
             standby: 0,
+            guest: None,
         }
     }
 
@@ -60,6 +63,7 @@ impl Settings {
             standby: number("standby").unwrap_or(default.standby),
             config: text("config").unwrap_or_default().to_owned(),
             socket: default.socket,
+            guest: default.guest,
         }
     }
 
@@ -67,7 +71,8 @@ impl Settings {
     /// of the guest's tenant may attach.
     #[must_use]
     pub fn of_guest(self, folder: &Path) -> Settings {
+        let guest = self.socket.split_once('/').map(|(guest, _)| guest.to_owned());
         let socket = folder.join(&self.socket).display().to_string();
-        Settings { socket, users: Users::OfFolder, ..self }
+        Settings { socket, users: Users::OfFolder, guest, ..self }
     }
 }

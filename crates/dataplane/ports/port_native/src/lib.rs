@@ -13,7 +13,10 @@
 //! 5. Where `standby` says so, further processes may be attached. The first of them takes over when the one
 //!    before it ends, which a hint of the kernel's tells before the process is gone, hangs or closes its
 //!    socket.
-//! 6. `close` ends the attendant, removes the socket and gives up what the rings hold.
+//! 6. Where the process is a guest's of the launcher's, it is told of when it is to be ended
+//!    ([`Processes::when_failed`]): it hung for longer than its heartbeat and a grace, or was cut off and
+//!    lives on.
+//! 7. `close` ends the attendant, removes the socket and gives up what the rings hold.
 //!
 //! Ports that one process attaches to share what it has, as far as their pool is one: a packet that it got by
 //! one port it may send by another, without a copy.
@@ -29,7 +32,9 @@ mod custody;
 mod driver;
 mod hint;
 mod processes;
+mod pulse;
 mod session;
+mod suspects;
 
 #[cfg(test)]
 mod tests;
@@ -39,3 +44,4 @@ pub use config::{SCHEMA, Settings};
 pub use custody::Custody;
 pub use driver::{NativePort, OpenError};
 pub use processes::Processes;
+pub use pulse::{Failed, Failure};

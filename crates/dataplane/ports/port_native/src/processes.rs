@@ -6,11 +6,13 @@
 //! attends to something.
 
 use crate::custody::Custody;
+use crate::pulse::Failed;
 use packet_memory::Pool;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A process, and what it has of one pool.
 #[derive(Debug)]
@@ -26,8 +28,20 @@ pub(crate) struct Process {
 }
 
 /// The processes of a host. Ports of one host are opened with clones of one.
-#[derive(Clone, Debug, Default)]
-pub struct Processes(Arc<Mutex<Known>>);
+#[derive(Clone, Default)]
+pub struct Processes {
+    known: Arc<Mutex<Known>>,
+    failures: Arc<OnceLock<Box<Tell>>>,
+}
+
+/// Takes a process that is to be ended.
+type Tell = dyn Fn(Failed) + Send + Sync;
+
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processes").field("known", &self.known).finish_non_exhaustive()
+    }
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -59,6 +73,19 @@ impl Process {
 }
 
 impl Processes {
+    /// Has `tell` called for each process of a guest that is to be ended, on its port's thread, and again
+    /// from time to time while it lives. The first one to be given stays.
+    pub fn when_failed(&self, tell: impl Fn(Failed) + Send + Sync + 'static) {
+        let _ = self.failures.set(Box::new(tell));
+    }
+
+    /// A process of a guest is to be ended.
+    pub(crate) fn report(&self, failed: Failed) {
+        if let Some(tell) = self.failures.get() {
+            tell(failed);
+        }
+    }
+
     /// A process has attached to a port: it may have so many buffers more.
     pub(crate) fn join(&self, pid: u32, pidfd: OwnedFd, pool: &Arc<Pool>, held: u32) -> Arc<Process> {
         let mut all = self.all();
@@ -112,6 +139,6 @@ impl Processes {
     }
 
     fn all(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! Custody against a model, and the port with a process that is this one.
 
-use crate::{Custody, NativePort, Processes, SCHEMA, Settings};
+use crate::{Custody, Failed, Failure, NativePort, Processes, SCHEMA, Settings};
 use local_socket::Users;
 use native_abi::{Descriptor, words};
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use superfluid_native::Attachment;
 use telemetry::DropReason;
@@ -35,6 +36,8 @@ struct Bench {
     pool: Arc<Pool>,
     port: NativePort,
     socket: String,
+    /// Processes that are to be ended.
+    failed: Receiver<Failed>,
 }
 
 impl Bench {
@@ -44,8 +47,10 @@ impl Bench {
         let mut settings = Settings { write: true, ..Settings::new(&socket) };
         change(&mut settings);
         let pool = pool(1024);
-        let port = NativePort::open(settings, pool.clone(), &Processes::default()).expect("opened");
-        Bench { _folder: folder, pool, port, socket }
+        let (processes, (tell, failed)) = (Processes::default(), channel());
+        processes.when_failed(move |process| drop(tell.send(process)));
+        let port = NativePort::open(settings, pool.clone(), &processes).expect("opened");
+        Bench { _folder: folder, pool, port, socket, failed }
     }
 
     fn attach(&mut self) -> Attachment {
@@ -118,8 +123,15 @@ fn settings_have_the_defaults_of_their_schema() {
         heartbeat: Nanos(100_000_000),
         config: "x".into(),
         standby: 2,
+        guest: None,
     };
     assert_eq!(read(all), Ok(expected));
+    let of_guest = Settings::new("ids/in.sock").of_guest(std::path::Path::new("/run/guests"));
+    assert_eq!(
+        (&*of_guest.socket, of_guest.guest.as_deref()),
+        ("/run/guests/ids/in.sock", Some("ids")),
+        "the folder is the guest's"
+    );
     assert_eq!(read("{socket: /a, heartbeat: 1ms}"), Err(1));
 }
 
@@ -380,6 +392,34 @@ fn a_process_that_sleeps_is_woken_and_shows_that_it_lives() {
         process.beat();
         bench.port.status() == PortStatus::Up
     });
+}
+
+/// When, and when not, `pulse` says on a clock of its own.
+#[test]
+fn a_process_of_a_guest_that_hangs_or_was_cut_off_is_to_be_ended_and_another_ones_is_not() {
+    let pid = std::process::id();
+    let of_guest = |settings: &mut Settings| {
+        (settings.heartbeat, settings.guest) = (Nanos(10_000_000), Some("forward".into()));
+    };
+    let mut bench = Bench::new(of_guest);
+    let mut operators = Bench::new(|settings| settings.heartbeat = Nanos(10_000_000));
+    let (mut process, mut other) = (bench.attach(), operators.attach());
+    process.beat();
+    other.beat();
+    let Failed { guest, pid: whose, failure } = bench.failed.recv_timeout(LONG).expect("it is said");
+    assert_eq!((&*guest, whose), ("forward", pid));
+    assert!(matches!(failure, Failure::Silent(span) if span >= Duration::from_millis(2_010)), "{failure:?}");
+    bench.failed.recv_timeout(LONG).expect("and again, as long as it is there");
+    // As a hostile process would write there.
+    bench.until("it is taken up again", |bench| {
+        process.beat();
+        bench.port.status() == PortStatus::Up
+    });
+    bench.port.memory().word(words::SENT_TAIL).store(0x8000_0000, Relaxed);
+    bench.receive();
+    let cut_off = |failed: Failed| failed.failure == Failure::CutOff;
+    assert!(std::iter::from_fn(|| bench.failed.recv_timeout(LONG).ok()).any(cut_off));
+    assert!(operators.failed.try_recv().is_err(), "nothing would start it again");
 }
 
 #[test]
