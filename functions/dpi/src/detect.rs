@@ -517,6 +517,8 @@ impl Detector {
         fields.clear();
         let is_whole = message.body.is_some();
         if message.begins {
+            // What the bytes of its head were allowed that came before.
+            budget.extend(message.head.len().saturating_sub(carrier.payload.len()));
             parts_of(message, limits, fields, budget);
         }
         if is_whole {

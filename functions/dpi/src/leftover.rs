@@ -62,8 +62,8 @@ impl Dpi {
         }
     }
 
-    /// The connection has ended, in the packet's direction or as a whole: what there is of messages is all
-    /// there will be.
+    /// The connection seems to end with the packet, in its direction or as a whole: what there is of messages
+    /// may be all there will be.
     pub(crate) fn end_messages(&mut self, passage: &Passage<'_>, seen: Seen, host: &mut Host) -> Ruling {
         let flow = self.tracker.table.get(seen.flow);
         if flow.session == 0 || !self.detector.limits().reads {
@@ -71,7 +71,7 @@ impl Dpi {
         }
         let flow = *flow;
         for side in [seen.side, 1 - seen.side] {
-            if seen.has_ended || flow.sides[side].is_finished && flow.sides[side].held == 0 {
+            if seen.has_ended || seen.is_end && side == seen.side {
                 let ruling = self.end_message(&flow, side, Some(passage), host);
                 if ruling != Ruling::Go {
                     return ruling;
@@ -131,7 +131,7 @@ impl Dpi {
             let carrier = Carrier { payload: &[], window, end };
             detector.message(&context, message, waiting, &carrier, &mut budget);
         };
-        session.end(direction, &limits, share, &mut sink);
+        session.end((direction, passage.is_none()), &limits, share, &mut sink);
         self.reserve.keep(&budget);
         let passage = self.passage_of(&view, flow, side, passage);
         let ruling = self.conclude(&passage, &context, Portion::Held, host);

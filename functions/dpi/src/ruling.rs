@@ -55,7 +55,11 @@ impl Dpi {
             context.direction = Some(direction);
             if reads {
                 is_dns = view.protocol == packet::protocol::UDP && message::dns::recognise(payload).is_some();
+                let refused = self.tracker.sessions.share.refused;
                 context.app = self.recognise(number, direction, is_dns, payload, portion);
+                if self.tracker.sessions.share.refused != refused {
+                    budget.cut_short();
+                }
             }
             if self.detector.has_addresses() {
                 let flow: &mut Flow = self.tracker.table.get_mut(number);

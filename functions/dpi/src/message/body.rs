@@ -1,9 +1,15 @@
 //! Bodies without their encodings, within a limit.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
-use miniz_oxide::inflate::{
-    DecompressError, decompress_to_vec_with_limit, decompress_to_vec_zlib_with_limit,
-};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
+
+/// Most members of a gzip file that are looked at.
+const MAX_MEMBERS: usize = 64;
+/// What stands behind a member's data: its checksum and length.
+const TRAILER: usize = 8;
 
 /// Where the compressed data of a gzip member begins (RFC 1952 section 2.3).
 fn gzip_data(body: &[u8]) -> Option<&[u8]> {
@@ -25,26 +31,124 @@ fn gzip_data(body: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// What could be had, however much of it there is.
-fn taken(result: Result<Vec<u8>, DecompressError>) -> Vec<u8> {
-    result.unwrap_or_else(|error| error.output)
+/// Appends what can be had, `limit` bytes in all; behind the end of the compressed data, if it was reached.
+fn inflate<'d>(
+    state: &mut DecompressorOxide,
+    data: &'d [u8],
+    has_header: bool,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Option<&'d [u8]> {
+    state.init();
+    let start = out.len();
+    let mut flags = inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+    if has_header {
+        flags |= inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER;
+    }
+    let mut memory = vec![0; data.len().saturating_mul(2).min(limit - start)];
+    let (mut rest, mut made) = (data, 0);
+    let is_over = loop {
+        let (status, taken, written) = decompress(state, rest, &mut memory, made, flags);
+        rest = rest.get(taken..).unwrap_or_default();
+        made += written;
+        match status {
+            TINFLStatus::Done => break true,
+            TINFLStatus::HasMoreOutput if memory.len() < limit - start => {
+                let more = memory.len().saturating_mul(2).clamp(64, (limit - start).max(64));
+                memory.resize(more.min(limit - start), 0);
+            }
+            _ => break false,
+        }
+    };
+    out.extend_from_slice(memory.get(..made).unwrap_or_default());
+    is_over.then_some(rest)
 }
 
 /// Undoes an encoding, of which senders know one and name the other; `limit`: most bytes that are given back.
 pub fn decode(body: &[u8], limit: usize) -> Vec<u8> {
-    match gzip_data(body) {
-        Some(data) => taken(decompress_to_vec_with_limit(data, limit)),
-        None => deflated(body, limit),
+    let mut state = Box::<DecompressorOxide>::default();
+    let mut out = Vec::new();
+    let mut next = gzip_data(body);
+    if next.is_none() {
+        return deflated(&mut state, body, limit);
     }
+    // A file may have several members, one after the other.
+    for _ in 0..MAX_MEMBERS {
+        let Some(data) = next.take() else { break };
+        let behind = inflate(&mut state, data, false, limit, &mut out);
+        next = behind.and_then(|behind| gzip_data(behind.get(TRAILER..)?));
+    }
+    out
 }
 
-/// With the header of RFC 1950, or without.
-fn deflated(body: &[u8], limit: usize) -> Vec<u8> {
+/// With the header of RFC 1950, or without. What looks like the header may be none: the longer result counts.
+fn deflated(state: &mut DecompressorOxide, body: &[u8], limit: usize) -> Vec<u8> {
     let has_header = matches!(body, [method, flags, ..]
         if method & 15 == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
-    taken(if has_header {
-        decompress_to_vec_zlib_with_limit(body, limit)
-    } else {
-        decompress_to_vec_with_limit(body, limit)
-    })
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    if has_header && inflate(state, body, true, limit, &mut with).is_some() || with.len() >= limit {
+        return with;
+    }
+    inflate(state, body, false, limit, &mut without);
+    if with.len() > without.len() { with } else { without }
+}
+
+/// A body without its chunks (RFC 9112 section 7.1), as far as they can be read.
+pub fn without_chunks(mut body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some(end) = memchr::memchr(b'\n', body) {
+        let size = match super::half::chunk_size(&body[..end]) {
+            None | Some(0) => break,
+            Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
+        };
+        let rest = &body[end + 1..];
+        let (chunk, rest) = rest.split_at(size.min(rest.len()));
+        out.extend_from_slice(chunk);
+        let line = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        body = &rest[line..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
+
+    fn member(flags: u8, extra: &[u8], data: &[u8]) -> Vec<u8> {
+        let head = [0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
+        [&head[..], extra, &compress_to_vec(data, 6), &[0; 8]].concat()
+    }
+
+    #[test]
+    fn members_one_after_the_other() {
+        let extra = [&[2, 0, 7, 7][..], b"a name\0", b"a comment\0", &[9, 9]].concat();
+        let file = [member(0, &[], b""), member(0x1e, &extra, b"evil "), member(0, &[], b"page")].concat();
+        assert_eq!(decode(&file, 100), b"evil page");
+        assert_eq!(decode(&file, 6), b"evil p");
+        // What is cut short, and what follows that is no member.
+        assert_eq!(decode(&[&file[..], b"and so on"].concat(), 100), b"evil page");
+        assert_eq!(decode(&file[..file.len() - 9], 100), b"evil page");
+        assert_eq!(decode(&member(0, &[], b"x").repeat(MAX_MEMBERS + 5), 100), [b'x'; MAX_MEMBERS]);
+    }
+
+    /// Compressed data that begin with what could be a header of RFC 1950.
+    #[test]
+    fn with_and_without_a_header() {
+        assert_eq!(decode(&compress_to_vec_zlib(b"evil page", 6), 100), b"evil page");
+        assert_eq!(decode(&compress_to_vec(b"evil page", 6), 100), b"evil page");
+        // A stored block of which the unused bits and the length's first byte are chosen: 0x78, 0x01 would be
+        // a header. It is empty, and another one is behind it.
+        let second = compress_to_vec(b"evil page", 6);
+        let ambiguous = [&[0x78, 0x01, 0x00, 0xfe, 0xff, b'.'][..], &second].concat();
+        assert_eq!(decode(&ambiguous, 100), b".evil page");
+    }
+
+    #[test]
+    fn chunks() {
+        assert_eq!(without_chunks(b"5\r\nevil \r\n4;a=b\r\npage\r\n0\r\n\r\nmore"), b"evil page");
+        assert_eq!(without_chunks(b"ff\npage"), b"page");
+        assert_eq!(without_chunks(b"no chunk\n"), b"");
+        assert_eq!(without_chunks(b""), b"");
+    }
 }

@@ -18,9 +18,9 @@ pub fn recognise(data: &[u8]) -> Option<bool> {
     let is_response = header[2] & 0x80 != 0;
     let code = header[2] >> 3 & 15;
     let is_plausible = matches!(code, 0 | 1 | 2 | 4 | 5)
-        && header[3] & 0x40 == 0
         && (1..=MAX_QUESTIONS as u16).contains(&questions)
-        && (is_response || code == 5 || answers == 0 && authorities == 0)
+        // A record more is what servers pass over.
+        && (is_response || code == 5 || answers <= 1 && authorities <= 1)
         && others <= 64;
     if !is_plausible {
         return None;

@@ -1,16 +1,16 @@
 //! One direction of an HTTP/1 connection: heads, bodies, and what follows them.
 
 use super::asked::Queue;
-use super::http::{Asked, Framing, Head, head_end};
+use super::http::{self, Asked, Framing, Head, whole_head};
 use super::{Limits, Message, Share};
 use crate::rules::Direction;
 use crate::rules::buffer::App;
 use alloc::vec::Vec;
 
-/// Longest head.
-const MAX_HEAD: usize = 32 * 1024;
-/// Longest line with a chunk's length.
-const MAX_CHUNK_LINE: usize = 256;
+/// Longest head that is looked at as a whole. Of a longer one the parts are, each with the first line.
+const MAX_HEAD: usize = 64 * 1024;
+/// As much is kept of a line with a chunk's length: servers pass over what else it says.
+const MAX_CHUNK_LINE: usize = 64;
 
 /// What is expected next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +28,32 @@ enum State {
     Done,
 }
 
+/// The length that a line before a chunk says; `None` when it says none. What may stand behind it is blank or
+/// an extension.
+pub fn chunk_size(line: &[u8]) -> Option<u64> {
+    let line = line.trim_ascii();
+    let count = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let is_whole = matches!(line.get(count), None | Some(b' ' | b'\t' | b'\r' | b';'));
+    if !is_whole || !(1..=16).contains(&count) {
+        return None;
+    }
+    u64::from_str_radix(core::str::from_utf8(&line[..count]).ok()?, 16).ok()
+}
+
 /// One direction.
 #[derive(Debug, Default)]
 pub struct Half {
     state: State,
+    /// The length of a body that is no chunks, though its head says so; [`u64::MAX`] without a length.
+    unchunked: u64,
+    /// There was a message.
+    has_begun: bool,
+    /// There was a chunk.
+    is_in_chunks: bool,
+    /// What the parts of a long head say of the body that were looked at.
+    framing: Option<Framing>,
+    /// As much of the body was there, and 1, when the connection seemed to end, and was looked at.
+    told: u32,
     /// A head of which the end is missing, or that of the body that is being read; or a chunk's line.
     head: Vec<u8>,
     line: Vec<u8>,
@@ -90,13 +112,35 @@ impl Half {
         }
     }
 
-    /// The connection has ended: so has the message.
-    pub fn end(&mut self, reading: &mut Reading<'_, '_>) {
-        let held = self.held();
-        if !matches!(self.state, State::Head | State::Done) {
-            self.finish(reading);
+    /// The connection has ended, or seems to: what there is of a message may be all. Whether its receiver got
+    /// what ended it is not known, so that what comes all the same is read. `is_last`: nothing comes any more.
+    pub fn end(&mut self, is_last: bool, reading: &mut Reading<'_, '_>) {
+        if self.state == State::Head && reading.direction == Direction::ToClient && !self.head.is_empty() {
+            // A response that is a body alone.
+            let body = core::mem::take(&mut self.head);
+            reading.share.release(body.capacity());
+            self.tell_alone(&body, reading);
+            return;
         }
-        self.stop_with(reading, held);
+        // Once more only when there is twice as much: what seems to end it may come many times.
+        let (told, now) = (self.told, self.body.len() as u32 + 1);
+        if self.is_reading() && (now >= 2 * told || is_last && now != told) {
+            self.told = now;
+            let message = Message { body: Some(&self.body), ..self.begun(reading.direction, &self.head) };
+            // Those that wait do so for what may still come.
+            (reading.sink)(&message, &mut self.waiting.clone());
+        }
+    }
+
+    /// The message whose head was told.
+    fn begun<'m>(&self, direction: Direction, head: &'m [u8]) -> Message<'m> {
+        Message { app: App::Http, direction, head, body: None, begins: false, start: self.start }
+    }
+
+    /// Looks at a response without a head.
+    fn tell_alone(&mut self, body: &[u8], reading: &mut Reading<'_, '_>) {
+        let message = Message { body: Some(body), begins: true, ..self.begun(reading.direction, &[]) };
+        (reading.sink)(&message, &mut Vec::new());
     }
 
     fn stop_with(&mut self, reading: &mut Reading<'_, '_>, held: usize) {
@@ -121,20 +165,17 @@ impl Half {
                 self.take(data, reading);
                 &[]
             }
+            State::ChunkLine if !self.is_in_chunks && self.has_no_chunk(data) => {
+                let line = core::mem::take(&mut self.line);
+                self.no_chunk(&line, reading);
+                data
+            }
             State::ChunkLine => self.in_line(
                 data,
-                |half, line, reading| {
-                    let digits = line.trim_ascii();
-                    let size = digits.iter().map_while(|byte| char::from(*byte).to_digit(16));
-                    let size = size
-                        .fold(0u64, |size, digit| size.saturating_mul(16).saturating_add(u64::from(digit)));
-                    match () {
-                        () if digits.first().is_none_or(|byte| !byte.is_ascii_hexdigit()) => {
-                            half.finish(reading)
-                        }
-                        () if size == 0 => half.state = State::Trailer,
-                        () => half.state = State::Chunk(size),
-                    }
+                |half, line, reading| match chunk_size(line) {
+                    Some(0) => half.state = State::Trailer,
+                    Some(size) => (half.state, half.is_in_chunks) = (State::Chunk(size), true),
+                    None => half.no_chunk(line, reading),
                 },
                 reading,
             ),
@@ -151,7 +192,7 @@ impl Half {
             State::Trailer => self.in_line(
                 data,
                 |half, line, reading| {
-                    if line.trim_ascii().is_empty() {
+                    if matches!(line, b"\n" | b"\r\n") {
                         half.finish(reading);
                     }
                 },
@@ -170,18 +211,40 @@ impl Half {
     ) -> &'d [u8] {
         let end = memchr::memchr(b'\n', data);
         let count = end.map_or(data.len(), |end| end + 1);
-        if self.line.len() + count > MAX_CHUNK_LINE {
-            // No server would go on with this either.
-            self.finish(reading);
-            self.state = State::Done;
-            return &[];
-        }
-        self.line.extend_from_slice(&data[..count]);
+        let room = MAX_CHUNK_LINE.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&data[..count.min(room)]);
         if end.is_some() {
             let line = core::mem::take(&mut self.line);
             take(self, &line, reading);
         }
         &data[count..]
+    }
+
+    /// Where a chunk should begin there is none. Of the first one some receivers say that the body has no
+    /// chunks at all, and go on with it.
+    fn no_chunk(&mut self, line: &[u8], reading: &mut Reading<'_, '_>) {
+        if core::mem::replace(&mut self.is_in_chunks, true) {
+            self.finish(reading);
+            return;
+        }
+        let count = usize::try_from(self.unchunked).unwrap_or(usize::MAX).min(line.len());
+        self.take(&line[..count], reading);
+        self.state = match self.unchunked {
+            u64::MAX => State::UntilClose,
+            length => State::Length(length - count as u64),
+        };
+        if self.state == State::Length(0) {
+            self.finish(reading);
+        }
+    }
+
+    /// Whether the first bytes of a body in chunks are none, however the line goes on.
+    fn has_no_chunk(&self, data: &[u8]) -> bool {
+        let room = MAX_CHUNK_LINE.saturating_sub(self.line.len()).min(data.len());
+        let line = [&self.line, &data[..room]].concat();
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_short = line.len() < MAX_CHUNK_LINE && !data.contains(&b'\n');
+        chunk_size(line).is_none() && !(is_short && line.trim_ascii().is_empty())
     }
 
     /// Takes a head, or what there is of it.
@@ -191,51 +254,84 @@ impl Half {
             let blank = data.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
             let data = &data[blank..];
             self.start = self.position + blank as u64;
-            let Some(end) = head_end(data, 0) else {
-                self.keep(data, reading);
-                return &[];
+            if self.is_headless(data, reading) {
+                return data;
+            }
+            let Some(end) = whole_head(reading.direction, data, 0) else {
+                self.head.extend_from_slice(&data[..data.len().min(MAX_HEAD)]);
+                return self.too_long(&data[data.len().min(MAX_HEAD)..], reading);
             };
             self.message(&data[..end], reading);
             return &data[end..];
         }
         let before = self.head.len();
+        let room = (MAX_HEAD + 1).saturating_sub(before).min(data.len());
         // An end that reaches over the seam is found in both.
-        self.head.extend_from_slice(&data[..data.len().min(MAX_HEAD)]);
-        match head_end(&self.head, before) {
+        self.head.extend_from_slice(&data[..room]);
+        let start = core::mem::take(&mut self.head);
+        if self.is_headless(&start, reading) {
+            self.take(&start, reading);
+            return &data[room..];
+        }
+        self.head = start;
+        match whole_head(reading.direction, &self.head, before) {
             Some(end) if end >= before => {
                 let mut head = core::mem::take(&mut self.head);
                 head.truncate(end);
                 self.message(&head, reading);
                 &data[end - before..]
             }
-            _ if self.head.len() > MAX_HEAD => {
-                reading.share.lost += 1;
-                self.state = State::Done;
-                &[]
-            }
-            _ => &[],
+            _ => self.too_long(&data[room..], reading),
         }
     }
 
-    fn keep(&mut self, data: &[u8], reading: &mut Reading<'_, '_>) {
-        if data.len() > MAX_HEAD {
+    /// Whether a connection's first response is a body alone, as old servers send it. Then the body begins.
+    fn is_headless(&mut self, start: &[u8], reading: &mut Reading<'_, '_>) -> bool {
+        if self.has_begun || reading.direction == Direction::ToServer || !http::is_no_response(start) {
+            return false;
+        }
+        self.message(&[], reading);
+        if self.state == State::Head {
+            self.state = State::Done;
+        }
+        true
+    }
+
+    /// Looks at what there is of a head when that is as much as is kept, and goes on with its first line and
+    /// what was not yet a whole field.
+    fn too_long<'d>(&mut self, data: &'d [u8], reading: &mut Reading<'_, '_>) -> &'d [u8] {
+        if self.head.len() < MAX_HEAD {
+            return data;
+        }
+        let line = memchr::memchr(b'\n', &self.head).map_or(0, |end| end + 1);
+        let end = memchr::memrchr(b'\n', &self.head).map_or(0, |end| end + 1);
+        let is_line = end <= line || line.max(self.head.len() - end) > MAX_HEAD / 4;
+        let part = &self.head[..if is_line { self.head.len() } else { end }];
+        self.framing = self.framing.or(Head::new(part).length());
+        let message = Message { begins: true, ..self.begun(reading.direction, part) };
+        (reading.sink)(&message, &mut Vec::new());
+        if is_line {
+            // A line as long as that, no server takes.
             reading.share.lost += 1;
             self.state = State::Done;
-        } else {
-            self.head.extend_from_slice(data);
+            return &[];
         }
+        self.head.drain(line..end);
+        data
     }
 
     /// A head is there.
     fn message(&mut self, bytes: &[u8], reading: &mut Reading<'_, '_>) {
         let head = Head::new(bytes);
+        self.has_begun = true;
+        let before = core::mem::take(&mut self.framing);
         let framing = match reading.direction {
             Direction::ToServer => {
                 reading.asked.push(Asked::of(head));
-                head.request_framing()
+                head.request_framing(before)
             }
             Direction::ToClient => {
-                let is_interim = matches!(head.parts()[1], [b'1', _, _]) && head.parts()[1] != b"101";
+                let is_interim = head.is_interim();
                 let asked = if is_interim { Some(Asked::Other) } else { reading.asked.pop() };
                 let Some(asked) = asked else {
                     // Whether this one has a body is not known any more.
@@ -243,9 +339,11 @@ impl Half {
                     self.state = State::Done;
                     return;
                 };
-                head.response_framing(asked)
+                head.response_framing(asked, before)
             }
         };
+        self.unchunked = head.unchunked(reading.direction);
+        (self.is_in_chunks, self.told) = (false, 0);
         let wants_body = reading.limits.bodies[reading.direction as usize] && framing != Framing::Tunnel;
         let is_end = framing == Framing::Length(0) || framing == Framing::Tunnel;
         let message = Message {
@@ -297,14 +395,7 @@ impl Half {
         }
         self.is_told = true;
         let (head, body) = (core::mem::take(&mut self.head), core::mem::take(&mut self.body));
-        let message = Message {
-            app: App::Http,
-            direction: reading.direction,
-            head: &head,
-            body: Some(&body),
-            begins: false,
-            start: self.start,
-        };
+        let message = Message { body: Some(&body), ..self.begun(reading.direction, &head) };
         (reading.sink)(&message, &mut self.waiting);
         self.waiting.clear();
     }

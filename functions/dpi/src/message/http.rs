@@ -3,12 +3,13 @@
 
 use super::fields::Fields;
 use super::head_lines::{HeadLines, Name};
-use super::uri;
+use super::{recognise, uri};
+use crate::rules::Direction;
 use crate::rules::buffer::Buffer;
 use alloc::vec::Vec;
 
-/// Most fields of a head that are looked at.
-pub const MAX_FIELDS: usize = 256;
+/// Most fields of a head that are looked at: more than a head of 64 KiB has.
+pub const MAX_FIELDS: usize = 32_000;
 
 /// Buffers as a set of bits.
 pub type Wanted = u32;
@@ -31,14 +32,30 @@ pub fn head_end(data: &[u8], from: usize) -> Option<usize> {
     })
 }
 
+/// Where a head ends. A request of one line without a version has nothing else (HTTP/0.9).
+pub fn whole_head(direction: Direction, data: &[u8], from: usize) -> Option<usize> {
+    let (before, new) = data.split_at(from.min(data.len()));
+    let end = before.len() + memchr::memchr(b'\n', new)? + 1;
+    let is_first = direction == Direction::ToServer && memchr::memchr(b'\n', before).is_none();
+    if is_first && Head::new(&data[..end]).is_simple() { Some(end) } else { head_end(data, from) }
+}
+
+/// Whether a response begins with something else than a status line: it is a body alone (HTTP/0.9). Clients
+/// pass over a few bytes before it.
+pub fn is_no_response(data: &[u8]) -> bool {
+    let start = &data[..data.len().min(8)];
+    start.len() == 8 && !contains(start, b"http") && !start.starts_with(b"ICY ")
+}
+
 /// How a body is told from what follows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// So many bytes.
     Length(u64),
     /// In chunks that tell their lengths.
     Chunked,
     /// All until the connection ends.
+    #[default]
     UntilClose,
     /// What follows is no HTTP.
     Tunnel,
@@ -86,7 +103,6 @@ impl<'a> Head<'a> {
                 }
             }
         })
-        .take(MAX_FIELDS)
     }
 
     /// The three parts of the first line.
@@ -102,51 +118,108 @@ impl<'a> Head<'a> {
         [first, second, rest.trim_ascii_end()]
     }
 
-    /// How long the body is, as far as fields tell: the first of each name, all read once.
-    fn length(self) -> Option<Framing> {
-        let (mut coding, mut text) = (None, None);
+    /// A request's method, target and version. A target may have blanks, which servers that take it for one
+    /// do as well.
+    pub fn request_parts(self) -> [&'a [u8]; 3] {
+        let [method, target, version] = self.parts();
+        let rest = self.line.get(self.offset(target)..).unwrap_or_default().trim_ascii_end();
+        let last = rest.iter().rposition(|byte| matches!(byte, b' ' | b'\t')).map_or(0, |at| at + 1);
+        let (before, word) = rest.split_at(last);
+        if version.len() > word.len() && word.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"HTTP/"))
+        {
+            return [method, before.trim_ascii_end(), word];
+        }
+        [method, target, version]
+    }
+
+    /// Where a part of the first line begins.
+    fn offset(self, part: &[u8]) -> usize {
+        if part.is_empty() {
+            self.line.len()
+        } else {
+            (part.as_ptr() as usize) - (self.line.as_ptr() as usize)
+        }
+    }
+
+    /// It is a line with a method and a target, as requests of HTTP/0.9 are.
+    fn is_simple(self) -> bool {
+        let [method, target, version] = self.parts();
+        !target.is_empty() && version.is_empty() && recognise::METHODS.contains(&method)
+    }
+
+    /// It is followed by another one for the same request.
+    pub fn is_interim(self) -> bool {
+        let [_, status, _] = self.parts();
+        matches!(status, [b'1', b'0'..=b'9', b'0'..=b'9']) && status != b"101"
+    }
+
+    /// How long the body is, as far as fields tell: by chunks where any says so, else by the first length.
+    pub fn length(self) -> Option<Framing> {
+        let mut text = None;
         for (name, value) in self.fields() {
             match Name::of(name) {
-                Some(Name::TransferEncoding) => coding = coding.or(Some(value)),
+                Some(Name::TransferEncoding) if has_token(value, b"chunked") => {
+                    return Some(Framing::Chunked);
+                }
                 Some(Name::ContentLength) => text = text.or(Some(value)),
                 _ => {}
             }
         }
-        if coding.is_some_and(|coding| contains(coding, b"chunked")) {
-            return Some(Framing::Chunked);
+        let text = text?;
+        if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+            // What is no number, receivers take for none.
+            return None;
         }
-        let digits = text?.iter().take_while(|byte| byte.is_ascii_digit());
-        let number = digits
+        let number = text
+            .iter()
             .fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
         Some(Framing::Length(number))
     }
 
-    /// What follows a request's head.
-    pub fn request_framing(self) -> Framing {
-        self.length().unwrap_or(Framing::Length(0))
+    /// What follows a request's head; `before`: what earlier parts of it say.
+    pub fn request_framing(self, before: Option<Framing>) -> Framing {
+        before.or(self.length()).unwrap_or(Framing::Length(0))
     }
 
     /// What follows a response's head; `method`: of the request.
-    pub fn response_framing(self, method: Asked) -> Framing {
+    pub fn response_framing(self, method: Asked, before: Option<Framing>) -> Framing {
         let [_, status, _] = self.parts();
         match status {
             b"101" => Framing::Tunnel,
-            [b'1', ..] | b"204" | b"304" => Framing::Length(0),
+            _ if self.is_interim() => Framing::Length(0),
+            b"204" | b"304" => Framing::Length(0),
             [b'2', ..] if method == Asked::Connect => Framing::Tunnel,
             _ if method == Asked::Head => Framing::Length(0),
-            _ => self.length().unwrap_or(Framing::UntilClose),
+            // Some clients read chunks then, and some do not: the body has both.
+            _ if self.may_have_no_chunks() => Framing::UntilClose,
+            _ => before.or(self.length()).unwrap_or(Framing::UntilClose),
         }
     }
 
-    /// How many times the body is compressed, at most twice.
-    pub fn codings(self) -> usize {
-        let mut fields = self.fields();
-        let Some((_, value)) = fields.find(|(name, _)| Name::of(name) == Some(Name::ContentEncoding)) else {
-            return 0;
-        };
-        let is_known = |word: &&[u8]| contains(word, b"gzip") || contains(word, b"deflate");
-        value.split(|byte| *byte == b',').filter(is_known).take(2).count()
+    /// A response of HTTP/1.0 in chunks, which that version did not know.
+    pub fn may_have_no_chunks(self) -> bool {
+        self.parts()[0].eq_ignore_ascii_case(b"HTTP/1.0") && self.length() == Some(Framing::Chunked)
     }
+
+    /// How long the body is where it has no chunks; [`u64::MAX`] without a length.
+    pub fn unchunked(self, direction: Direction) -> u64 {
+        let lengths = self.fields().filter(|(name, _)| Name::of(name) == Some(Name::ContentLength));
+        let mut numbers = lengths.filter_map(|(_, value)| core::str::from_utf8(value).ok()?.parse().ok());
+        numbers.next().unwrap_or(if direction == Direction::ToServer { 0 } else { u64::MAX })
+    }
+
+    /// How many times the body is compressed, as all fields together say.
+    pub fn codings(self) -> usize {
+        let fields = self.fields().filter(|(name, _)| Name::of(name) == Some(Name::ContentEncoding));
+        let words = fields.flat_map(|(_, value)| value.split(|byte| *byte == b','));
+        words.filter(|word| contains(word, b"gzip") || contains(word, b"deflate")).count()
+    }
+}
+
+/// Whether a list has this word, as receivers take lists apart.
+fn has_token(list: &[u8], word: &[u8]) -> bool {
+    let mut words = list.split(|byte| matches!(byte, b',' | b';' | b' ' | b'\t' | b'\r' | b'\n'));
+    words.any(|some| some.eq_ignore_ascii_case(word))
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
@@ -205,7 +278,7 @@ const OF_FIELDS: Wanted = {
 /// Takes the parts of a request's head that are wanted, `most` fields of it at most; how many were read.
 pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> usize {
     let head = Head::new(bytes);
-    let [method, target, version] = head.parts();
+    let [method, target, version] = head.request_parts();
     let has = |buffer: Buffer| wanted & bit(buffer) != 0;
     let mut add = |buffer: Buffer, bytes: &[u8]| {
         if has(buffer) && !bytes.is_empty() {

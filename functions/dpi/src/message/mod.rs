@@ -6,7 +6,7 @@
 //! 3. Each becomes a [`Message`], from which [`Message::parts`] takes the buffers that rules ask for
 //!    ([`fields`], [`http`], [`uri`], [`body`]).
 //!
-//! Limits: heads of 32 KiB, TLS hellos of 16 KiB, bodies as [`Limits`] say; all that is held comes out of one
+//! Limits: heads of 64 KiB and parts of longer ones, TLS hellos of 132 KiB, bodies as [`Limits`] say; all that is held comes out of one
 //! [`Share`] of memory, of which a client has a part when it is scarce. What exceeds a limit is not read any
 //! further, and counted.
 
@@ -33,9 +33,11 @@ use http::{Head, Wanted};
 use nf_sdk::Nanos;
 
 /// Longest hello of TLS, with what surrounds it.
-const MAX_HELLO: usize = 16 * 1024;
+const MAX_HELLO: usize = 132 * 1024;
+/// Most layers of encodings that are undone.
+const MAX_LAYERS: usize = 4;
 /// What a session takes, beside what it holds.
-const SESSION: usize = 512;
+const SESSION: usize = 528;
 
 /// Bounds of what is read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,15 +158,41 @@ impl Message<'_> {
             out.add(Buffer::RequestBody, body);
             return (body.len(), false);
         }
-        let codings = Head::new(self.head).codings();
-        let (mut decoded, mut is_cut) = (Vec::new(), false);
-        for layer in 0..codings {
-            decoded = body::decode(if layer == 0 { body } else { &decoded }, limit);
-            is_cut |= decoded.len() >= limit;
+        let head = Head::new(self.head);
+        let mut took = Undone { limit, ..Undone::default() };
+        took.undo(body, head.codings(), out);
+        if head.may_have_no_chunks() {
+            took.undo(&body::without_chunks(body), head.codings(), out);
         }
+        (took.bytes, took.is_cut)
+    }
+}
+
+/// Undoing encodings.
+#[derive(Default)]
+struct Undone {
+    limit: usize,
+    /// How many bytes were looked at.
+    bytes: usize,
+    is_cut: bool,
+}
+
+impl Undone {
+    /// Takes a body without its encodings: what it makes of all layers together is limited.
+    fn undo(&mut self, body: &[u8], codings: usize, out: &mut Fields) {
+        let mut decoded = Vec::new();
+        let mut left = self.limit.saturating_mul(2);
+        for layer in 0..codings.min(MAX_LAYERS) {
+            let room = left.min(self.limit);
+            decoded = body::decode(if layer == 0 { body } else { &decoded }, room);
+            self.is_cut |= decoded.len() >= room;
+            self.bytes += decoded.len();
+            left -= decoded.len();
+        }
+        self.is_cut |= codings > MAX_LAYERS;
         let body = if codings == 0 { body } else { &decoded };
+        self.bytes += body.len();
         out.add(Buffer::ResponseBody, body);
-        (body.len() * (1 + codings), is_cut)
     }
 }
 
@@ -352,15 +380,14 @@ impl Session {
         let mut left = all;
         while let Some((length, rest)) = left.split_first_chunk() {
             let Some(message) = rest.get(..usize::from(u16::from_be_bytes(*length))) else { break };
+            left = &rest[message.len()..];
             if dns::recognise(message).is_none() {
-                self.is_over[side] = true;
-                share.release(before);
-                return;
+                // Servers refuse it, and go on with the next one.
+                continue;
             }
             let body = Some(&[][..]);
             let message = Message { app: App::Dns, direction, head: message, body, begins: true, start };
             sink(&message, &mut Vec::new());
-            left = &rest[message.head.len()..];
         }
         if kept.is_empty() {
             kept = left.to_vec();
@@ -375,10 +402,10 @@ impl Session {
         }
     }
 
-    /// A direction's connection has ended: what there is of a message is all there will be.
+    /// A direction's connection seems to have ended: what there is of a message may be all there will be.
     pub fn end(
         &mut self,
-        direction: Direction,
+        (direction, is_last): (Direction, bool),
         limits: &Limits,
         share: &mut Share,
         sink: &mut dyn FnMut(&Message<'_>, &mut Vec<u32>),
@@ -386,9 +413,8 @@ impl Session {
         let side = Session::side(direction);
         if self.known == Known::Is(App::Http) && !self.is_over[side] {
             let Session { halves, asked, .. } = self;
-            halves[side].end(&mut Reading { direction, limits, share, asked, sink });
+            halves[side].end(is_last, &mut Reading { direction, limits, share, asked, sink });
         }
-        self.is_over[side] = true;
     }
 
     /// Bytes of a direction are missing: what follows cannot be told apart.

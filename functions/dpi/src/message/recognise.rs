@@ -7,10 +7,10 @@ use crate::rules::buffer::App;
 /// Bytes that tell, except where a line may be a request's.
 const ENOUGH: usize = 64;
 /// Longest line of a request whose method is none of [`METHODS`], and longest method.
-pub const LONGEST_LINE: usize = 2048;
+pub const LONGEST_LINE: usize = 8192;
 const LONGEST_METHOD: usize = 32;
 /// Methods of HTTP.
-const METHODS: [&[u8]; 24] = [
+pub const METHODS: [&[u8]; 24] = [
     b"GET",
     b"POST",
     b"HEAD",
@@ -109,7 +109,7 @@ pub fn stream(direction: Direction, data: &[u8]) -> Option<Option<App>> {
 fn message(data: &[u8]) -> Option<bool> {
     let (length, rest) = data.split_first_chunk()?;
     let length = usize::from(u16::from_be_bytes(*length));
-    if !(17..=4096).contains(&length) {
+    if length < 17 {
         return Some(false);
     }
     // Flags, and counts that a message of this length can have.

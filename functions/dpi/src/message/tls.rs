@@ -6,6 +6,8 @@ use crate::rules::buffer::Buffer;
 use alloc::vec::Vec;
 
 const RECORD_HEADER: usize = 5;
+/// Most empty records that servers pass over.
+const MAX_EMPTY: usize = 32;
 const HANDSHAKE: u8 = 22;
 /// Types of messages.
 const CLIENT_HELLO: u8 = 1;
@@ -16,9 +18,14 @@ const SUPPORTED_VERSIONS: u16 = 43;
 
 /// Whether a stream begins like TLS; `None` when there are too few bytes to tell.
 pub fn recognise(data: &[u8]) -> Option<bool> {
+    // Any version 3: servers look at that of the hello alone. Empty records before it are passed over.
+    let mut data = data;
+    for _ in 0..MAX_EMPTY {
+        let [HANDSHAKE, 3, _, 0, 0, rest @ ..] = data else { break };
+        data = rest;
+    }
     let kind = *data.first()?;
-    let is_version = |major: &u8, minor: Option<&u8>| *major == 3 && minor.is_none_or(|minor| *minor <= 4);
-    let is_start = kind == HANDSHAKE && data.get(1).is_none_or(|major| is_version(major, data.get(2)));
+    let is_start = kind == HANDSHAKE && data.get(1).is_none_or(|major| *major == 3);
     if !is_start || data.get(RECORD_HEADER).is_some_and(|kind| !matches!(*kind, CLIENT_HELLO | SERVER_HELLO))
     {
         return Some(false);
@@ -138,11 +145,11 @@ fn read(kind: u8, body: &[u8], out: &mut Fields) -> Option<()> {
         let Some(mut extension) = extensions.part(2) else { break };
         match (kind, kind_of as u16) {
             (CLIENT_HELLO, SERVER_NAME) => {
-                if let Some(mut list) = extension.part(2)
-                    && list.number(1) == Some(0)
-                    && let Some(name) = list.part(2)
-                {
-                    out.add(Buffer::TlsSni, name.0);
+                let mut list = extension.part(2).unwrap_or(Reader(&[]));
+                while let (Some(kind), Some(name)) = (list.number(1), list.part(2)) {
+                    if kind == 0 {
+                        out.add(Buffer::TlsSni, name.0);
+                    }
                 }
             }
             (SERVER_HELLO, SUPPORTED_VERSIONS) => {

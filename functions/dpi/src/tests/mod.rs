@@ -4,6 +4,7 @@ mod any_input;
 mod evasion;
 mod faults;
 pub mod frames;
+mod http_receivers;
 mod messages;
 mod model;
 mod options;
