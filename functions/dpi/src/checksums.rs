@@ -41,10 +41,13 @@ pub fn are_right(view: &View<'_>) -> bool {
                 return false;
             };
             let length = usize::from(u16::from_be_bytes([a, b]));
-            match segment.get(..length) {
+            // A length of 0 over IPv6 is a jumbogram's (RFC 2675 section 4), and Linux takes it in any packet.
+            let datagram =
+                if length == 0 && !view.source.is_ipv4 { Some(segment) } else { segment.get(..length) };
+            match datagram {
                 // None was computed: over IPv6 that is for tunnels alone (RFC 8200 section 8.1, RFC 6936).
                 _ if [c, d] == [0, 0] => view.source.is_ipv4,
-                Some(datagram) if length >= 8 => sum_is_right(view, protocol::UDP, datagram),
+                Some(datagram) if datagram.len() >= 8 => sum_is_right(view, protocol::UDP, datagram),
                 _ => false,
             }
         }

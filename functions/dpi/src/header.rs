@@ -31,6 +31,8 @@ pub struct Tcp {
     pub scale: Option<u8>,
     /// The sender's timestamp (RFC 7323 section 3), where the option is.
     pub stamp: Option<u32>,
+    /// It is signed (RFC 2385, RFC 5925).
+    pub has_digest: bool,
 }
 
 impl Tcp {
@@ -54,7 +56,10 @@ impl Tcp {
                     rest
                 }
                 [kind, length, ..] if kind != 0 && length >= 2 => match options.get(usize::from(length)..) {
-                    Some(rest) => rest,
+                    Some(rest) => {
+                        self.has_digest |= matches!(kind, 19 | 29);
+                        rest
+                    }
                     None => return,
                 },
                 _ => return,

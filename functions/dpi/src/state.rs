@@ -36,7 +36,8 @@ fn flags(flow: &Flow) -> u64 {
     flow.stage as u64
         | (flow.fate as u64) << 4
         | u64::from(flow.client_is_second) << 8
-        | u64::from(flow.sides[0].has_stamp && (flow.stage <= Stage::SynSent || flow.has_stamps())) << 9
+        | u64::from(if flow.stage <= Stage::SynSent { flow.sides[0].has_stamp } else { flow.has_stamps() })
+            << 9
         | u64::from(flow.is_twice) << 10
 }
 

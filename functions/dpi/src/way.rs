@@ -178,16 +178,17 @@ impl Dpi {
         if ruling == Ruling::Drop {
             return Err(Reason::Rule);
         }
-        let outcome = match self.part(frame, level) {
-            // One in another one is what no host sends.
-            Some((part, dissection)) if !arrival.is_whole => {
-                let [first, second] = view.vlans.map(|vlan| u64::from(vlan.unwrap_or(0)));
-                let tunnels = view.path.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                self.fragments.take(&part, &dissection, tunnels ^ first ^ second << 12, self.now)
-            }
-            _ => Outcome::Discarded,
+        // One in another one is what no host sends.
+        let Some((part, dissection)) = self.part(frame, level).filter(|_| !arrival.is_whole) else {
+            self.tally.add(Count::Ignored, 1);
+            return self.judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored));
         };
-        match outcome {
+        let [first, second] = view.vlans.map(|vlan| u64::from(vlan.unwrap_or(0)));
+        let context = view.path.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ first ^ second << 12;
+        if self.fragments.is_barred(&dissection, context, self.now) {
+            return Err(Reason::Flow);
+        }
+        match self.fragments.take(&part, &dissection, context, self.now) {
             Outcome::Waiting => Ok(()),
             Outcome::Whole(frame) => {
                 self.tally.add(Count::Datagrams, 1);
@@ -195,7 +196,12 @@ impl Dpi {
                 (whole.path, whole.dissection.tags) = (level.path, level.dissection.tags);
                 let arrival =
                     Arrival { is_whole: true, is_vouched_for: false, is_unfinished: false, ..arrival };
-                self.levels(&frame, whole, arrival, host)
+                let verdict = self.levels(&frame, whole, arrival, host);
+                if verdict.is_err() {
+                    // The receiver has the others, and waits for the one that is dropped now.
+                    self.fragments.bar(&dissection, context, self.now);
+                }
+                verdict
             }
             Outcome::Discarded => {
                 self.tally.add(Count::Ignored, 1);
@@ -266,7 +272,14 @@ impl Dpi {
             return self.judge_within(ruling, budget.was_spent(), false);
         }
         let (portion, is_unseen) = match seen.place {
-            Place::None | Place::Ignored => (Portion::Alone, false),
+            Place::None => (Portion::Alone, false),
+            Place::Ignored => {
+                // A receiver may take it all the same, if it gets it: then it says so.
+                if seen.is_doubtful && !self.settings.drops_ignored {
+                    self.tracker.hold(seen, view, self.now);
+                }
+                (Portion::Alone, false)
+            }
             // Whether the receiver takes the first or the second is not known.
             Place::Old if self.tracker.differs(seen, view.payload) => {
                 is_ignored = true;
@@ -282,7 +295,7 @@ impl Dpi {
             Place::Next { .. } | Place::Ahead if self.tracker.hold(seen, view, self.now) => {
                 (Portion::Elsewhere, false)
             }
-            Place::Next { skip } => (Portion::Next { skip }, false),
+            Place::Next { skip } => (Portion::Next { skip }, seen.sure < view.payload.len()),
             // What cannot be held will never be seen in its stream.
             Place::Ahead => (Portion::Alone, true),
         };
@@ -302,7 +315,34 @@ impl Dpi {
             ruling = self.look_behind(&passage, seen, is_ignored, &mut budget, host);
         }
         self.reserve.keep(&budget);
-        self.judge_within(ruling, budget.was_spent() || is_unseen, is_ignored)
+        let verdict = self.judge_within(ruling, budget.was_spent() || is_unseen, is_ignored);
+        self.lose(view, seen, ruling, verdict)
+    }
+
+    /// A segment that is dropped comes again, when its bytes are no news to the stream any more, and may have
+    /// others behind them or say something else: it does not pass then either.
+    fn lose(
+        &mut self,
+        view: &View<'_>,
+        seen: Seen,
+        ruling: Ruling,
+        verdict: Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        let flow = self.tracker.table.get_mut(seen.flow);
+        let (length, first) = (view.payload.len(), view.tcp.seq.wrapping_add(seen.skip as u32));
+        match verdict {
+            Err(Reason::Rule | Reason::Overload) if seen.skip < length => {
+                let taken = flow.sides[seen.side].next.wrapping_sub(first) as i32;
+                if let Ok(taken @ 1..) = usize::try_from(taken) {
+                    flow.lose(seen.side, first, taken.min(length - seen.skip));
+                }
+                verdict
+            }
+            Ok(()) if ruling == Ruling::Go && flow.is_lost(seen.side, view.tcp.seq, length) => {
+                Err(Reason::Flow)
+            }
+            _ => verdict,
+        }
     }
 
     /// The verdict on a packet that may have asked for more work than there is for it, or that its receiver
@@ -332,8 +372,10 @@ impl Dpi {
         if !is_ignored {
             ruling = self.held(passage, seen, budget, host);
         }
-        if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
-            ruling = self.behind_gap(passage, seen, budget, host);
+        if ruling == Ruling::Go
+            && let Some(is_gap) = self.tracker.acknowledged(seen)
+        {
+            ruling = self.behind_gap(passage, seen, is_gap, budget, host);
         }
         if ruling == Ruling::Go && seen.is_end {
             ruling = self.look_at_end(passage, seen, host);
@@ -369,19 +411,22 @@ impl Dpi {
         Ruling::Go
     }
 
-    /// The other side has acknowledged what never came by here: its stream goes on with what is held.
+    /// The other side has acknowledged what it might not have taken, or what never came by here: its stream
+    /// goes on with what is held.
     pub(crate) fn behind_gap(
         &mut self,
         passage: &Passage<'_>,
         seen: Seen,
+        is_gap: bool,
         budget: &mut Budget,
         host: &mut Host,
     ) -> Ruling {
         let view = passage.view;
         let reversed = view.reversed();
         let seen = Seen { side: 1 - seen.side, ..seen };
-        if let Some((session, share)) =
-            self.tracker.sessions.get_mut(self.tracker.table.get(seen.flow).session)
+        if is_gap
+            && let Some((session, share)) =
+                self.tracker.sessions.get_mut(self.tracker.table.get(seen.flow).session)
         {
             let direction = if seen.side == 0 { Direction::ToServer } else { Direction::ToClient };
             session.gap(direction, share);

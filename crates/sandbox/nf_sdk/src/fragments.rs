@@ -6,6 +6,7 @@
 //!    first fragment: what reads frames reads it.
 //! 3. What is incomplete when its time is over makes room, with the next fragment or by
 //!    [`Fragments::expire`].
+//! 4. A function that drops a datagram says so ([`Fragments::bar`]): the fragment that was missing comes again.
 //!
 //! Limits: a datagram of up to 65,535 bytes; sixteen incomplete ones between two addresses and of those that
 //! share their place in the table. Where room is scarce a source has a part of it. A fragment that there is
@@ -26,6 +27,9 @@ const WAYS: usize = 16;
 const PART: usize = 4;
 /// Places in the table that are looked at for a datagram that makes room.
 const CANDIDATES: usize = 8;
+/// Numbers by which datagrams are barred.
+const BARRED: usize = 4096;
+const SECOND: u64 = 1_000_000_000;
 /// Longest datagram behind its header, in bytes.
 const LONGEST: usize = 65_535;
 
@@ -123,6 +127,8 @@ pub struct Fragments {
     /// Datagrams and bytes by the sources' numbers.
     used: Vec<(usize, usize)>,
     hand: usize,
+    /// Until when fragments of datagrams with these numbers are barred, in seconds.
+    barred: Vec<u64>,
     /// How often something happened.
     pub turnover: Turnover,
 }
@@ -151,6 +157,7 @@ impl Fragments {
             count: 0,
             used: Vec::new(),
             hand: 0,
+            barred: Vec::new(),
             turnover: Turnover::default(),
         }
     }
@@ -188,6 +195,31 @@ impl Fragments {
         outcome
     }
 
+    /// Notes that a datagram that was put together does not go on: its receiver may have all of its fragments
+    /// but the last, and that one could come again. [`Fragments::is_barred`] says so for as long as receivers
+    /// keep them. There is nothing to be forgotten for others: a few in thousands of other datagrams are
+    /// barred with it.
+    pub fn bar(&mut self, dissection: &Dissection, context: u64, now: Nanos) {
+        if self.barred.is_empty() {
+            self.barred = vec![0; BARRED];
+        }
+        if let Some(place) = self.barred_place(dissection, context) {
+            self.barred[place] = now.saturating_add(self.limits.timeout).0.div_ceil(SECOND);
+        }
+    }
+
+    /// Whether a fragment is of a datagram that does not go on.
+    pub fn is_barred(&self, dissection: &Dissection, context: u64, now: Nanos) -> bool {
+        !self.barred.is_empty()
+            && self.barred_place(dissection, context).is_some_and(|place| self.barred[place] > now.0 / SECOND)
+    }
+
+    fn barred_place(&self, dissection: &Dissection, context: u64) -> Option<usize> {
+        let [a, b, c, d, number, context] = key(dissection, context)?;
+        let hash = self.hash.of(&[a, b, c, d, context ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)]);
+        Some(hash as usize % BARRED)
+    }
+
     /// Forgets datagrams whose time is over.
     pub fn expire(&mut self, now: Nanos) {
         for set in 0..self.sets.len() {
@@ -197,7 +229,7 @@ impl Fragments {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        (self.sets, self.used) = (Vec::new(), Vec::new());
+        (self.sets, self.used, self.barred) = (Vec::new(), Vec::new(), Vec::new());
         (self.bytes, self.count) = (0, 0);
     }
 

@@ -69,10 +69,19 @@ pub struct Side {
     pub held: u32,
     /// The latest timestamp that the other side goes by.
     pub stamp: u32,
+    /// The widest window that it has told, in bytes.
+    pub widest: u32,
+    /// Sequence numbers of the first byte that was dropped and of the one behind the last such: its receiver
+    /// never gets them.
+    pub lost: (u32, u32),
     /// By how many bits its own windows are shifted, if the other side's are too.
     pub scale: Option<u8>,
     /// It begins with a timestamp: its segments have one, if the other side's do too.
     pub has_stamp: bool,
+    /// Its SYN, or its answer, is signed: its segments are, if the other side's are too.
+    pub has_digest: bool,
+    /// It has sent a reset.
+    pub has_reset: bool,
     /// The interface that it comes by.
     pub from: u16,
     /// It is certain that it does: that of the SYN, or of the answer.
@@ -106,6 +115,8 @@ pub struct Opening {
     pub scale: Option<u8>,
     /// Timestamp.
     pub stamp: Option<u32>,
+    /// It is signed.
+    pub has_digest: bool,
 }
 
 /// A flow.
@@ -169,9 +180,39 @@ impl Flow {
         client.zip(server).map_or(0, |(client, server)| if side == 0 { client } else { server })
     }
 
-    /// Both sides send timestamps.
+    /// Both sides send timestamps: the server does only in answer to the client's. Which of several SYN
+    /// packets it has answered is not known.
     pub fn has_stamps(&self) -> bool {
-        self.sides[0].has_stamp && self.sides[1].has_stamp
+        self.sides[1].has_stamp
+    }
+
+    /// Both sides sign their segments.
+    pub fn has_digests(&self) -> bool {
+        self.sides[0].has_digest && self.sides[1].has_digest
+    }
+
+    /// Whether bytes of a side include some that were dropped.
+    pub fn is_lost(&self, side: usize, seq: u32, length: usize) -> bool {
+        let (first, end) = self.sides[side & 1].lost;
+        let behind = |a: u32, b: u32| a.wrapping_sub(b) as i32 > 0;
+        first != end && behind(end, seq) && behind(seq.wrapping_add(length as u32), first)
+    }
+
+    /// Notes that bytes of a side were dropped.
+    pub fn lose(&mut self, side: usize, seq: u32, length: usize) {
+        let lost = &mut self.sides[side & 1].lost;
+        let (first, end) = (seq, seq.wrapping_add(length as u32));
+        if lost.0 == lost.1 {
+            *lost = (first, end);
+            return;
+        }
+        // What lies between was not dropped, but no receiver comes as far.
+        if lost.0.wrapping_sub(first) as i32 > 0 {
+            lost.0 = first;
+        }
+        if end.wrapping_sub(lost.1) as i32 > 0 {
+            lost.1 = end;
+        }
     }
 
     /// Whether a packet of a side comes by another interface than the side does, or by that of the other

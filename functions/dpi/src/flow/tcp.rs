@@ -1,10 +1,11 @@
 //! A TCP connection as its ends have it (RFC 9293 section 3.10.7), as far as a packet in the middle tells:
 //! the handshake, which segments the receiver takes, and which bytes of them are new.
 //!
-//! What a receiver certainly ignores changes nothing here: a segment without acknowledgement, with one of
-//! what was never sent, with an old timestamp, beyond any window, or a reset that does not have exactly the
-//! expected number. What it may take or not, because the middle does not know its window yet, is doubtful:
-//! it waits until it is acknowledged, and anything else for the same bytes counts instead.
+//! What receivers ignore changes nothing here: a segment without acknowledgement, with one of what was never
+//! sent or of long ago, with an old timestamp, with a signature that was not agreed on, beyond any window, or
+//! a reset that does not have exactly the expected number. Receivers differ in these, and the middle does not
+//! know all that they know: the bytes of such a segment, and those that lie beyond the window that was told,
+//! are doubtful. They wait until they are acknowledged, and anything else for the same bytes counts instead.
 //!
 //! Where packets pass between interfaces, an end is behind one of them: a segment that comes by another one
 //! is not its own, and an answer does not come by the interface of the SYN.
@@ -55,6 +56,8 @@ pub struct Step {
     pub was_reset: bool,
     /// It is its side's end.
     pub is_end: bool,
+    /// The receiver ignores it as far as can be told; if not, its bytes have their place in the stream.
+    pub is_doubtful: bool,
 }
 
 /// Whether `a` lies behind `b`.
@@ -118,8 +121,8 @@ pub struct Manner {
 impl Opening {
     fn new(Segment { is_second, from, tcp, .. }: Segment) -> Opening {
         let next = tcp.seq.wrapping_add(1);
-        let Tcp { window, scale, stamp, .. } = tcp;
-        Opening { is_second, from, is_answer: false, next, window, scale, stamp }
+        let Tcp { window, scale, stamp, has_digest, .. } = tcp;
+        Opening { is_second, from, is_answer: false, next, window, scale, stamp, has_digest }
     }
 }
 
@@ -140,6 +143,8 @@ fn begin(flow: &mut Flow, opening: Opening, length: usize) {
     flow.sides[0].scale = opening.scale;
     flow.sides[0].has_stamp = opening.stamp.is_some();
     flow.sides[0].stamp = opening.stamp.unwrap_or(0);
+    flow.sides[0].has_digest = opening.has_digest;
+    flow.sides[0].widest = u32::from(opening.window);
     flow.sides[1].edge = u32::from(opening.window);
     flow.stage = Stage::SynSent;
 }
@@ -151,7 +156,8 @@ pub fn step(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
     let side = |flow: &Flow| usize::from(flow.client_is_second != is_second);
     let done = |flow: &Flow, place, has_begun, was_reset| {
         let side = side(flow);
-        Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset, is_end: false }
+        let (skip, at, sure, is_end, is_doubtful) = (0, 0, 0, false, false);
+        Step { side, place, skip, at, sure, has_begun, was_reset, is_end, is_doubtful }
     };
     let is_syn = flags & (SYN | ACK | RST) == SYN;
     // Before the answer, who sent the SYN is not certain, and another SYN may be the right one.
@@ -210,31 +216,48 @@ pub fn step(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
     if flow.stage == Stage::SynReceived && sender == 0 {
         choose_answer(flow, tcp);
     }
-    if !is_acceptable(flow, sender, tcp, length) {
+    if !is_plausible(&flow.sides[sender], tcp) {
         return done(flow, Place::Ignored, has_begun, false);
     }
-    if flow.stage == Stage::SynReceived {
+    let me = &flow.sides[sender];
+    let ahead = i64::from(tcp.seq.wrapping_sub(me.next) as i32);
+    let skip = usize::try_from(-ahead).unwrap_or(0);
+    let at = me.position + u64::try_from(ahead).unwrap_or(0);
+    if !is_acceptable(flow, sender, tcp, length) {
+        let is_doubtful = flow.stage >= Stage::Established && skip < length;
+        let (me, end) = (&mut flow.sides[sender], tcp.seq.wrapping_add(length as u32));
+        if is_doubtful && is_behind(end, me.sent) {
+            me.sent = end;
+        }
+        return Step { skip, at, is_doubtful, ..done(flow, Place::Ignored, has_begun, false) };
+    }
+    let both_finished = flow.sides.iter().all(|side| side.is_finished);
+    // What goes on behind its own reset has sent one that was not to arrive.
+    let goes_on = flow.stage == Stage::Closed && flow.sides[sender].has_reset && length > skip;
+    if flow.stage == Stage::SynReceived || goes_on && !both_finished {
         flow.stage = Stage::Established;
+        flow.sides[sender].has_reset = false;
     }
     if !flow.sides[sender].is_pinned {
         flow.sides[sender].pin(from);
     }
     acknowledge(flow, sender, tcp);
     let has_stamps = flow.has_stamps();
+    let window = u32::from(tcp.window) << flow.scale(sender);
     let me = &mut flow.sides[sender];
+    me.widest = me.widest.max(window);
     let end = tcp.seq.wrapping_add(length as u32);
+    // What lies as a whole before what is acknowledged, no receiver learns a timestamp from.
     if has_stamps
         && let Some(stamp) = tcp.stamp
-        && !is_behind(tcp.seq, me.acked)
-        && is_behind(stamp, me.stamp)
+        && ahead <= 0
+        && !is_behind(me.acked, end)
+        && (me.stamp == 0 || is_behind(stamp, me.stamp))
     {
         me.stamp = stamp;
     }
     let beyond = if me.knows_edge && is_behind(end, me.edge) { end.wrapping_sub(me.edge) } else { 0 };
     let sure = length - (beyond as usize).min(length);
-    let ahead = i64::from(tcp.seq.wrapping_sub(me.next) as i32);
-    let skip = usize::try_from(-ahead).unwrap_or(0);
-    let at = me.position + u64::try_from(ahead).unwrap_or(0);
     let place = match () {
         () if length == 0 => Place::None,
         () if skip >= length => Place::Old,
@@ -255,19 +278,25 @@ pub fn step(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
             flow.stage = Stage::Closed;
         }
     }
-    Step { side: sender, place, skip, at, sure, has_begun, was_reset: false, is_end }
+    Step { side: sender, place, skip, at, sure, has_begun, was_reset: false, is_end, is_doubtful: false }
 }
 
 /// Takes a SYN with an acknowledgement.
 fn answer(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
     let Segment { is_second, from, tcp, length } = segment;
     let server = usize::from(flow.client_is_second != is_second);
+    if flow.stage == Stage::SynSent && server == 0 && is_simultaneous(flow, segment, manner) {
+        return meet(flow, segment);
+    }
     let client = &flow.sides[0];
     let acknowledges = |first: u32, sent: u32| !is_behind(first, tcp.ack) && !is_behind(tcp.ack, sent);
+    // One that is signed, in answer to a SYN that is not, no client takes.
+    let is_foreign = tcp.has_digest && !client.has_digest;
     // A reset instead of an answer, when one follows, was not the server's.
     let waits = flow.stage == Stage::SynSent || flow.stage == Stage::Closed && !flow.sides[1].is_pinned;
     let is_stranger = manner.is_between && flow.is_stranger(server, from);
-    let is_answer = waits && server == 1 && !is_stranger && acknowledges(client.next, client.sent);
+    let is_answer =
+        waits && server == 1 && !is_stranger && !is_foreign && acknowledges(client.next, client.sent);
     let is_again = flow.stage >= Stage::SynReceived
         && server == 1
         && !is_answer
@@ -276,9 +305,19 @@ fn answer(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
     // it is that of another one.
     let reopening = flow.reopening.filter(|opening| {
         let is_apart = !manner.is_between || opening.from != from || flow.is_twice;
-        !opening.is_answer && opening.is_second != is_second && is_apart && !is_again && !is_answer
+        let is_foreign = tcp.has_digest && !opening.has_digest;
+        !opening.is_answer
+            && opening.is_second != is_second
+            && is_apart
+            && !is_again
+            && !is_answer
+            && !is_foreign
     });
-    if flow.stage == Stage::SynReceived && is_again && tcp.seq.wrapping_add(1) != flow.sides[1].start() {
+    if flow.stage == Stage::SynReceived
+        && is_again
+        && !is_foreign
+        && tcp.seq.wrapping_add(1) != flow.sides[1].start()
+    {
         // Which of two the client has taken, its acknowledgement tells.
         flow.reopening = Some(Opening { is_answer: true, ..Opening::new(segment) });
     }
@@ -310,10 +349,36 @@ fn answer(flow: &mut Flow, segment: Segment, manner: Manner) -> Step {
     let place = match () {
         () if (is_answer || has_begun) && length > 0 => Place::Ahead,
         () if is_answer || has_begun || is_again => Place::None,
-        () if flow.stage <= Stage::SynSent && !is_stranger => Place::None,
+        () if flow.stage <= Stage::SynSent && !is_stranger && !is_foreign => Place::None,
         () => Place::Ignored,
     };
-    Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset: false, is_end: false }
+    let (skip, at, sure, was_reset, is_end, is_doubtful) = (0, 0, 0, false, false, false);
+    Step { side, place, skip, at, sure, has_begun, was_reset, is_end, is_doubtful }
+}
+
+/// Whether the client answers a SYN of the server's that crossed its own, or came instead of an answer (RFC
+/// 9293 section 3.5).
+fn is_simultaneous(flow: &Flow, Segment { tcp, is_second, from, .. }: Segment, manner: Manner) -> bool {
+    let is_to = |other: Opening| {
+        let is_apart = !manner.is_between || other.from != from || flow.is_twice;
+        is_apart && !other.is_answer && other.is_second != is_second && other.next == tcp.ack
+    };
+    tcp.seq.wrapping_add(1) == flow.sides[0].start() && flow.reopening.is_some_and(is_to)
+}
+
+/// Both have sent a SYN: the one that sent the first goes on being the client, as whom it takes itself.
+fn meet(flow: &mut Flow, Segment { tcp, .. }: Segment) -> Step {
+    if let Some(opening) = flow.reopening.take() {
+        let acked = flow.sides[0].next;
+        open_server(flow, &opening, 0, acked);
+        flow.sides[0].widest = flow.sides[0].widest.max(u32::from(tcp.window));
+        for side in &mut flow.sides {
+            side.knows_edge = true;
+        }
+        flow.stage = Stage::SynReceived;
+    }
+    let (skip, at, sure, has_begun, was_reset, is_end, is_doubtful) = (0, 0, 0, false, false, false, false);
+    Step { side: 0, place: Place::None, skip, at, sure, has_begun, was_reset, is_end, is_doubtful }
 }
 
 /// The server begins as this answer of its says, which acknowledges `acked`.
@@ -324,6 +389,8 @@ fn open_server(flow: &mut Flow, answer: &Opening, length: usize, acked: u32) {
     flow.sides[1].has_stamp = answer.stamp.is_some();
     flow.sides[1].stamp = answer.stamp.unwrap_or(0);
     flow.sides[1].scale = answer.scale;
+    flow.sides[1].has_digest = answer.has_digest;
+    flow.sides[1].widest = u32::from(answer.window);
     flow.sides[0].acked = acked;
     flow.sides[0].edge = acked.wrapping_add(u32::from(answer.window));
     flow.sides[1].edge = answer.next.wrapping_add(window);
@@ -348,35 +415,38 @@ fn choose_answer(flow: &mut Flow, tcp: Tcp) {
     }
 }
 
-/// Whether the receiver looks at a segment that is neither a SYN nor a reset.
+/// Whether a segment lies so near to where its stream is that it may be part of it.
+fn is_plausible(me: &Side, tcp: Tcp) -> bool {
+    tcp.seq.wrapping_sub(me.next) < PLAUSIBLE || me.next.wrapping_sub(tcp.seq) < PLAUSIBLE
+}
+
+/// Whether all receivers look at a segment that is neither a SYN nor a reset.
 fn is_acceptable(flow: &Flow, sender: usize, tcp: Tcp, length: usize) -> bool {
     let (me, other) = (&flow.sides[sender], &flow.sides[1 - sender]);
-    if tcp.flags & ACK == 0 {
+    // Linux ignores signatures that were not agreed on, with their segments; others ignore them alone.
+    if tcp.flags & ACK == 0 || tcp.has_digest != flow.has_digests() {
         return false;
     }
-    // RFC 7323 section 5.3.
+    // RFC 7323 section 5.3. What is not known, or 0, is older than nothing.
     if flow.has_stamps()
         && let Some(stamp) = tcp.stamp
+        && me.stamp != 0
         && me.stamp.wrapping_sub(stamp) as i32 > STAMP_SLACK
     {
-        return false;
-    }
-    let ahead = tcp.seq.wrapping_sub(me.next);
-    let behind = me.next.wrapping_sub(tcp.seq);
-    if ahead >= PLAUSIBLE && behind >= PLAUSIBLE {
         return false;
     }
     // Beyond the window: bytes may be taken when it opens, anything else is not.
     if length == 0 && me.knows_edge && is_behind(tcp.seq, me.edge) {
         return false;
     }
-    // Acknowledged are bytes that were sent (RFC 9293), and that not long ago (RFC 5961 section 5). A
-    // direction that does not come by here tells nothing.
+    // Acknowledged are bytes that were sent (RFC 9293), and that not longer ago than the sender's widest
+    // window (RFC 5961 section 5), nor before the first one, as Linux has it since 6.7. A direction that does
+    // not come by here tells nothing.
     if !other.is_seen {
         return true;
     }
-    let oldest = other.acked.wrapping_sub(0xffff << flow.scale(sender));
-    let oldest = if flow.stage == Stage::SynReceived { other.next } else { oldest };
+    let back = u64::from(me.widest).min(other.acknowledged()) as u32;
+    let oldest = if flow.stage == Stage::SynReceived { other.next } else { other.acked.wrapping_sub(back) };
     !is_behind(tcp.ack, other.sent) && !is_behind(oldest, tcp.ack)
 }
 
@@ -400,6 +470,10 @@ fn acknowledge(flow: &mut Flow, sender: usize, tcp: Tcp) {
 /// Only a reset with exactly the expected number ends a connection: with another, its receiver goes on (RFC
 /// 5961 section 3). What follows is looked at all the same: whether the receiver got it is not known.
 fn reset(flow: &mut Flow, sender: usize, tcp: Tcp) -> bool {
+    let is_signed = flow.stage > Stage::SynSent && flow.has_digests();
+    if tcp.has_digest != is_signed {
+        return false;
+    }
     let (client, me) = (&flow.sides[0], &flow.sides[sender]);
     let ends = match (flow.stage, sender) {
         // The answer to a SYN tells more than a reset behind it.
@@ -411,6 +485,7 @@ fn reset(flow: &mut Flow, sender: usize, tcp: Tcp) -> bool {
     };
     if ends {
         flow.stage = Stage::Closed;
+        flow.sides[sender].has_reset = true;
     }
     ends
 }

@@ -18,7 +18,7 @@ use packet::protocol;
 const SWEEPS: usize = 32;
 /// How often a direction is looked for, with each sweep, that holds segments in vain.
 const VICTIMS: usize = 64;
-/// Idle time of a connection that has ended.
+/// Idle time of a connection that both ends have ended. Whether a reset arrived is not known.
 const CLOSED_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Stands for the time before the first batch has told it.
 const UNKNOWN: Nanos = Nanos(u64::MAX / 2);
@@ -69,6 +69,8 @@ pub struct Seen {
     pub is_end: bool,
     /// Both sides had agreed before it, or with it where there is no handshake.
     pub was_established: bool,
+    /// The receiver ignores it as far as can be told.
+    pub is_doubtful: bool,
 }
 
 /// All that is known of flows.
@@ -145,7 +147,7 @@ impl Tracker {
     fn timeout(timeouts: &[Nanos; 3], flow: &Flow) -> Nanos {
         match (flow.protocol() == protocol::TCP, flow.stage) {
             (true, Stage::Established) => timeouts[1],
-            (true, Stage::Closed) => CLOSED_TIMEOUT,
+            (true, Stage::Closed) if flow.sides.iter().all(|side| side.is_finished) => CLOSED_TIMEOUT,
             (true, _) => timeouts[0],
             _ => timeouts[2],
         }
@@ -196,6 +198,7 @@ impl Tracker {
                 has_ended: false,
                 is_end: false,
                 was_established,
+                is_doubtful: false,
             };
         }
         let was_established = flow.stage >= Stage::Established;
@@ -222,8 +225,8 @@ impl Tracker {
             Place::Ignored => self.turnover.ignored += 1,
             Place::None | Place::Next { .. } | Place::Ahead => {}
         }
-        let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, is_end, .. } = step;
-        Seen { flow: number, side, place, skip, at, sure, has_ended, is_end, was_established }
+        let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, is_end, is_doubtful, .. } = step;
+        Seen { flow: number, side, place, skip, at, sure, has_ended, is_end, was_established, is_doubtful }
     }
 
     /// Whether what became of a flow concerns a packet of it.
@@ -379,24 +382,25 @@ impl Tracker {
     }
 
     /// What the other side acknowledges has arrived, whether it came by here or not: a stream that waits for
-    /// it goes on behind the gap. True when there is something to go on with.
-    pub fn acknowledged(&mut self, seen: Seen) -> bool {
+    /// it goes on, behind the gap if there is one. `None` when there is nothing to go on with, else whether
+    /// there is a gap.
+    pub fn acknowledged(&mut self, seen: Seen) -> Option<bool> {
         let flow = self.table.get_mut(seen.flow);
         let side = &mut flow.sides[1 - seen.side];
         if flow.stage < Stage::Established || seen.place == Place::Ignored {
-            return false;
+            return None;
         }
         let acknowledged = side.acknowledged();
         // Without anything that is held, what was acknowledged is known as far as that alone.
         let first = match self.reorder.first(side.held) {
             Some(first) => first,
-            None if side.is_finished => return false,
+            None if side.is_finished => return None,
             None if acknowledged > side.position => acknowledged,
-            None => return false,
+            None => return None,
         };
         // Behind what is held, an acknowledgement tells nothing.
         if acknowledged < first {
-            return false;
+            return None;
         }
         let gap = first.saturating_sub(side.position);
         if gap > 0 {
@@ -407,7 +411,7 @@ impl Tracker {
                 window.clear();
             }
         }
-        true
+        Some(gap > 0)
     }
 
     /// Takes out flows whose time is over, of a part of the table.

@@ -60,8 +60,8 @@ fn an_acknowledgement_of_what_was_never_sent() {
     hides_nothing("one byte more", instead(flags::ACK, 501, b"XXXXX"), &[]);
     hides_nothing("far more", instead(flags::ACK, 500 + (1 << 20), b"XXXXX"), &[]);
     hides_nothing("far less", instead(flags::ACK, 500u32.wrapping_sub(70_000), b"XXXXX"), &[]);
-    // What was sent may be acknowledged, and what was acknowledged before may be again.
-    assert_eq!(between(instead(flags::ACK, 499, b"XXXXX"), &[]), NONE);
+    // Also what comes before the first byte (`receivers_differ` has others that acknowledge what was before).
+    hides_nothing("one byte less", instead(flags::ACK, 499, b"XXXXX"), &[]);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn what_waits_behind_a_gap() {
             bench.runner.timer(super::frames::at(bench.now));
         }
     };
-    idle(&mut bench, 20.0);
+    idle(&mut bench, 61.0);
     assert_eq!(
         (bench.count("alerts"), bench.count("gaps"), bench.report()["flows"]["now"].as_u64()),
         (1, 1, Some(0))

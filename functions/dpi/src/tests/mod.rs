@@ -11,6 +11,7 @@ mod options;
 mod ranges;
 mod reassembly;
 mod receiver;
+mod receivers_differ;
 mod streams;
 mod tunnels;
 mod verdicts;

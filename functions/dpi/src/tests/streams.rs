@@ -161,8 +161,8 @@ fn a_reset_counts_only_with_the_expected_number() {
         let mut bench = open(SPLIT, &[]);
         assert_eq!(bench.client(0, b"mali"), NONE);
         bench.show(0, tcp(CLIENT, SERVER, flags::RST, seq, 0, &[]));
-        // A connection that has ended is forgotten soon; until then what comes is looked at.
-        bench.now += 11.0;
+        // A connection that a reset has ended is forgotten soon; until then what comes is looked at.
+        bench.now += 61.0;
         assert_eq!(bench.client(4, b"cious"), [1u64].repeat(usize::from(is_known)), "{seq}");
         let mut bench = open(SPLIT, &[]);
         assert_eq!(bench.client(0, b"mali"), NONE);

@@ -140,7 +140,7 @@ fn malformed_packets_and_fragments() {
 }
 
 /// A rule and a payload that together ask for more than is allowed.
-fn too_much() -> (&'static str, Vec<u8>) {
+pub fn too_much() -> (&'static str, Vec<u8>) {
     let rule = "alert udp any any -> any any (content:\"aa\"; content:\"a\"; distance:0; content:\"a\"; distance:0; \
                 content:\"a\"; distance:0; content:\"a\"; distance:0; content:\"zz\"; distance:0; content:\"y\"; distance:0; sid:1;)";
     let mut data = vec![b'a'; 1400];
@@ -149,7 +149,7 @@ fn too_much() -> (&'static str, Vec<u8>) {
 }
 
 #[test]
-fn too_much_work_is_counted_and_may_be_dropped() {
+pub fn too_much_work_is_counted_and_may_be_dropped() {
     let (rule, data) = too_much();
     let mut bench = Bench::new(rule, &[]);
     assert_eq!(bench.show(0, udp(CLIENT, SERVER, &data)), (ON, vec![]));

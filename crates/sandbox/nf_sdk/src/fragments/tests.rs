@@ -258,3 +258,28 @@ proptest! {
         }
     }
 }
+
+/// A datagram that does not go on: what comes again of it is barred, for as long as receivers keep the rest.
+#[test]
+fn what_does_not_go_on_is_barred() {
+    for is_ipv4 in [true, false] {
+        let mut fragments = fragments(FragmentOverlap::First);
+        let dissected =
+            |id: u16| dissect(&fragment(is_ipv4, id, 8, false, b"and the rest")).expect("well-formed");
+        assert!(!fragments.is_barred(&dissected(7), 5, NOW));
+        fragments.bar(&dissected(7), 5, NOW);
+        let later = |seconds| NOW.saturating_add(Nanos::from_secs(seconds));
+        for (id, context, seconds, expected) in
+            [(7, 5, 0, true), (7, 5, 29, true), (7, 5, 31, false), (8, 5, 0, false), (7, 6, 0, false)]
+        {
+            assert_eq!(fragments.is_barred(&dissected(id), context, later(seconds)), expected, "{id}");
+        }
+        // However many others are.
+        for id in 100..2000 {
+            fragments.bar(&dissected(id), 5, later(1));
+        }
+        assert!(fragments.is_barred(&dissected(7), 5, later(29)));
+        fragments.clear();
+        assert!(!fragments.is_barred(&dissected(7), 5, NOW));
+    }
+}
