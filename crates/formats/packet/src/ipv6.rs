@@ -26,8 +26,9 @@ pub mod field {
 pub const HEADER_LENGTH: usize = 40;
 /// Bytes of the fragment header.
 pub const FRAGMENT_HEADER_LENGTH: usize = 8;
-/// Extension headers that are looked behind in one packet.
-pub const MAX_EXTENSIONS: usize = 8;
+/// Extension headers that are looked behind in one packet: more than an Ethernet frame of 1,514 bytes has.
+/// Hosts walk over any number, and what is not looked behind could be anything.
+pub const MAX_EXTENSIONS: usize = 184;
 
 /// A packet.
 #[derive(Clone, Copy, Debug)]
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_walk_is_bounded_and_keeps_order() {
-        let endless = [protocol::DESTINATION_OPTIONS, 0, 0, 0, 0, 0, 0, 0].repeat(100);
+        let endless = [protocol::DESTINATION_OPTIONS, 0, 0, 0, 0, 0, 0, 0].repeat(1000);
         assert_eq!(walk(protocol::DESTINATION_OPTIONS, &endless), Err(ParseError::TooManyExtensions));
         let last = MAX_EXTENSIONS * 8;
         let mut allowed = endless;

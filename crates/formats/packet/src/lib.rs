@@ -14,7 +14,7 @@
 //! its packet, and [`symmetric_flow_hash`] is what the classifier calls for each packet.
 //!
 //! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use
-//! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN tags, eight IPv6
+//! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN tags, 184 IPv6
 //! extension headers, sixteen MPLS labels and four tunnels are looked behind; jumbograms (RFC 2675) are not
 //! understood.
 #![no_std]

@@ -287,3 +287,21 @@ fn datagrams_whose_length_is_none() {
     bench.sids(datagram("10.0.0.1", "192.0.2.1"));
     assert_eq!(bench.count("checksum-errors"), 1);
 }
+
+/// As many extension headers as there is room for, which hosts walk over.
+#[test]
+fn extension_headers_of_any_number() {
+    let rule = "alert tcp any any -> any any (content:\"malicious\"; sid:1;)";
+    for count in [1, 8, 9, 170] {
+        let inner = tcp(("2001:db8::1", 7), ("2001:db8::2", 80), flags::ACK, 1, 1, b"malicious");
+        let mut frame = packet("2001:db8::1", "2001:db8::2", 60, &inner[54..]);
+        let mut options = [60, 0, 1, 4, 0, 0, 0, 0].repeat(count);
+        options[8 * count - 8] = 6;
+        frame.splice(54..54, options);
+        let length = (frame.len() - 54) as u16;
+        frame[18..20].copy_from_slice(&length.to_be_bytes());
+        let mut bench = Bench::new(rule, &[("checksums", text("ignore"))]);
+        assert_eq!(bench.sids(frame), [1], "{count}");
+        assert_eq!(bench.count("malformed-seen"), 0);
+    }
+}
