@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use virtual_device::{Device, PortDevices};
+use virtual_device::{Counts, Device, PortDevices};
 use virtual_switch::Switch;
 
 /// What decides where packets go that come into a switch. All workers share it.
@@ -20,6 +20,21 @@ impl Forwarding {
     /// Whether it looks at packets' flow hashes.
     pub(crate) fn reads_flow_hash(&self) -> bool {
         matches!(self, Forwarding::Device(device) if device.reads_flow_hash())
+    }
+
+    /// The device, if it is one.
+    #[inline]
+    pub(crate) fn device(&self) -> Option<&Device> {
+        if let Forwarding::Device(device) = self { Some(device) } else { None }
+    }
+
+    /// In which one more worker counts; a learning switch counts by itself.
+    pub(crate) fn counts(&self) -> Counts {
+        match self {
+            Forwarding::Learning(_) => Counts::default(),
+            Forwarding::Device(device) => device.counts(),
+            Forwarding::Ports(devices) => devices.counts(),
+        }
     }
 
     /// Whether the two are of one kind.

@@ -1,8 +1,9 @@
 //! The devices at one port: which of them takes what comes in.
 
-use crate::counters::{Count, Counters, PortDevicesCounters};
+use crate::counters::{Counters, Counts, PortDevicesCounters};
 use crate::decisions::Way;
 use classifier::{Classifier, Rule};
+use std::sync::Arc;
 use virtual_switch::SwitchPort;
 
 /// Bytes of a packet's beginning that are classified.
@@ -17,7 +18,7 @@ pub struct PortDevices {
     devices: Vec<SwitchPort>,
     /// The one device that takes everything, if that needs no look at the packets.
     all: Option<Way>,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
 
 impl PortDevices {
@@ -42,10 +43,7 @@ impl PortDevices {
         PortDevices {
             port,
             all,
-            counters: Counters::new(
-                plugs.iter().copied().chain([port]),
-                before.map(|before| &before.counters),
-            ),
+            counters: before.map(|before| before.counters.clone()).unwrap_or_default(),
             devices: plugs,
             classifier: Classifier::new(rules),
         }
@@ -54,79 +52,47 @@ impl PortDevices {
     /// The one plug by which everything leaves that comes in by a plug, if that is so.
     #[inline]
     pub fn only(&self, from: SwitchPort) -> Option<SwitchPort> {
-        match self.all {
-            _ if from != self.port => Some(self.port),
-            Some(Way::To(device)) => Some(device),
-            _ => None,
+        if let Some(Way::To(plug)) = self.whole(from) { Some(plug) } else { None }
+    }
+
+    /// Whether a plug is the port's own; by any other one, a device sends.
+    #[inline]
+    pub fn is_port(&self, plug: SwitchPort) -> bool {
+        plug == self.port
+    }
+
+    /// Where all of a batch goes that comes in by a plug, if that does not depend on its packets.
+    #[inline]
+    pub fn whole(&self, from: SwitchPort) -> Option<Way> {
+        if self.is_port(from) { self.all } else { Some(Way::To(self.port)) }
+    }
+
+    /// Where a packet of the port goes, where packets may differ. `head` is its beginning, [`HEAD`] bytes or
+    /// as many as it has, `length` its whole length. Calls `see` with the plug of each device that sees it
+    /// and takes none.
+    #[inline]
+    pub fn decide(&self, head: &[u8], length: u32, mut see: impl FnMut(SwitchPort)) -> Way {
+        let mut is_seen = false;
+        let taken = self.classifier.classify(head, length, |class| {
+            if let Some(device) = self.devices.get(usize::from(class)) {
+                is_seen = true;
+                see(*device);
+            }
+        });
+        match taken.and_then(|class| self.devices.get(usize::from(class))) {
+            Some(device) => Way::To(*device),
+            None if is_seen => Way::Seen,
+            None => Way::Nowhere,
         }
     }
 
-    /// Where all of a batch of so many packets goes that comes in by a plug, if that does not depend on its
-    /// packets. They are counted then.
-    #[inline]
-    pub fn whole(&self, from: SwitchPort, count: usize) -> Option<Way> {
-        if from != self.port {
-            self.counters.add(from, Count::FromOpener, count as u64);
-            return Some(Way::To(self.port));
-        }
-        let way = self.all?;
-        self.counters.add(from, Count::FromPort, count as u64);
-        if way == Way::Nowhere {
-            self.counters.add(from, Count::Nowhere, count as u64);
-        }
-        Some(way)
-    }
-
-    /// Begins the decisions on a batch of so many packets from the port, where they may differ.
-    #[inline]
-    pub fn decide(&self, count: usize) -> PortDecisions<'_> {
-        self.counters.add(self.port, Count::FromPort, count as u64);
-        PortDecisions { devices: self, seen: 0, nowhere: 0 }
+    /// In which one more worker counts; not by plug.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts(0)
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> PortDevicesCounters {
         self.counters.at_port()
-    }
-}
-
-/// The decisions on one batch at a port. What was decided is counted when this is dropped.
-#[derive(Debug)]
-pub struct PortDecisions<'a> {
-    devices: &'a PortDevices,
-    seen: u64,
-    nowhere: u64,
-}
-
-impl PortDecisions<'_> {
-    /// Where the next packet of the port goes. `head` is its beginning, [`HEAD`] bytes or as many as it has,
-    /// `length` its whole length. Calls `see` with the plug of each device that sees it and takes none.
-    #[inline]
-    pub fn next(&mut self, head: &[u8], length: u32, mut see: impl FnMut(SwitchPort)) -> Way {
-        let (devices, mut seen) = (&self.devices.devices, 0);
-        let taken = self.devices.classifier.classify(head, length, |class| {
-            if let Some(device) = devices.get(usize::from(class)) {
-                seen += 1;
-                see(*device);
-            }
-        });
-        self.seen += seen;
-        match taken.and_then(|class| devices.get(usize::from(class))) {
-            Some(device) => Way::To(*device),
-            None if seen > 0 => Way::Seen,
-            None => {
-                self.nowhere += 1;
-                Way::Nowhere
-            }
-        }
-    }
-}
-
-impl Drop for PortDecisions<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let PortDecisions { devices, seen, nowhere } = self;
-        devices.counters.add(devices.port, Count::Copied, *seen);
-        devices.counters.add(devices.port, Count::Nowhere, *nowhere);
     }
 }

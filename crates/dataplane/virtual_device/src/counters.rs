@@ -1,7 +1,14 @@
 //! What devices count.
+//!
+//! 1. Each worker that has a device counts in a set of its own ([`Counts`]), to which nothing else writes:
+//!    counting is a load and a store, and no cache line goes from one processor to another for it.
+//! 2. A reader adds the sets of all workers up, and what the sets counted that are no more.
+//! 3. Programs that take over from each other have all of that in common. A worker that gets another program
+//!    gets another set; what the one before counted is kept as it ends.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::decisions::Way;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use virtual_switch::SwitchPort;
 
 /// Packets that came in by one plug, and their bytes.
@@ -61,51 +68,127 @@ pub(crate) enum Count {
 
 const COUNTS: usize = Count::BytesFromOpener as usize + 1;
 
-/// What is counted at one plug. Workers that count at once should not share a cache line.
+/// What a worker counts at one plug. The first one of a set is for plugs that the program does not have, and
+/// for programs that do not count by plug.
 #[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe([AtomicU64; COUNTS]);
+#[repr(align(64))]
+struct Slot([AtomicU64; COUNTS]);
 
-impl Stripe {
-    fn of(&self, count: Count) -> u64 {
-        self.0[count as usize].load(Ordering::Relaxed)
-    }
+/// Where the slot of a plug is.
+fn place(plug: SwitchPort) -> usize {
+    usize::from(plug.0) + 1
 }
 
-/// Counters by plug. Programs that take over from each other share those of the plugs that both have.
+/// What one worker counts of a device, or of the devices at a port.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    plugs: Vec<Arc<Stripe>>,
-    /// Of plugs that the program does not have.
-    others: Arc<Stripe>,
+pub struct Counts {
+    own: Arc<[Slot]>,
+    all: Arc<Counters>,
 }
 
-impl Counters {
-    /// Those of plugs with these numbers, going on from those before.
-    pub(crate) fn new(plugs: impl Iterator<Item = SwitchPort>, before: Option<&Counters>) -> Counters {
-        let (mut all, others) =
-            before.map(|before| (before.plugs.clone(), before.others.clone())).unwrap_or_default();
-        let count = plugs.map(|plug| usize::from(plug.0) + 1).max().unwrap_or(0);
-        all.resize_with(all.len().max(count), Arc::default);
-        Counters { plugs: all, others }
-    }
-
+impl Counts {
+    /// Packets came in by a plug.
     #[inline]
-    pub(crate) fn add(&self, plug: SwitchPort, count: Count, more: u64) {
-        if more > 0 {
-            let stripe = self.plugs.get(usize::from(plug.0)).unwrap_or(&self.others);
-            stripe.0[count as usize].fetch_add(more, Ordering::Relaxed);
+    pub fn enter(&self, from: SwitchPort, is_port: bool, packets: u64, bytes: u64) {
+        let (packet, byte) = match is_port {
+            true => (Count::FromPort, Count::BytesFromPort),
+            false => (Count::FromOpener, Count::BytesFromOpener),
+        };
+        self.add(from, packet, packets);
+        self.add(from, byte, bytes);
+    }
+
+    /// Devices at a port that take none of them were shown packets, one each time.
+    #[inline]
+    pub fn see(&self, from: SwitchPort, times: u64) {
+        self.add(from, Count::Copied, times);
+    }
+
+    /// Packets that came in by a plug go one way.
+    pub fn go(&self, from: SwitchPort, way: Way, packets: u64) {
+        match way {
+            Way::To(_) | Way::Seen => {}
+            Way::Each(several) => self.add(from, Count::Copied, packets * (several.count() as u64 - 1)),
+            Way::Filter => self.add(from, Count::Filtered, packets),
+            Way::Nowhere => self.add(from, Count::Nowhere, packets),
         }
     }
 
-    fn of(&self, count: Count) -> u64 {
-        let all = self.plugs.iter().chain([&self.others]);
-        all.map(|stripe| stripe.of(count)).fold(0, u64::wrapping_add)
+    #[inline]
+    fn add(&self, plug: SwitchPort, count: Count, more: u64) {
+        if let Some(slot) = self.own.get(place(plug)).or(self.own.first()) {
+            let count = &slot.0[count as usize];
+            count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
+        }
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        let mut parts = self.all.parts();
+        parts.workers.retain(|set| !Arc::ptr_eq(set, &self.own));
+        if parts.ended.len() < self.own.len() {
+            parts.ended.resize_with(self.own.len(), Sums::default);
+        }
+        parts.ended.iter_mut().zip(&*self.own).for_each(|(sums, slot)| add(sums, &slot.read()));
+    }
+}
+
+/// By the places of [`Count`].
+type Sums = [u64; COUNTS];
+
+fn add(sums: &mut Sums, more: &Sums) {
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+}
+
+impl Slot {
+    fn read(&self) -> Sums {
+        std::array::from_fn(|count| self.0[count].load(Relaxed))
+    }
+}
+
+/// What all workers count of programs that take over from each other.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    workers: Vec<Arc<[Slot]>>,
+    /// Of sets that are no more, by the places of their slots.
+    ended: Vec<Sums>,
+}
+
+impl Counters {
+    /// Workers take this lock when they get a program or lose one, and readers; no packet waits for it.
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A set for one more worker, with a slot for each of so many plugs.
+    pub(crate) fn counts(self: &Arc<Counters>, plugs: usize) -> Counts {
+        let own: Arc<[Slot]> = (0..=plugs).map(|_| Slot::default()).collect();
+        self.parts().workers.push(own.clone());
+        Counts { own, all: self.clone() }
+    }
+
+    /// The sums over all workers: of one place, or of all.
+    fn sums(&self, of: Option<usize>) -> Sums {
+        let parts = self.parts();
+        let mut sums = Sums::default();
+        let wanted = |place: usize| of.is_none_or(|of| of == place);
+        for (_, more) in parts.ended.iter().enumerate().filter(|(place, _)| wanted(*place)) {
+            add(&mut sums, more);
+        }
+        for set in &parts.workers {
+            let slots = set.iter().enumerate().filter(|(place, _)| wanted(*place));
+            slots.for_each(|(_, slot)| add(&mut sums, &slot.read()));
+        }
+        sums
     }
 
     pub(crate) fn entered(&self, plug: SwitchPort) -> Entered {
-        let Some(stripe) = self.plugs.get(usize::from(plug.0)) else { return Entered::default() };
-        let sum = |port, opener| stripe.of(port).wrapping_add(stripe.of(opener));
+        let sums = self.sums(Some(place(plug)));
+        let sum = |port: Count, opener: Count| sums[port as usize].wrapping_add(sums[opener as usize]);
         Entered {
             packets: sum(Count::FromPort, Count::FromOpener),
             bytes: sum(Count::BytesFromPort, Count::BytesFromOpener),
@@ -113,23 +196,27 @@ impl Counters {
     }
 
     pub(crate) fn of_device(&self) -> DeviceCounters {
+        let sums = self.sums(None);
+        let of = |count: Count| sums[count as usize];
         DeviceCounters {
-            from_ports: self.of(Count::FromPort),
-            bytes_from_ports: self.of(Count::BytesFromPort),
-            from_openers: self.of(Count::FromOpener),
-            bytes_from_openers: self.of(Count::BytesFromOpener),
-            copied: self.of(Count::Copied),
-            unreceived: self.of(Count::Nowhere),
-            filtered: self.of(Count::Filtered),
+            from_ports: of(Count::FromPort),
+            bytes_from_ports: of(Count::BytesFromPort),
+            from_openers: of(Count::FromOpener),
+            bytes_from_openers: of(Count::BytesFromOpener),
+            copied: of(Count::Copied),
+            unreceived: of(Count::Nowhere),
+            filtered: of(Count::Filtered),
         }
     }
 
     pub(crate) fn at_port(&self) -> PortDevicesCounters {
+        let sums = self.sums(None);
+        let of = |count: Count| sums[count as usize];
         PortDevicesCounters {
-            received: self.of(Count::FromPort),
-            transmitted: self.of(Count::FromOpener),
-            seen: self.of(Count::Copied),
-            unwanted: self.of(Count::Nowhere),
+            received: of(Count::FromPort),
+            transmitted: of(Count::FromOpener),
+            seen: of(Count::Copied),
+            unwanted: of(Count::Nowhere),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Decisions: where the packets of a batch go that comes in by one plug of a device.
 
 use crate::bond::scale;
-use crate::counters::Count;
 use crate::device::{Device, Plan};
 use crate::settings::{Balance, Mode};
 use telemetry::clock::Nanos;
@@ -46,11 +45,10 @@ impl Several {
     }
 }
 
-/// The decisions on one batch. What was decided is counted when this is dropped.
+/// The decisions on one batch.
 #[derive(Debug)]
 pub struct Decisions<'a> {
     device: &'a Device,
-    from: SwitchPort,
     plan: Plan,
     /// One more than the index of the port that the batch comes from; 0: it comes from an opener.
     port: u16,
@@ -59,9 +57,6 @@ pub struct Decisions<'a> {
     /// What a bridge has found out for the last packet is not found out again for the next one: its head, the
     /// port by which it came before, and where it went.
     last: Option<([u8; HEAD], u8, Way)>,
-    copied: u64,
-    nowhere: u64,
-    filtered: u64,
 }
 
 impl<'a> Decisions<'a> {
@@ -70,9 +65,7 @@ impl<'a> Decisions<'a> {
         let (plan, port) = device.at(from);
         let takes_turns = matches!((plan, device.mode()), (Plan::Bond, Mode::Bond(Balance::RoundRobin)));
         let turn = if takes_turns { device.links.take_turns(count) } else { 0 };
-        device.count_entering(from, port, count);
-        let (last, copied, nowhere, filtered) = (None, 0, 0, 0);
-        Decisions { device, from, plan, port, turn, now, last, copied, nowhere, filtered }
+        Decisions { device, plan, port, turn, now, last: None }
     }
 
     /// Where the next packet goes. `came_by` is `device_port` of the packet's record, and `head` gives its
@@ -88,7 +81,7 @@ impl<'a> Decisions<'a> {
                 bridge.hear(usize::from(self.port) - 1, &head, self.now);
             }
         }
-        let way = match (self.plan, device.sent(came_by)) {
+        match (self.plan, device.sent(came_by)) {
             (Plan::Fixed(way), _) => way,
             (Plan::Balance(several), _) => device.one_of(several, scale(flow_hash, several.count())),
             (_, Some(port)) => Way::To(port),
@@ -108,14 +101,7 @@ impl<'a> Decisions<'a> {
                 self.last = Some((head, came_by, way));
                 way
             }
-        };
-        match way {
-            Way::To(_) | Way::Seen => {}
-            Way::Each(several) => self.copied += several.count() as u64 - 1,
-            Way::Filter => self.filtered += 1,
-            Way::Nowhere => self.nowhere += 1,
         }
-        way
     }
 
     /// Where a frame goes from an opener of a bridge of more than two ports.
@@ -123,15 +109,5 @@ impl<'a> Decisions<'a> {
         let index = usize::from(came_by).checked_sub(1).filter(|index| self.device.port(*index).is_some());
         let found = self.device.bridge.as_ref().and_then(|bridge| bridge.find(index, head, self.now));
         found.unwrap_or_else(|| self.device.others(came_by))
-    }
-}
-
-impl Drop for Decisions<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let counters = &self.device.counters;
-        counters.add(self.from, Count::Copied, self.copied);
-        counters.add(self.from, Count::Nowhere, self.nowhere);
-        counters.add(self.from, Count::Filtered, self.filtered);
     }
 }

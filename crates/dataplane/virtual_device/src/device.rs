@@ -2,7 +2,7 @@
 
 use crate::bond::Links;
 use crate::bridge::{Bridge, Station};
-use crate::counters::{Count, Counters, DeviceCounters, Entered};
+use crate::counters::{Counters, Counts, DeviceCounters, Entered};
 use crate::decisions::{Decisions, Several, Way};
 use crate::limits::Limits;
 use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share, Tunnels};
@@ -35,6 +35,9 @@ pub struct Device {
     settings: DeviceSettings,
     /// By the number of the plug: its plan, and one more than the port's index, 0 for an opener.
     plugs: Vec<(Plan, u16)>,
+    /// By the number of the plug: the one by which all leaves that comes in by it, if neither has headers
+    /// around packets and nothing is learned from them.
+    straight: Vec<Option<SwitchPort>>,
     /// By the number of the plug of a port: the headers around packets there. Empty where no port has any.
     tunnels: Vec<Option<Arc<Tunnels>>>,
     /// The plugs that [`Several`] are parts of; the ports come first.
@@ -43,7 +46,7 @@ pub struct Device {
     limits: Limits,
     /// Of bridges of more than two ports.
     pub(crate) bridge: Option<Bridge>,
-    pub(crate) counters: Counters,
+    counters: Arc<Counters>,
 }
 
 impl Device {
@@ -60,8 +63,9 @@ impl Device {
             links: Links::new(ports, with_flowlets, links),
             limits: Limits::new(&settings, before.map(|before| &before.limits)),
             bridge: if learns { Bridge::new(ports, learned) } else { None },
-            counters: Counters::new(settings.plugs(), before.map(|before| &before.counters)),
+            counters: before.map(|before| before.counters.clone()).unwrap_or_default(),
             plugs: Vec::new(),
+            straight: Vec::new(),
             tunnels: Vec::new(),
             lists: ports.clone(),
             settings,
@@ -69,6 +73,8 @@ impl Device {
         device.plan_ports();
         device.plan_openers();
         device.plan_tunnels();
+        let plugs = (0..).map(SwitchPort).take(device.plugs.len());
+        device.straight = plugs.map(|plug| device.leads_straight(plug)).collect();
         device
     }
 
@@ -105,6 +111,19 @@ impl Device {
         }
     }
 
+    /// Whether packets leave by a plug as they are, however long they are.
+    #[inline]
+    pub fn is_plain(&self, plug: SwitchPort) -> bool {
+        self.tunnels(plug).is_none() && self.longest(plug) == u32::MAX
+    }
+
+    /// The plug by which all leaves as it is that comes in by one, however long it is, if that is so.
+    #[inline]
+    pub fn straight(&self, from: SwitchPort) -> Option<SwitchPort> {
+        let plug = (*self.straight.get(usize::from(from.0))?)?;
+        (self.longest(plug) == u32::MAX).then_some(plug)
+    }
+
     /// What the records of packets that come in by a plug say from now on about the port by which they came;
     /// `None` when that stays as it is, because they come from an opener.
     #[inline]
@@ -113,30 +132,12 @@ impl Device {
         (port > 0).then(|| u8::try_from(port).unwrap_or(0))
     }
 
-    /// Where all of a batch of so many packets goes that comes in by a plug, if that does not depend on its
-    /// packets and nothing is learned from them. They are counted then.
+    /// Where all of a batch goes that comes in by a plug, if that does not depend on its packets and nothing
+    /// is learned from them.
     #[inline]
-    pub fn whole(&self, from: SwitchPort, count: usize) -> Option<Way> {
+    pub fn whole(&self, from: SwitchPort) -> Option<Way> {
         let (Plan::Fixed(way), port) = self.at(from) else { return None };
-        if port > 0 && self.bridge.is_some() {
-            return None;
-        }
-        self.count_entering(from, port, count);
-        match way {
-            Way::Each(several) => {
-                self.counters.add(from, Count::Copied, count as u64 * (several.count() as u64 - 1))
-            }
-            Way::Nowhere => self.counters.add(from, Count::Nowhere, count as u64),
-            Way::To(_) | Way::Filter | Way::Seen => {}
-        }
-        Some(way)
-    }
-
-    /// Counts the bytes of a batch that comes in by a plug; its packets are counted where it is decided on.
-    #[inline]
-    pub fn weigh(&self, from: SwitchPort, bytes: u64) {
-        let count = if self.at(from).1 > 0 { Count::BytesFromPort } else { Count::BytesFromOpener };
-        self.counters.add(from, count, bytes);
+        (port == 0 || self.bridge.is_none()).then_some(way)
     }
 
     /// Begins the decisions on a batch of so many packets that comes in by a plug, where they may differ.
@@ -180,6 +181,11 @@ impl Device {
         self.limits.may_answer(now)
     }
 
+    /// In which one more worker counts.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts(self.plugs.len())
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> DeviceCounters {
         self.counters.of_device()
@@ -218,11 +224,6 @@ impl Device {
 
     fn index_of(&self, plug: SwitchPort) -> Option<usize> {
         self.settings.ports.iter().position(|port| *port == plug)
-    }
-
-    #[inline]
-    pub(crate) fn count_entering(&self, from: SwitchPort, port: u16, count: usize) {
-        self.counters.add(from, if port > 0 { Count::FromPort } else { Count::FromOpener }, count as u64);
     }
 
     /// All ports but the one by which a packet came, if it came by one.
@@ -278,6 +279,11 @@ impl Device {
             let several = self.list(openers.iter().filter(takes).map(|opener| opener.plug));
             self.enter(plug, self.shared(several), index as u16 + 1);
         }
+    }
+
+    fn leads_straight(&self, from: SwitchPort) -> Option<SwitchPort> {
+        let Some(Way::To(plug)) = self.whole(from) else { return None };
+        (self.tunnels(from).is_none() && self.tunnels(plug).is_none()).then_some(plug)
     }
 
     fn plan_tunnels(&mut self) {

@@ -33,11 +33,6 @@ impl DeviceSettings {
     pub fn new(mode: Mode, share: Share, ports: Vec<SwitchPort>, openers: Vec<Opener>) -> DeviceSettings {
         DeviceSettings { mode, share, ports, openers, tunnels: BTreeMap::new(), send: BTreeMap::new() }
     }
-
-    /// All plugs.
-    pub(crate) fn plugs(&self) -> impl Iterator<Item = SwitchPort> {
-        self.ports.iter().copied().chain(self.openers.iter().map(|opener| opener.plug))
-    }
 }
 
 /// Headers around packets outside of a port.

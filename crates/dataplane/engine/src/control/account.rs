@@ -269,6 +269,17 @@ impl Worker {
         account_of_node(&self.ports[index])
     }
 
+    /// Of the wires to other workers together: their ledgers, and what is in flight.
+    pub(crate) fn counts_of_relays(&self) -> (Ledger, u64) {
+        let (mut ledger, mut in_flight) = (Ledger::default(), 0);
+        for (_, node) in self.ports.iter().filter(|(_, node)| node.relay) {
+            ledger.merge(&node.port.counters().ledger);
+            ledger.merge(&node.ledger);
+            in_flight += node.port.in_flight();
+        }
+        (ledger, in_flight)
+    }
+
     /// The functions' own reports, if they are wanted. They come before all counts: a function may send
     /// packets meanwhile.
     pub(crate) fn reports(&mut self, wanted: bool) -> Reports {

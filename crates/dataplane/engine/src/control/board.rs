@@ -186,14 +186,7 @@ impl Worker {
             }
             Wanted::Instance(_) | Wanted::Port(_) => false,
             Wanted::Worker => {
-                let mut relays = (Ledger::default(), 0);
-                for (index, node) in self.ports.iter() {
-                    if node.relay {
-                        let account = self.account_of_port(index);
-                        relays.0.merge(&account.counters.ledger);
-                        relays.1 += account.in_flight;
-                    }
-                }
+                let relays = self.counts_of_relays();
                 let (pools, switches) = (self.account_of_pools(), self.account_of_switches());
                 self.upkeep.viewer.worker.show(WorkerPart { time: self.time.spent, relays, pools, switches })
             }

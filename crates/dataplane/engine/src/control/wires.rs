@@ -160,7 +160,7 @@ impl Worker {
             return Err(WireError::AnotherKind);
         }
         self.ports.flow_hash |= forwarding.reads_flow_hash();
-        node.forwarding = forwarding;
+        node.set_forwarding(forwarding);
         Ok(())
     }
 

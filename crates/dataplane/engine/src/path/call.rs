@@ -2,6 +2,7 @@
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
+use crate::ids::Target;
 use crate::path::observers::Seen;
 use crate::path::switching::Source;
 use crate::worker::Worker;
@@ -99,7 +100,7 @@ impl Worker {
     /// A call has come to its end, or to a stop on the way: its verdicts are carried out, and what it left
     /// behind beside them.
     #[inline(always)]
-    fn end_call(&mut self, index: usize, batch: Vec<Packet>, processed: Result<Progress, GuestFault>) {
+    fn end_call(&mut self, index: usize, mut batch: Vec<Packet>, processed: Result<Progress, GuestFault>) {
         let mut instance = &mut self.instances[index];
         let answers = match processed {
             Ok(Progress::Done(answers)) => answers,
@@ -122,6 +123,10 @@ impl Worker {
             return self.after_call(index);
         };
         let pool = instance.pool;
+        let target = match target {
+            Target::Switch(..) => self.straight_on(target, &mut batch, Some(answers.bytes)),
+            end => end,
+        };
         self.deliver(Source::Instance(index), pool, target, batch);
         if answers.has_left_over {
             self.after_call(index);

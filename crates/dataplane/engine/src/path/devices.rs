@@ -8,12 +8,14 @@ use crate::worker::Worker;
 use packet_memory::Packet;
 use port::PortStatus;
 use telemetry::DropReason;
-use virtual_device::Way;
+use virtual_device::{Counts, Device, Way};
 use virtual_switch::SwitchPort;
 
 /// Most devices that packets pass from one wire to the next: those at a port, and one of them, in either
 /// direction. Wires that lead round and round are ended here.
 pub(crate) const IN_A_ROW: u8 = 4;
+/// Numbers of plugs.
+const PLUGS: u64 = 1 << u16::BITS;
 
 impl SwitchNode {
     /// The one end to which everything goes that comes in by a port; `None` when that depends on the packets.
@@ -24,85 +26,99 @@ impl SwitchNode {
             Forwarding::Ports(devices) => self.end(devices.only(from)?),
         }
     }
+
+    /// There are taps or observers to be shown what passes.
+    fn is_watched(&self) -> bool {
+        !self.taps.is_empty() || !self.observers.is_empty()
+    }
 }
 
 impl Batches {
-    /// Brings packets together that go one way, in their order; `ways` are theirs. Each is moved twice at
-    /// most, however many ways there are.
+    /// Brings packets together that go one way, which are in their order from the last one on; `ways` are
+    /// theirs. Each is moved twice at most, however many ways there are.
     fn bring_together(&mut self, batch: &mut [Packet], ways: &mut [Way]) {
+        let rank = |way: &Way| match way {
+            Way::To(plug) => u64::from(plug.0),
+            // There are few others.
+            _ => PLUGS + ways.iter().position(|other| other == way).unwrap_or(0) as u64,
+        };
         self.order.clear();
-        self.order.extend(0..ways.len());
-        self.order.sort_unstable_by_key(|place| (ways[*place], *place));
+        self.order.extend(ways.iter().zip(0..).map(|(way, place)| rank(way) << 32 | place));
+        self.order.sort_unstable_by(|one, other| other.cmp(one));
         for place in 0..ways.len() {
             // What was in front of here is where the one came from that took its place.
-            let mut from = self.order[place];
+            let mut from = self.order[place] as u32 as usize;
             while from < place {
-                from = self.order[from];
+                from = self.order[from] as u32 as usize;
             }
             batch.swap(place, from);
             ways.swap(place, from);
         }
     }
 
-    /// Takes the last packets out of a batch that go one way.
+    /// Takes the last packets out of such a batch, which go one way.
     fn take_last(&mut self, batch: &mut Vec<Packet>, ways: &mut Vec<Way>) -> Option<(Way, Vec<Packet>)> {
         let way = *ways.last()?;
-        let first = ways.iter().rposition(|other| *other != way).map_or(0, |place| place + 1);
         let mut taken = self.spare();
-        if first == 0 {
-            std::mem::swap(batch, &mut taken);
-        } else {
-            taken.extend(batch.drain(first..));
+        while ways.pop_if(|last| *last == way).is_some() {
+            taken.extend(batch.pop());
         }
-        ways.truncate(first);
         Some((way, taken))
     }
 }
 
 impl Worker {
+    /// Where a batch goes that is handed to a target: past a device that leads it on as it is, and that
+    /// nothing observes, to what is behind it. `bytes` are the batch's, if that is known.
+    pub(crate) fn straight_on(&self, target: Target, batch: &mut [Packet], bytes: Option<u64>) -> Target {
+        let Target::Switch(id, from) = target else { return target };
+        let node = self.switch(id);
+        let Some(device) = node.forwarding.device() else { return target };
+        match device.straight(from).and_then(|plug| node.end(plug)) {
+            Some(end) if !node.is_watched() && !matches!(end, Target::Switch(..)) => {
+                enter(device, &node.counts, from, batch, bytes);
+                end
+            }
+            _ => target,
+        }
+    }
+
     /// Hands a batch to a device.
-    pub(crate) fn pass_batch(
-        &mut self,
-        source: Source,
-        id: SwitchId,
-        from: SwitchPort,
-        mut batch: Vec<Packet>,
-    ) {
+    pub(crate) fn pass(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         self.decapsulate(source, id, from, &mut batch);
         self.enter(source, id, from, batch)
     }
 
     /// The same with packets that have no headers which openers do not see.
     pub(crate) fn enter(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
-        if let Some(way) = self.way_of_all(id, from, &mut batch) {
-            return self.go(source, (id, from), batch, way);
-        }
-        let mut ways = std::mem::take(&mut self.batches.ways);
-        self.decide_ways(source, id, from, &batch, &mut ways);
-        if !ways.is_sorted() {
-            self.batches.bring_together(&mut batch, &mut ways);
-        }
-        while let Some((way, together)) = self.batches.take_last(&mut batch, &mut ways) {
-            self.go(source, (id, from), together, way);
-        }
-        self.batches.recycle(batch);
-        self.batches.ways = ways;
-    }
-
-    /// Where all of the packets go, if that does not depend on them; they are told by which port they came.
-    fn way_of_all(&self, id: SwitchId, from: SwitchPort, packets: &mut [Packet]) -> Option<Way> {
-        match &self.switch(id).forwarding {
+        let SwitchNode { forwarding, counts, .. } = self.switch(id);
+        let whole = match forwarding {
             Forwarding::Device(device) => {
-                if let Some(port) = device.device_port(from) {
-                    packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
-                }
-                device.weigh(from, packets.iter().map(|packet| u64::from(packet.length())).sum());
-                device.whole(from, packets.len())
+                enter(device, counts, from, &mut batch, None);
+                device.whole(from)
             }
-            Forwarding::Ports(devices) => devices.whole(from, packets.len()),
+            Forwarding::Ports(devices) => {
+                counts.enter(from, devices.is_port(from), batch.len() as u64, 0);
+                devices.whole(from)
+            }
             // It decides by itself.
             Forwarding::Learning(_) => None,
+        };
+        if let Some(way) = whole {
+            return self.go(source, (id, from), batch, way);
         }
+        let mut ways = self.decide_ways(source, id, from, &batch);
+        match ways.first() {
+            Some(way) if ways.iter().all(|other| other == way) => self.go(source, (id, from), batch, *way),
+            _ => {
+                self.batches.bring_together(&mut batch, &mut ways);
+                while let Some((way, together)) = self.batches.take_last(&mut batch, &mut ways) {
+                    self.go(source, (id, from), together, way);
+                }
+                self.batches.recycle(batch);
+            }
+        }
+        self.batches.ways = ways;
     }
 
     /// Finds out where each of the packets goes. What devices see that take none is shown there at once.
@@ -112,8 +128,8 @@ impl Worker {
         id: SwitchId,
         from: SwitchPort,
         packets: &[Packet],
-        ways: &mut Vec<Way>,
-    ) {
+    ) -> Vec<Way> {
+        let mut ways = std::mem::take(&mut self.batches.ways);
         ways.clear();
         let owner = self.pool_of_source(source);
         let memory = &self.pools[usize::from(owner.0)];
@@ -126,25 +142,27 @@ impl Worker {
                 }));
             }
             Forwarding::Ports(devices) => {
-                let mut decisions = devices.decide(packets.len());
                 let mut seen = std::mem::take(&mut self.batches.seen);
                 ways.extend(packets.iter().enumerate().map(|(n, packet)| {
                     let (head, length) = memory.head::<{ virtual_device::HEAD }>(packet);
-                    decisions.next(&head[..length], packet.length(), |plug| seen.push((n, plug)))
+                    devices.decide(&head[..length], packet.length(), |plug| seen.push((n, plug)))
                 }));
-                drop(decisions);
+                self.switch(id).counts.see(from, seen.len() as u64);
                 self.show_seen(id, &mut seen, packets, owner);
                 self.batches.seen = seen;
             }
             // It decides by itself.
             Forwarding::Learning(_) => {}
         }
+        ways
     }
 
     /// Hands packets on that go one way, or ends them.
     fn go(&mut self, source: Source, (id, from): (SwitchId, SwitchPort), mut batch: Vec<Packet>, way: Way) {
-        let owner = self.pool_of_source(source);
-        self.show_passing(id, from, Some(way), &batch, owner);
+        if self.switch(id).is_watched() {
+            self.show_passing(id, from, Some(way), &batch, self.pool_of_source(source));
+        }
+        self.switch(id).counts.go(from, way, batch.len() as u64);
         let reason = match way {
             Way::To(plug) => return self.leave_by(source, id, plug, batch),
             Way::Each(several) => {
@@ -196,6 +214,10 @@ impl Worker {
         target: Target,
         mut batch: Vec<Packet>,
     ) {
+        if self.switch(id).forwarding.device().is_none_or(|device| device.is_plain(plug)) {
+            let target = self.straight_on(target, &mut batch, None);
+            return self.hand_on(source, target, batch);
+        }
         if self.encapsulates(id, plug) {
             if !self.encapsulates_in_place(source, (id, plug), target, &batch) {
                 return self.leave_encapsulated(source, (id, plug), target, batch);
@@ -234,6 +256,17 @@ impl Worker {
             Forwarding::Device(_) | Forwarding::Learning(_) => tell(Target::Switch(id, plug)),
         }
     }
+}
+
+/// Packets enter a device: they are told by which port they came, and are counted.
+#[inline]
+fn enter(device: &Device, counts: &Counts, from: SwitchPort, packets: &mut [Packet], bytes: Option<u64>) {
+    let port = device.device_port(from);
+    if let Some(port) = port {
+        packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
+    }
+    let bytes = bytes.unwrap_or_else(|| packets.iter().map(|packet| u64::from(packet.length())).sum());
+    counts.enter(from, port.is_some(), packets.len() as u64, bytes);
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to
 //! cut, unless its segments are too long.
 
-use crate::forwarding::Forwarding;
 use crate::ids::SwitchId;
 use crate::path::classify::classify;
 use crate::path::switching::Source;
@@ -24,10 +23,7 @@ const ETHERNET: u32 = 14;
 
 impl Worker {
     fn device(&self, id: SwitchId) -> Option<&Device> {
-        match &self.switch(id).forwarding {
-            Forwarding::Device(device) => Some(device),
-            Forwarding::Learning(_) | Forwarding::Ports(_) => None,
-        }
+        self.switch(id).forwarding.device()
     }
 
     /// Whether all of these packets fit the link by which they leave.

@@ -12,6 +12,7 @@ use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
 use telemetry::{DropReason, Ledger};
+use virtual_device::Counts;
 use virtual_switch::{HEAD, Route, SwitchPort};
 
 /// What a packet pays of its hop budget for each time that it becomes twice as many.
@@ -21,6 +22,8 @@ const DOUBLING: u8 = 8;
 pub(crate) struct SwitchNode {
     pub(crate) name: String,
     pub(crate) forwarding: Forwarding,
+    /// What this worker counts of it.
+    pub(crate) counts: Counts,
     ends: Vec<Option<Target>>,
     /// It was taken out.
     pub(crate) is_gone: bool,
@@ -34,6 +37,7 @@ impl SwitchNode {
     pub(crate) fn new(name: &str, forwarding: Forwarding) -> SwitchNode {
         SwitchNode {
             name: name.to_owned(),
+            counts: forwarding.counts(),
             forwarding,
             ends: Vec::new(),
             is_gone: false,
@@ -56,11 +60,18 @@ impl SwitchNode {
         &mut self.ends[index]
     }
 
+    /// Another one of its kind decides from now on.
+    pub(crate) fn set_forwarding(&mut self, forwarding: Forwarding) {
+        self.counts = forwarding.counts();
+        self.forwarding = forwarding;
+    }
+
     /// It is no more; its place is kept for the next one.
     pub(crate) fn end_for_good(&mut self) {
         self.clear();
         self.observers.clear();
         self.taps.clear();
+        self.counts = Counts::default();
         self.is_gone = true;
     }
 
@@ -116,7 +127,7 @@ impl Worker {
         mut batch: Vec<Packet>,
     ) {
         let Forwarding::Learning(table) = &self.switches[id.index()].forwarding else {
-            return self.pass_batch(source, id, from, batch);
+            return self.pass(source, id, from, batch);
         };
         let pool = self.pool_of_source(source);
         let mut routes = std::mem::take(&mut self.batches.routes);

@@ -25,10 +25,8 @@ const SHOWN: usize = 64;
 
 /// The device of a switch, and the headers around packets outside of one of its ports.
 fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&Device, &Tunnels)> {
-    match forwarding {
-        Forwarding::Device(device) => Some((device, device.tunnels(plug)?)),
-        Forwarding::Learning(_) | Forwarding::Ports(_) => None,
-    }
+    let device = forwarding.device()?;
+    Some((device, device.tunnels(plug)?))
 }
 
 impl Worker {

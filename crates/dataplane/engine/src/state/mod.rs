@@ -36,7 +36,7 @@ pub(crate) struct Batches {
     /// Ways of the batch that passes a device.
     pub(crate) ways: Vec<Way>,
     /// Where packets of it belong that are brought together.
-    pub(crate) order: Vec<usize>,
+    pub(crate) order: Vec<u64>,
     /// Packets of it, by their position, that a device sees which does not take them.
     pub(crate) seen: Vec<(usize, SwitchPort)>,
     /// Of the outer IPv4 packet that was made last (RFC 6864).

@@ -9,9 +9,39 @@ use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, S
 const FUNCTIONS: usize = 8;
 const TURNS: usize = 400;
 
+/// Devices at a port of which each gets packets.
+const DEVICES: u16 = 1000;
+
 /// Brings a batch at each poll, and takes what it is sent.
 #[derive(Default)]
 struct Endless(PortCounters);
+
+/// The same with UDP for one of the devices each, in no order.
+#[derive(Default)]
+struct Mixed(Endless, u32);
+
+impl Port for Mixed {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.0.receive(pool, now, budget, out);
+        for packet in out {
+            self.1 = self.1.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let port = (((self.1 >> 16) * u32::from(DEVICES)) >> 16) as u16;
+            let mut frame = [0; 60];
+            (frame[12], frame[14], frame[17], frame[23]) = (8, 0x45, 46, 17);
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            pool.write(packet, &frame).expect("it fits");
+        }
+    }
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        self.0.transmit(pool, now, packets);
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn counters(&self) -> &PortCounters {
+        self.0.counters()
+    }
+}
 
 impl Port for Endless {
     fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
@@ -117,4 +147,57 @@ fn cost_of_direct_devices() {
 #[ignore = "a measurement, not a test"]
 fn cost_of_a_device_over_a_port() {
     pass("devices over ports", both, both);
+}
+
+/// From a port past so many devices to another port.
+fn pass_devices(name: &str, devices: u16) {
+    let mut bench = Bench::new(&[4096]);
+    let from = bench.add_port(0, Box::<Mixed>::default());
+    let to = bench.add_port(0, Box::<Endless>::default());
+    let rule = |port: u16| {
+        let text = if devices == 1 { "udp".to_owned() } else { format!("udp dst port {port}") };
+        let filter = Some(capture::Filter::parse(&text).expect("a filter"));
+        (classifier::Rule { filter, priority: 0, class: 0, observes: false }, SwitchPort(port + 1))
+    };
+    if devices == 0 {
+        bench.worker.lead(from, to).expect("free");
+    } else {
+        let rules = (0..devices).map(rule).collect();
+        let at_port = Arc::new(PortDevices::new(SwitchPort(0), rules, None));
+        let id = bench.worker.add_switch("port", at_port).expect("few");
+        bench.link(from, Target::Switch(id, SwitchPort(0)));
+        for plug in 1..=devices {
+            let one = bench.worker.add_switch("device", device(Mode::Direct, 1, 1)).expect("few");
+            bench.link(Target::Switch(id, SwitchPort(plug)), Target::Switch(one, SwitchPort(0)));
+            bench.worker.lead(Target::Switch(one, SwitchPort(1)), to).expect("free");
+        }
+    }
+    let begin = std::time::Instant::now();
+    for _ in 0..TURNS {
+        super::pass(&bench.worker.time.clock, LEAST);
+        bench.worker.turn();
+    }
+    let took = begin.elapsed();
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let packets = account.ledger.delivered;
+    println!("{name}: {packets} packets, {:.2} ns each", took.as_nanos() as f64 / packets as f64);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_no_device_at_a_port() {
+    pass_devices("no device", 0);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_one_device_at_a_port() {
+    pass_devices("one device", 1);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_a_thousand_devices_at_a_port() {
+    pass_devices("a thousand devices", DEVICES);
 }

@@ -410,7 +410,7 @@ fn what_gathered_at_a_port_of_several_waits_outside() {
 }
 
 /// Devices, openers and policies come and go while flows pass both ways over two devices, on one worker or
-/// two.
+/// two, and what the devices count is what passes.
 #[test]
 fn changes_lose_no_packet() {
     for workers in [1, 2] {
@@ -447,6 +447,7 @@ fn changes_lose_no_packet() {
             come.expect("not stopped").expect("it comes");
             let before = rig.flows.arrived(0);
             rig.wait("flows go on", || rig.flows.arrived(0) >= total.min(before + 100));
+            rig.fleet.move_to(&[End::Instance(f, 0)], round / 2 % workers).expect("it moves");
             *program = one.clone();
             let go = rig.fleet.change(|change| {
                 change.set_forwarding(id, one)?;
@@ -466,5 +467,10 @@ fn changes_lose_no_packet() {
             .collect();
         assert!(lost.iter().all(|(reason, _)| *reason == DropReason::QueueFull), "{lost:?}");
         assert!(account.devices[0].counters.copied > 0, "the second opener got copies");
+        for (port, device) in account.ports.iter().zip(&account.devices) {
+            let (ledger, counted) = (&port.counters.ledger, device.counters);
+            let passed = (ledger.received, ledger.delivered);
+            assert_eq!((counted.from_ports, counted.from_openers), passed, "on {workers} workers");
+        }
     }
 }

@@ -23,12 +23,27 @@ fn packet(protocol: u8) -> [u8; 60] {
     packet
 }
 
+/// What a worker counts of so many packets that come in by a plug and go one way.
+fn count(devices: &PortDevices, from: SwitchPort, packets: u64, way: Way, seen: usize) {
+    let counts = devices.counts();
+    counts.enter(from, devices.is_port(from), packets, 0);
+    counts.see(from, seen as u64);
+    counts.go(from, way, packets);
+}
+
 fn classify(devices: &PortDevices, protocol: u8) -> (Way, Vec<SwitchPort>) {
-    assert_eq!(devices.whole(PORT, 1), None);
-    let mut decisions = devices.decide(1);
+    assert_eq!(devices.whole(PORT), None);
     let mut seen = Vec::new();
-    let way = decisions.next(&packet(protocol), 60, |device| seen.push(device));
+    let way = devices.decide(&packet(protocol), 60, |device| seen.push(device));
+    count(devices, PORT, 1, way, seen.len());
     (way, seen)
+}
+
+/// Where so many packets go, of which none is looked at.
+fn whole(devices: &PortDevices, from: SwitchPort, packets: u64) -> Option<Way> {
+    let way = devices.whole(from)?;
+    count(devices, from, packets, way, 0);
+    Some(way)
 }
 
 #[test]
@@ -36,8 +51,8 @@ fn one_device_without_a_filter_takes_all_unseen() {
     let devices = PortDevices::new(PORT, vec![(rule("", 1, false), device(1))], None);
     assert_eq!(devices.only(PORT), Some(device(1)));
     assert_eq!(devices.only(device(1)), Some(PORT));
-    assert_eq!(devices.whole(PORT, 5), Some(Way::To(device(1))));
-    assert_eq!(devices.whole(device(1), 3), Some(Way::To(PORT)));
+    assert_eq!(whole(&devices, PORT, 5), Some(Way::To(device(1))));
+    assert_eq!(whole(&devices, device(1), 3), Some(Way::To(PORT)));
     let counters = PortDevicesCounters { received: 5, transmitted: 3, ..PortDevicesCounters::default() };
     assert_eq!(devices.counters(), counters);
 }
@@ -64,7 +79,7 @@ fn what_none_takes_ends_where_it_was_seen_or_nowhere() {
     assert_eq!(classify(&devices, 17), (Way::Seen, vec![device(1), device(2)]));
     assert_eq!(classify(&devices, 6), (Way::Nowhere, vec![]));
     let after = PortDevices::new(PORT, Vec::new(), Some(&devices));
-    assert_eq!(after.whole(PORT, 4), Some(Way::Nowhere));
+    assert_eq!(whole(&after, PORT, 4), Some(Way::Nowhere));
     let counters =
         PortDevicesCounters { received: 6, seen: 2, unwanted: 5, ..PortDevicesCounters::default() };
     assert_eq!(after.counters(), counters);

@@ -34,7 +34,7 @@ fn cost_of_a_decision() {
         let device = Device::new(settings(mode, Share::Single, ports, &sides), None);
         one(&device, port(1), 0, 0, frame(1, 2), 0);
         measure(name, || {
-            if black_box(device.whole(black_box(from), 32)).is_none() {
+            if black_box(device.whole(black_box(from))).is_none() {
                 let mut decisions = device.decide(black_box(from), 32, Nanos(1));
                 for n in 0..32u32 {
                     black_box(decisions.next(black_box(n << 27), 1, || black_box(frame(2, 1))));

@@ -1,5 +1,6 @@
 mod at_port;
 mod cost;
+mod counts;
 mod modes;
 mod property;
 
@@ -43,10 +44,14 @@ fn plugs(device: &Device, way: Way) -> Vec<SwitchPort> {
     }
 }
 
-/// Where one packet goes.
+/// Where one packet goes, which a worker counts.
 fn one(device: &Device, from: SwitchPort, flow_hash: u32, came_by: u8, head: [u8; 16], now: u64) -> Way {
-    let whole = device.whole(from, 1);
-    whole.unwrap_or_else(|| device.decide(from, 1, Nanos(now)).next(flow_hash, came_by, || head))
+    let counts = device.counts();
+    counts.enter(from, device.device_port(from).is_some(), 1, 0);
+    let decided = || device.decide(from, 1, Nanos(now)).next(flow_hash, came_by, || head);
+    let way = device.whole(from).unwrap_or_else(decided);
+    counts.go(from, way, 1);
+    way
 }
 
 /// The same, for a packet of which nothing else is known.

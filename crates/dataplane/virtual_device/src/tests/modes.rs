@@ -99,7 +99,7 @@ fn what_was_learned_at_ports_that_stay_is_kept() {
 #[test]
 fn a_bond_takes_turns() {
     let device = Device::new(settings(Mode::Bond(Balance::RoundRobin), Share::Single, 3, &[None]), None);
-    assert_eq!(device.whole(opener(0), 4), None);
+    assert_eq!(device.whole(opener(0)), None);
     let mut decisions = device.decide(opener(0), 4, Nanos(0));
     let got: Vec<_> = (0..4).map(|_| decisions.next(0, 0, || [0; 16])).collect();
     assert_eq!(got, [0, 1, 2, 0].map(|index| Way::To(port(index))));
@@ -170,9 +170,7 @@ fn what_came_by_a_port_leaves_by_the_one_that_is_named() {
         let device = Device::new(settings, None);
         let sent = |opener: usize, came_by: u8| {
             let plug = crate::tests::opener(opener);
-            device.whole(plug, 1).unwrap_or_else(|| {
-                device.decide(plug, 1, Nanos(0)).next(7, came_by, || [0; virtual_switch::HEAD])
-            })
+            one(&device, plug, 7, came_by, [0; virtual_switch::HEAD], 0)
         };
         assert_eq!((sent(0, 2), sent(0, 3)), (Way::To(port(1)), Way::To(port(0))), "{mode:?}");
         assert_ne!(sent(0, 1), Way::Nowhere, "as the mode says");

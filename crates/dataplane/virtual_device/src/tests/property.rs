@@ -93,8 +93,10 @@ proptest! {
             let from = plugged[from % plugged.len()];
             let by = entered.entry(from).or_default();
             (by.packets, by.bytes) = (by.packets + packets.len() as u64, by.bytes + 100 * packets.len() as u64);
-            device.weigh(from, 100 * packets.len() as u64);
-            let whole = device.whole(from, packets.len());
+            let counts = device.counts();
+            let is_port = device.device_port(from).is_some();
+            counts.enter(from, is_port, packets.len() as u64, 100 * packets.len() as u64);
+            let whole = device.whole(from);
             let mut decisions = whole.is_none().then(|| device.decide(from, packets.len(), Nanos(n as u64)));
             for (hash, came_by, to, source) in packets {
                 let hash = hash << 30;
@@ -104,6 +106,7 @@ proptest! {
                     Some(decisions) => decisions.next(hash, came_by, || frame(to, source)),
                     None => whole.expect("one or the other"),
                 };
+                counts.go(from, way, 1);
                 let got = plugs(&device, way);
                 prop_assert_eq!(got.len(), count, "{:?} of {:?}", way, allowed);
                 prop_assert!(got.iter().all(|plug| allowed.contains(plug)), "{:?} of {:?}", got, allowed);
