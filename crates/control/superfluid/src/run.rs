@@ -288,7 +288,9 @@ fn watch(
     let Working { fleet, mut balancer, mut pauses, may_end, sender, queue } = working;
     let mut view = View::new(options.json);
     view.started(&options.file);
-    if let Ok(account) = fleet.account(false) {
+    // Programs may add the numbers up; a table stops no worker.
+    let account = || if options.json { fleet.account(false) } else { fleet.survey() };
+    if let Ok(account) = account() {
         view.begin(account);
     }
     let began = Instant::now();
@@ -361,7 +363,7 @@ fn watch(
                 }
                 if Instant::now() >= next {
                     next += options.every.max(Duration::from_millis(10));
-                    let account = fleet.sweep_switches().and_then(|()| fleet.account(false));
+                    let account = fleet.sweep_switches().and_then(|()| account());
                     if let (false, Ok(account)) = (stopping, account) {
                         view.show(&account);
                     }

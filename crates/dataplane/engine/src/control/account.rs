@@ -2,7 +2,6 @@
 
 use crate::control::fault::Life;
 use crate::forwarding::Forwarding;
-use crate::path::switching::SwitchNode;
 use crate::state::accounting::{NO_INSTANCE, WorkerTime};
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
@@ -37,7 +36,7 @@ pub struct PortAccount {
 }
 
 /// One instance's part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InstanceAccount {
     /// Its name.
     pub name: String,
@@ -151,18 +150,54 @@ pub struct Account {
     pub pools: Vec<(String, usize, usize)>,
 }
 
-/// What was counted by all that forwards by a decision.
+/// What of an instance's part has to be of one moment: plain numbers, which are copied in no time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Switched {
-    switches: Vec<SwitchAccount>,
-    devices: Vec<DeviceAccount>,
-    port_devices: Vec<PortDevicesAccount>,
+pub(crate) struct InstanceCounts {
+    pub(crate) ledger: Ledger,
+    pub(crate) in_flight: u64,
+    packets: u64,
+    bytes: u64,
+    calls: u64,
+    faults: u64,
+    restarts: u64,
+    missed: u64,
+    cycles: Cycles,
+    throttled: Cycles,
+    overruns: u64,
+    suspensions: u64,
+    paused: bool,
+    queue: u64,
 }
 
-impl Switched {
-    pub(crate) fn put_into(self, account: &mut Account) {
-        (account.switches, account.devices) = (self.switches, self.devices);
-        account.port_devices = self.port_devices;
+impl InstanceCounts {
+    /// Puts them in the place of others.
+    pub(crate) fn put_into(self, account: &mut InstanceAccount) {
+        (account.ledger, account.in_flight) = (self.ledger, self.in_flight);
+        (account.packets, account.bytes, account.calls) = (self.packets, self.bytes, self.calls);
+        (account.faults, account.restarts, account.missed) = (self.faults, self.restarts, self.missed);
+        (account.cycles, account.throttled) = (self.cycles, self.throttled);
+        (account.overruns, account.suspensions) = (self.overruns, self.suspensions);
+        (account.paused, account.queue) = (self.paused, self.queue);
+    }
+}
+
+/// The same of a port's part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortCounts {
+    pub(crate) counters: PortCounters,
+    pub(crate) in_flight: u64,
+}
+
+impl PortCounts {
+    fn of(node: &PortNode) -> PortCounts {
+        let mut counters = node.port.counters().clone();
+        counters.ledger.merge(&node.ledger);
+        PortCounts { counters, in_flight: node.port.in_flight() }
+    }
+
+    /// Puts them in the place of others.
+    pub(crate) fn put_into(self, account: &mut PortAccount) {
+        (account.counters, account.in_flight) = (self.counters, self.in_flight);
     }
 }
 
@@ -191,6 +226,33 @@ impl Account {
     /// [`Imbalance`], a defect.
     pub fn balance(&self) -> Result<(), Imbalance> {
         if self.at_one_moment { self.ledger.balance(self.in_flight) } else { Ok(()) }
+    }
+
+    /// Enters the parts of all that forwards by a decision, which workers have in common.
+    pub(crate) fn add_switches<'a>(&mut self, all: impl Iterator<Item = (&'a str, &'a Forwarding)>) {
+        for (name, forwarding) in all {
+            let name = name.to_owned();
+            match forwarding {
+                Forwarding::Learning(table) => {
+                    let (ports, counters) = (table.ports().count(), table.counters());
+                    self.switches.push(SwitchAccount { name, ports, counters });
+                }
+                Forwarding::Device(device) => {
+                    let (counters, openers) = (device.counters(), device.settings().openers.len());
+                    self.devices.push(DeviceAccount { name, counters, openers });
+                }
+                Forwarding::Ports(devices) => {
+                    self.port_devices.push(PortDevicesAccount { name, counters: devices.counters() });
+                }
+            }
+        }
+    }
+
+    /// Enters the buffers free and in all of pools.
+    pub(crate) fn add_pools<'a>(&mut self, all: impl Iterator<Item = &'a Arc<Pool>>) {
+        let of =
+            |pool: &Arc<Pool>| (pool.name().to_owned(), pool.available(), pool.config().buffers as usize);
+        self.pools.extend(all.map(of));
     }
 
     /// Takes over the functions' reports from an account of the same instances.
@@ -223,50 +285,27 @@ impl Worker {
             account.ledger.merge(&instance.ledger);
             account.in_flight += instance.in_flight;
         }
-        account.pools = self.account_of_pools();
-        self.account_of_switches().put_into(&mut account);
+        let pools = self.pools.iter().enumerate();
+        let is_free = |index: usize| self.free_pools.iter().any(|free| usize::from(free.0) == index);
+        account.add_pools(pools.filter(|(index, _)| !is_free(*index)).map(|(_, pool)| pool));
+        let switches = self.switches.iter().filter(|node| !node.is_gone);
+        account.add_switches(switches.map(|node| (node.name.as_str(), &node.forwarding)));
         account
     }
 
-    /// The switches' parts, which all workers of a fleet have in common.
-    pub(crate) fn account_of_switches(&self) -> Switched {
-        let mut all = Switched::default();
-        for SwitchNode { name, forwarding, .. } in self.switches.iter().filter(|node| !node.is_gone) {
-            let name = name.clone();
-            match forwarding {
-                Forwarding::Learning(table) => {
-                    let (ports, counters) = (table.ports().count(), table.counters());
-                    all.switches.push(SwitchAccount { name, ports, counters });
-                }
-                Forwarding::Device(device) => {
-                    let (counters, openers) = (device.counters(), device.settings().openers.len());
-                    all.devices.push(DeviceAccount { name, counters, openers });
-                }
-                Forwarding::Ports(devices) => {
-                    all.port_devices.push(PortDevicesAccount { name, counters: devices.counters() });
-                }
-            }
-        }
-        all
-    }
-
-    /// Buffers free and in all, by pool.
-    pub(crate) fn account_of_pools(&self) -> Vec<(String, usize, usize)> {
-        let of =
-            |pool: &Arc<Pool>| (pool.name().to_owned(), pool.available(), pool.config().buffers as usize);
-        let places = self.pools.iter().enumerate();
-        let there = places.filter(|(index, _)| !self.free_pools.iter().any(|free| free.0 as usize == *index));
-        there.map(|(_, pool)| of(pool)).collect()
-    }
-
     /// The ports' parts by their numbers; wires to other workers are among them.
-    pub(crate) fn account_of_ports(&mut self) -> Vec<(usize, PortAccount)> {
+    fn account_of_ports(&mut self) -> Vec<(usize, PortAccount)> {
         self.ports.iter().map(|(index, node)| (index, account_of_node(node))).collect()
     }
 
     /// A port's part.
     pub(crate) fn account_of_port(&self, index: usize) -> PortAccount {
         account_of_node(&self.ports[index])
+    }
+
+    /// Of a port, what has to be of one moment.
+    pub(crate) fn counts_of_port(&self, index: usize) -> PortCounts {
+        PortCounts::of(&self.ports[index])
     }
 
     /// Of the wires to other workers together: their ledgers, and what is in flight.
@@ -295,10 +334,36 @@ impl Worker {
         self.instances.iter().map(|(index, _)| index).collect()
     }
 
-    pub(crate) fn account_of(&mut self, index: usize, report: Option<String>) -> InstanceAccount {
+    /// Of an instance, what has to be of one moment.
+    pub(crate) fn counts_of(&mut self, index: usize) -> InstanceCounts {
         let instance = &mut self.instances[index];
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
+        if let Life::Up { guest, .. } = &mut instance.life {
+            counters.ledger.generated += guest.take_generated();
+        }
+        InstanceCounts {
+            ledger: counters.ledger.clone(),
+            in_flight,
+            packets: counters.packets,
+            bytes: counters.bytes,
+            calls: counters.calls,
+            faults: counters.faults,
+            restarts: counters.restarts,
+            missed: counters.missed + instance.missed_elsewhere.load(Relaxed),
+            cycles: self.time.scheduler.used(instance.entity),
+            throttled: self.time.scheduler.throttled(instance.entity),
+            overruns: counters.overruns,
+            suspensions: counters.suspensions,
+            paused: instance.paused,
+            queue: instance.queue.len() as u64,
+        }
+    }
+
+    pub(crate) fn account_of(&mut self, index: usize, report: Option<String>) -> InstanceAccount {
+        let counts = self.counts_of(index);
+        let instance = &mut self.instances[index];
+        let counters = &instance.counters;
         let mut totals = counters.former.clone();
         let (mut down, mut memory, mut memory_place, mut frozen) = (None, 0, 0, false);
         match &mut instance.life {
@@ -306,7 +371,6 @@ impl Worker {
                 memory = guest.memory() as u64;
                 memory_place = guest.memory_place();
                 frozen = guest.is_frozen();
-                counters.ledger.generated += guest.take_generated();
                 // Guests and snapshots can make their counters anything; they wrap as in the guest.
                 for (sum, count) in totals.iter_mut().zip(guest.counters()) {
                     *sum = sum.wrapping_add(*count);
@@ -320,33 +384,22 @@ impl Worker {
         };
         let mut own_drops = named(&instance.drop_reasons, &counters.own_drops);
         own_drops.retain(|(_, count)| *count > 0);
-        InstanceAccount {
+        let mut account = InstanceAccount {
             name: instance.name.clone(),
-            ledger: counters.ledger.clone(),
-            packets: counters.packets,
-            bytes: counters.bytes,
-            calls: counters.calls,
-            faults: counters.faults,
-            restarts: counters.restarts,
-            missed: counters.missed + instance.missed_elsewhere.load(Relaxed),
-            cycles: self.time.scheduler.used(instance.entity),
             promised: self.time.scheduler.promised(instance.entity),
-            throttled: self.time.scheduler.throttled(instance.entity),
-            overruns: counters.overruns,
-            suspensions: counters.suspensions,
             memory,
             memory_place,
-            paused: instance.paused,
             frozen,
             worker: self.number,
-            queue: instance.queue.len() as u64,
-            in_flight,
             down,
             own_drops,
             counters: named(&instance.counter_names, &totals),
             latencies: counters.latencies.clone(),
             report,
-        }
+            ..InstanceAccount::default()
+        };
+        counts.put_into(&mut account);
+        account
     }
 
     pub(crate) fn report_of(&mut self, index: usize) -> Option<String> {
@@ -388,8 +441,7 @@ impl Worker {
 }
 
 fn account_of_node(node: &PortNode) -> PortAccount {
-    let mut counters = node.port.counters().clone();
-    counters.ledger.merge(&node.ledger);
+    let PortCounts { counters, in_flight } = PortCounts::of(node);
     let mut details = node.port.details();
     let missed = node.missed.load(Relaxed);
     if missed > 0 {
@@ -399,7 +451,7 @@ fn account_of_node(node: &PortNode) -> PortAccount {
         name: node.name.clone(),
         status: node.port.status(),
         counters,
-        in_flight: node.port.in_flight(),
+        in_flight,
         details,
         latencies: node.latencies.clone(),
     }

@@ -12,7 +12,7 @@
 //! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that
 //! is being read, is seen to in the next turn.
 
-use crate::control::account::{InstanceAccount, PortAccount, Switched};
+use crate::control::account::{InstanceAccount, PortAccount};
 use crate::ids::{InstanceId, PortId};
 use crate::state::accounting::WorkerTime;
 use crate::worker::Worker;
@@ -90,8 +90,6 @@ pub(crate) struct WorkerPart {
     pub(crate) time: WorkerTime,
     /// Of wires to other workers.
     pub(crate) relays: (Ledger, u64),
-    pub(crate) pools: Vec<(String, usize, usize)>,
-    pub(crate) switches: Switched,
 }
 
 /// How readers ask a worker.
@@ -186,9 +184,8 @@ impl Worker {
             }
             Wanted::Instance(_) | Wanted::Port(_) => false,
             Wanted::Worker => {
-                let relays = self.counts_of_relays();
-                let (pools, switches) = (self.account_of_pools(), self.account_of_switches());
-                self.upkeep.viewer.worker.show(WorkerPart { time: self.time.spent, relays, pools, switches })
+                let (time, relays) = (self.time.spent, self.counts_of_relays());
+                self.upkeep.viewer.worker.show(WorkerPart { time, relays })
             }
         }
     }

@@ -17,6 +17,50 @@ use std::sync::Arc;
 use std::time::Instant;
 use telemetry::clock::Nanos;
 
+/// What the present thread does to workers that have threads, for tests of what is done meanwhile.
+#[cfg(test)]
+pub(crate) mod here {
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    thread_local! {
+        static EVER: Cell<u64> = const { Cell::new(0) };
+        static NOW: Cell<usize> = const { Cell::new(0) };
+        static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+        static LASTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// How often it has quiesced one.
+    pub(crate) fn ever() -> u64 {
+        EVER.get()
+    }
+
+    /// How many of them are quiesced by it now.
+    pub(crate) fn now() -> usize {
+        NOW.get()
+    }
+
+    /// How long it was from the first one that it quiesced last until all went on.
+    pub(crate) fn lasted() -> Duration {
+        LASTED.get()
+    }
+
+    pub(super) fn took_one() {
+        if NOW.get() == 0 {
+            SINCE.set(Some(Instant::now()));
+        }
+        EVER.set(EVER.get() + 1);
+        NOW.set(NOW.get() + 1);
+    }
+
+    pub(super) fn gave_one_back() {
+        NOW.set(NOW.get() - 1);
+        if NOW.get() == 0 {
+            LASTED.set(SINCE.get().map_or(Duration::ZERO, |since| since.elapsed()));
+        }
+    }
+}
+
 /// How a worker that has a thread is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
@@ -72,6 +116,8 @@ impl<'a> Quiesced<'a> {
     fn found(&self, number: usize) -> Option<Box<Worker>> {
         let mut worker = self.remotes[number].slot.take()?;
         worker.time.restart_asleep();
+        #[cfg(test)]
+        here::took_one();
         Some(worker)
     }
 
@@ -83,6 +129,8 @@ impl<'a> Quiesced<'a> {
                 if !slot.lends() {
                     worker.time.restart_asleep();
                 }
+                #[cfg(test)]
+                here::took_one();
                 worker
             }
             None => {
@@ -140,6 +188,8 @@ impl<'a> Quiesced<'a> {
                 if !slot.lends() {
                     worker.time.restart_asleep();
                 }
+                #[cfg(test)]
+                here::took_one();
                 let _ = self.workers[number].set(worker);
             }
         }
@@ -173,6 +223,8 @@ impl Quiesced<'_> {
             && let Some(worker) = self.workers[number].take()
         {
             give_back(worker, remote);
+            #[cfg(test)]
+            here::gave_one_back();
         }
     }
 
@@ -218,6 +270,8 @@ impl Drop for Quiesced<'_> {
         for (worker, remote) in self.workers.iter_mut().zip(self.remotes) {
             if let Some(worker) = worker.take() {
                 give_back(worker, remote);
+                #[cfg(test)]
+                here::gave_one_back();
             }
         }
     }

@@ -1,8 +1,7 @@
-//! What is asked of a fleet that works: pauses, claims, moves and accounts.
+//! What is asked of a fleet that works: pauses, claims and moves.
 
 use super::state::{End, FleetInstance};
 use super::{Fleet, FleetError};
-use crate::control::account::Account;
 use cpu_share::Claim;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
@@ -79,29 +78,6 @@ impl Fleet {
             let parts = state.move_to(workers, &parts, worker)?;
             Ok(Moved { parts, stood_still: clock.now().since(first) })
         })?
-    }
-
-    /// Everything at a quiescent point of all workers; instances and ports in the order they were added.
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn account(&self, with_reports: bool) -> Result<Account, FleetError> {
-        self.with(move |workers, state| state.account(workers, with_reports))
-    }
-
-    /// Takes stations that have not been heard of for too long out of the switches' tables, so that accounts
-    /// show those that are known. The calling thread goes through the tables itself, and the workers go on
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn sweep_switches(&self) -> Result<(), FleetError> {
-        let tables = self.with(|workers, _| {
-            workers[0].switches.iter().map(|switch| switch.forwarding.clone()).collect::<Vec<_>>()
-        })?;
-        let now = self.clock.now();
-        tables.iter().for_each(|table| table.sweep(now));
-        Ok(())
     }
 
     /// Whether all sources have come to their end and nothing is on its way.

@@ -1,12 +1,17 @@
-//! Accounts of instances and ports as they are read while the workers run, without quiescing a worker:
-//! see [`crate::board`].
+//! Accounts of instances and ports as they are read while the workers run: see [`crate::board`]. Workers are
+//! quiesced for what has to be of one moment alone, and for no longer than it takes to copy that: see
+//! [`Snapshot`].
 
 use super::Stopped;
+use super::snapshot::Snapshot;
 use super::state::{FleetInstance, FleetPort};
 use super::{Crew, Fleet, FleetError};
 use crate::control::account::{Account, InstanceAccount, PortAccount};
 use crate::control::board::{Board, READ_WAIT, Wanted};
 use crate::control::quiesce::give_back;
+use crate::forwarding::Forwarding;
+use crate::ids::{PoolId, SwitchId};
+use packet_memory::Pool;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +34,9 @@ pub(super) struct Boards(Mutex<Table>);
 struct Table {
     instances: BTreeMap<FleetInstance, Arc<Board<InstanceAccount>>>,
     ports: BTreeMap<FleetPort, Arc<Board<PortAccount>>>,
+    /// What forwards by a decision, and pools: all workers have them in common.
+    switches: BTreeMap<SwitchId, (Arc<str>, Forwarding)>,
+    pools: BTreeMap<PoolId, Arc<Pool>>,
     /// What those counted that are no more.
     gone: Ledger,
 }
@@ -44,6 +52,47 @@ impl Boards {
 
     pub(super) fn add_port(&self, port: FleetPort, board: Arc<Board<PortAccount>>) {
         self.table().ports.insert(port, board);
+    }
+
+    pub(super) fn add_switch(&self, id: SwitchId, name: &str, forwarding: Forwarding) {
+        self.table().switches.insert(id, (name.into(), forwarding));
+    }
+
+    pub(super) fn set_forwarding(&self, id: SwitchId, forwarding: Forwarding) {
+        self.table().switches.entry(id).and_modify(|(_, there)| *there = forwarding);
+    }
+
+    pub(super) fn forget_switch(&self, id: SwitchId) {
+        self.table().switches.remove(&id);
+    }
+
+    pub(super) fn add_pool(&self, id: PoolId, pool: Arc<Pool>) {
+        self.table().pools.insert(id, pool);
+    }
+
+    pub(super) fn forget_pool(&self, id: PoolId) {
+        self.table().pools.remove(&id);
+    }
+
+    /// The board of an instance.
+    pub(super) fn of_instance(&self, instance: FleetInstance) -> Option<Arc<Board<InstanceAccount>>> {
+        self.table().instances.get(&instance).cloned()
+    }
+
+    /// The board of a port.
+    pub(super) fn of_port(&self, port: FleetPort) -> Option<Arc<Board<PortAccount>>> {
+        self.table().ports.get(&port).cloned()
+    }
+
+    fn switches(&self) -> Vec<(Arc<str>, Forwarding)> {
+        self.table().switches.values().cloned().collect()
+    }
+
+    /// Enters what all workers have in common.
+    pub(super) fn put_shared_into(&self, account: &mut Account) {
+        let (switches, pools) = (self.switches(), self.table().pools.values().cloned().collect::<Vec<_>>());
+        account.add_switches(switches.iter().map(|(name, forwarding)| (&**name, forwarding)));
+        account.add_pools(pools.iter());
     }
 
     pub(super) fn keep_of_gone(&self, gone: &Ledger) {
@@ -64,14 +113,12 @@ impl Fleet {
     /// in a long call. A worker that runs is not stopped for it, and none is waited for longer than 20 ms.
     /// `None`: there is no such instance.
     pub fn counters_of(&self, instance: FleetInstance) -> Option<InstanceAccount> {
-        let board = self.boards.table().instances.get(&instance)?.clone();
-        self.read(&board, Wanted::Instance)
+        self.read(&*self.boards.of_instance(instance)?, Wanted::Instance)
     }
 
     /// The same of one port.
     pub fn counters_of_port(&self, port: FleetPort) -> Option<PortAccount> {
-        let board = self.boards.table().ports.get(&port)?.clone();
-        self.read(&board, Wanted::Port)
+        self.read(&*self.boards.of_port(port)?, Wanted::Port)
     }
 
     fn read<T: Clone>(&self, board: &Board<T>, wanted: fn(usize) -> Wanted) -> Option<T> {
@@ -93,29 +140,14 @@ impl Fleet {
     /// # Errors
     /// [`FleetError::Stopped`].
     pub fn survey(&self) -> Result<Account, FleetError> {
-        if let Ok(crew) = self.crew.try_lock()
-            && matches!(&*crew, Crew::Here(workers) if workers.is_empty())
-        {
-            return Err(Stopped.into());
-        }
+        self.check_runs()?;
         let (instances, ports, gone) = {
             let table = self.boards.table();
             let instances: Vec<_> = table.instances.values().cloned().collect();
             let ports: Vec<_> = table.ports.values().cloned().collect();
             (instances, ports, table.gone.clone())
         };
-        let mut wanted = vec![vec![Wanted::Worker]; self.viewers.len()];
-        let homes = instances.iter().map(|board| (board.home(), Wanted::Instance as fn(usize) -> Wanted));
-        let homes =
-            homes.chain(ports.iter().map(|board| (board.home(), Wanted::Port as fn(usize) -> Wanted)));
-        for ((worker, index), wants) in homes {
-            if let Some(wanted) = wanted.get_mut(worker) {
-                wanted.push(wants(index));
-            }
-        }
-        for (worker, wanted) in wanted.iter().enumerate() {
-            self.refresh_all(worker, wanted);
-        }
+        self.refresh_boards(instances.iter(), ports.iter());
         let mut account = Account { at_one_moment: false, ..Account::empty(self.clock.moment()) };
         account.ledger.merge(&gone);
         for viewer in &self.viewers {
@@ -123,12 +155,8 @@ impl Fleet {
             account.workers.push(part.time);
             account.ledger.merge(&part.relays.0);
             account.in_flight += part.relays.1;
-            // All workers know all of them.
-            if account.pools.is_empty() && account.switches.is_empty() {
-                account.pools = part.pools;
-                part.switches.put_into(&mut account);
-            }
         }
+        self.boards.put_shared_into(&mut account);
         account.instances.reserve_exact(instances.len());
         for instance in instances.iter().filter_map(|board| board.read()) {
             account.ledger.merge(&instance.ledger);
@@ -143,21 +171,77 @@ impl Fleet {
         Ok(account)
     }
 
-    /// Everything at one moment, without reports. Workers that have come wait 200 us at most for one that is
-    /// in a call; then they go on, and it is tried again for so long. `None`: they have not come together.
+    /// Everything, with the ledgers, the numbers of packets and calls and the times of functions at one moment
+    /// at which all workers are quiesced; instances and ports in the order they were added. Workers go on as
+    /// soon as these are copied: names, histograms, what functions count themselves and the details of ports
+    /// are read afterwards, like those of [`Fleet::survey`].
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn account(&self, with_reports: bool) -> Result<Account, FleetError> {
+        let snapshot = self.with(|workers, state| {
+            let mut snapshot = state.blank_snapshot();
+            if with_reports {
+                snapshot.ask_for_reports(workers);
+            }
+            workers.gather();
+            snapshot.copy(workers);
+            snapshot
+        })?;
+        Ok(self.account_of(snapshot))
+    }
+
+    /// The same, without reports. Workers that have come wait 200 us at most for one that is in a call; then
+    /// they go on, and it is tried again for so long. `None`: they have not come together.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
     pub fn account_within(&self, time: Duration) -> Result<Option<Account>, FleetError> {
         let until = Instant::now() + time;
         loop {
-            let account = self.with(|workers, state| {
-                workers.gather_until(Instant::now() + GATHER).then(|| state.account(workers, false))
+            let snapshot = self.with(|workers, state| {
+                let mut snapshot = state.blank_snapshot();
+                let all_are_here = workers.gather_until(Instant::now() + GATHER);
+                all_are_here.then(|| {
+                    snapshot.copy(workers);
+                    snapshot
+                })
             })?;
-            if account.is_some() || Instant::now() >= until {
-                return Ok(account);
+            if snapshot.is_some() || Instant::now() >= until {
+                return Ok(snapshot.map(|snapshot| self.account_of(snapshot)));
             }
             std::thread::sleep(TRY_AGAIN);
+        }
+    }
+
+    /// Adds what need not be of the snapshot's moment.
+    fn account_of(&self, mut snapshot: Snapshot) -> Account {
+        self.refresh_boards(snapshot.boards(), snapshot.boards_of_ports());
+        let mut account = snapshot.account();
+        account.instances = snapshot.instances(|_, board| board.read());
+        account.ports = snapshot.ports(|_, board| board.read());
+        self.boards.put_shared_into(&mut account);
+        account
+    }
+
+    /// Takes stations that have not been heard of for too long out of the switches' tables, so that accounts
+    /// show those that are known. The calling thread goes through the tables itself, and the workers go on
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn sweep_switches(&self) -> Result<(), FleetError> {
+        self.check_runs()?;
+        let now = self.clock.now();
+        self.boards.switches().iter().for_each(|(_, table)| table.sweep(now));
+        Ok(())
+    }
+
+    /// Without waiting for a thread that has quiesced workers: they have not stopped then.
+    fn check_runs(&self) -> Result<(), FleetError> {
+        match self.crew.try_lock() {
+            Ok(crew) if matches!(&*crew, Crew::Here(workers) if workers.is_empty()) => Err(Stopped.into()),
+            _ => Ok(()),
         }
     }
 
@@ -167,6 +251,25 @@ impl Fleet {
             let question = viewer.ask(Wanted::Worker);
             viewer.wait_while_it_answers(question, time)
         })
+    }
+
+    /// Has boards, and what workers count beside them, written anew, as far as the workers answer.
+    fn refresh_boards<'a>(
+        &self,
+        instances: impl Iterator<Item = &'a Arc<Board<InstanceAccount>>>,
+        ports: impl Iterator<Item = &'a Arc<Board<PortAccount>>>,
+    ) {
+        let mut wanted = vec![vec![Wanted::Worker]; self.viewers.len()];
+        let instances = instances.map(|board| (board.home(), Wanted::Instance as fn(usize) -> Wanted));
+        let ports = ports.map(|board| (board.home(), Wanted::Port as fn(usize) -> Wanted));
+        for ((worker, index), wants) in instances.chain(ports) {
+            if let Some(wanted) = wanted.get_mut(worker) {
+                wanted.push(wants(index));
+            }
+        }
+        for (worker, wanted) in wanted.iter().enumerate() {
+            self.refresh_all(worker, wanted);
+        }
     }
 
     /// Has boards of one worker written anew, as far as it answers.

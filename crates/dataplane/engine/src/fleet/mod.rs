@@ -4,8 +4,8 @@
 //! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are shared by all; each port and each
 //!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
-//! 3. From then on everything is done with workers that are quiesced ([`Quiesced`]): an account, a pause, a
-//!    move, another wire. It is the same code as before the start. A worker that sleeps is not woken for it,
+//! 3. From then on everything is done with workers that are quiesced ([`Quiesced`]): a pause, a move, another
+//!    wire, the ledgers of an account. It is the same code as before the start. A worker that sleeps is not woken for it,
 //!    and one that is not concerned works on.
 //! 4. [`Fleet::stop`] drains all workers together and gives the final account.
 //!
@@ -22,6 +22,7 @@ mod error;
 mod observations;
 mod parts;
 mod removal;
+mod snapshot;
 mod state;
 mod threads;
 mod wires;

@@ -230,12 +230,15 @@ impl Change<'_, '_> {
         for worker in self.workers.iter_mut() {
             id = worker.add_pool_of(owner, pool.clone());
         }
-        Ok(id?)
+        let id = id?;
+        self.state.boards.add_pool(id, pool);
+        Ok(id)
     }
 
     /// Puts another pool in the place of one, `stand_in`, for which nothing is left that uses it; returns
     /// that one. The place is given to the next pool that comes.
     pub fn remove_pool(&mut self, pool: PoolId, stand_in: &Arc<Pool>) -> Option<Arc<Pool>> {
+        self.state.boards.forget_pool(pool);
         let removed = self.workers.iter_mut().map(|worker| worker.remove_pool(pool, stand_in));
         removed.fold(None, |_, removed| removed)
     }
@@ -260,6 +263,7 @@ impl Change<'_, '_> {
         }
         let id = id?;
         self.state.add_switch(id, home);
+        self.state.boards.add_switch(id, name, forwarding);
         Ok(id)
     }
 
@@ -277,6 +281,7 @@ impl Change<'_, '_> {
         for worker in self.workers.iter_mut() {
             worker.set_forwarding(switch, forwarding.clone())?;
         }
+        self.state.boards.set_forwarding(switch, forwarding);
         self.state.find_consumers_at(self.workers, switch);
         Ok(())
     }
@@ -288,6 +293,7 @@ impl Change<'_, '_> {
         self.state.unobserve_switch(self.workers, switch);
         self.workers.iter_mut().for_each(|worker| worker.end_switch(switch));
         self.state.remove_switch(switch);
+        self.state.boards.forget_switch(switch);
     }
 
     /// Takes a port in, on a worker.

@@ -3,10 +3,9 @@
 use super::FleetError;
 use super::counters::Boards;
 use super::observations::Observation;
-use crate::control::account::Account;
 use crate::control::quiesce::Quiesced;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use telemetry::Ledger;
@@ -205,48 +204,6 @@ impl State {
                 Ok((home, Target::Switch(id, port)))
             }
         }
-    }
-
-    /// The account of all workers together, in the order of the fleet's numbers.
-    pub(super) fn account(&self, workers: &mut Quiesced<'_>, with_reports: bool) -> Account {
-        let mut ports: HashMap<(usize, usize), _> = HashMap::new();
-        let mut reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
-        let mut account = Account::empty(workers[0].time.clock.moment());
-        account.pools = workers[0].account_of_pools();
-        workers[0].account_of_switches().put_into(&mut account);
-        account.ledger.merge(&self.gone);
-        for (number, worker) in workers.iter_mut().enumerate() {
-            account.workers.push(worker.time.spent);
-            for (index, port) in worker.account_of_ports() {
-                account.ledger.merge(&port.counters.ledger);
-                account.in_flight += port.in_flight;
-                ports.insert((number, index), port);
-            }
-        }
-        let port = |home: &Home<PortId>| ports.remove(&(home.worker, home.id.index()));
-        account.ports = self.ports.values().filter_map(port).collect();
-        // One by one into their place: tens of thousands that are put together in between take far more
-        // memory.
-        account.instances.reserve_exact(self.instances.len());
-        for home in self.instances.values() {
-            let report = reports[home.worker].remove(&home.id.index());
-            let instance = workers[home.worker].account_of(home.id.index(), report);
-            account.ledger.merge(&instance.ledger);
-            account.in_flight += instance.in_flight;
-            account.instances.push(instance);
-        }
-        account
-    }
-
-    /// The end of all workers, after draining.
-    pub(super) fn finish(&mut self, workers: &mut Quiesced<'_>) -> Account {
-        let reports = self.account(workers, true);
-        for worker in workers.iter_mut() {
-            worker.put_down();
-        }
-        let mut account = self.account(workers, false);
-        account.take_reports(reports);
-        account
     }
 
     /// Everything that must be where one instance is: its observers, what it observes, and so on.

@@ -3,7 +3,9 @@
 use super::stream::Rig;
 use super::*;
 use crate::control::board::Wanted;
+use crate::control::quiesce::here;
 use std::sync::Condvar;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A call that does not end before the test lets it.
 #[derive(Default)]
@@ -129,4 +131,96 @@ fn many_questions_are_answered_a_few_in_a_turn() {
     bench.worker.turn();
     assert!(!bench.worker.is_asked_to_show());
     assert_whole(&bench.worker.stop());
+}
+
+/// A port that asks its driver for details, which takes its time: it notes how often, and whether the thread
+/// that asks keeps workers from their work.
+#[derive(Default)]
+struct Detailed {
+    counters: PortCounters,
+    asked: Arc<AtomicU64>,
+    asked_of_quiesced: Arc<AtomicU64>,
+}
+
+impl Port for Detailed {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.ledger.delivered += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let asked = self.asked.fetch_add(1, SeqCst);
+        self.asked_of_quiesced.fetch_add(u64::from(here::now() > 0), SeqCst);
+        vec![("asked", asked)]
+    }
+}
+
+#[test]
+fn workers_are_quiesced_for_what_is_of_one_moment_alone() {
+    let rig = Rig::new(2, 1);
+    let (asked, asked_of_quiesced) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    for worker in [0, 1] {
+        let (asked, asked_of_quiesced) = (asked.clone(), asked_of_quiesced.clone());
+        let port = Box::new(Detailed { asked, asked_of_quiesced, ..Detailed::default() });
+        rig.fleet.add_port(worker, "detailed", rig.pools[0].1, port).expect("a worker");
+    }
+    rig.both_ways(&[0, 1], 2000);
+    rig.start();
+    rig.arrive(&[0, 1], 2000);
+    let asked_before = asked.load(SeqCst);
+    let before = here::ever();
+    rig.wait("details are asked for", || {
+        let account = rig.fleet.account(false).expect("it has not stopped");
+        account.balance().expect("balanced at any time");
+        asked.load(SeqCst) > asked_before + 2
+    });
+    assert!(here::ever() >= before + 2, "both workers are quiesced for the ledgers");
+    assert!(rig.fleet.account_within(Duration::from_secs(20)).expect("it has not stopped").is_some());
+    assert_eq!(asked_of_quiesced.load(SeqCst), 0);
+    // What needs no moment in common keeps no worker from its work.
+    let before = here::ever();
+    let survey = rig.fleet.survey().expect("it has not stopped");
+    assert_eq!((survey.instances.len(), survey.ports.len(), survey.pools.len()), (2, 4, 1));
+    rig.fleet.sweep_switches().expect("it has not stopped");
+    assert_eq!(here::ever(), before);
+    let account = rig.stop();
+    let counted: Vec<u64> = account.instances.iter().map(|instance| instance.packets).collect();
+    assert_eq!(counted, [4000; 2]);
+}
+
+/// For how long an account stops workers, beside one that is made while they are quiesced as a whole: `cargo
+/// test --release -p engine -- --ignored --nocapture accounts`.
+#[test]
+#[ignore = "a measurement, not a test"]
+fn what_accounts_cost_the_workers() {
+    for count in [1_000, 10_000] {
+        let rig = Rig::new(2, 1);
+        let functions: Vec<_> = (0..count).map(|n| rig.wire(n % 2)).collect();
+        rig.start();
+        let measure = |what: &str, account: &dyn Fn() -> usize| {
+            let times = (0..21).map(|_| {
+                let begin = std::time::Instant::now();
+                assert_eq!(account(), count);
+                (here::lasted(), begin.elapsed())
+            });
+            let (mut stopped, mut took): (Vec<_>, Vec<_>) = times.unzip();
+            stopped.sort();
+            took.sort();
+            println!("{count} functions, {what}: workers stopped for {:?} of {:?}", stopped[10], took[10]);
+        };
+        measure("ledgers", &|| rig.fleet.account(false).expect("it has not stopped").instances.len());
+        measure("all of it", &|| {
+            let all = |change: &mut Change<'_, '_>| -> Vec<_> {
+                functions.iter().filter_map(|function| change.account_of(*function)).collect()
+            };
+            rig.fleet.change(all).expect("it has not stopped").len()
+        });
+        rig.stop();
+    }
 }
