@@ -1,5 +1,6 @@
 //! A host that remembers everything, in this process.
 
+use super::runner::Extent;
 use crate::{Nanos, Verdict};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -24,6 +25,25 @@ pub struct Emitted {
     pub bytes: Option<Vec<u8>>,
 }
 
+/// What a function has told and given up since it was last asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Lines logged: the stream's number (`nf_abi::stream`) and the text.
+    pub log: Vec<(u32, String)>,
+    /// Events, in order.
+    pub events: Vec<String>,
+    /// Packets that it gave up, in order.
+    pub emitted: Vec<Emitted>,
+}
+
+/// A held packet.
+#[derive(Debug)]
+enum Kept {
+    Here(Vec<u8>),
+    /// Its caller keeps it; where, if that was said.
+    Elsewhere(Option<Extent>),
+}
+
 /// What the function asked of its host.
 #[derive(Debug, Default)]
 pub struct Backend {
@@ -31,13 +51,17 @@ pub struct Backend {
     pub(crate) log: Vec<(u32, String)>,
     pub(crate) events: Vec<String>,
     own: BTreeMap<u16, Vec<u8>>,
-    /// Held packets; `None` for bytes that the caller keeps.
-    kept: BTreeMap<u16, Option<Vec<u8>>>,
+    kept: BTreeMap<u16, Kept>,
     pub(crate) devices: Vec<u8>,
     asks: Vec<(u16, IpAddr)>,
     pub(crate) emitted: Vec<Emitted>,
     deadline: u64,
     pub(crate) refuses_packets: bool,
+    /// Packets of its own that it may have and give up until it is asked what it has told, and the bytes that
+    /// one may have, if they are bounded.
+    pub(crate) own_most: Option<(usize, usize)>,
+    /// Packets of its own that it has given up since.
+    own_emitted: usize,
     pub(crate) config: Vec<u8>,
     pub(crate) change: Vec<u8>,
     pub(crate) state_in: Vec<u8>,
@@ -80,8 +104,34 @@ impl Backend {
         self.kept.len()
     }
 
+    /// What it has told and given up since this was last asked, which is forgotten here.
+    pub(crate) fn take_told(&mut self) -> Told {
+        self.asks.clear();
+        self.own_emitted = 0;
+        Told {
+            log: core::mem::take(&mut self.log),
+            events: core::mem::take(&mut self.events),
+            emitted: core::mem::take(&mut self.emitted),
+        }
+    }
+
+    /// Packets of its own that it has not given up.
+    pub fn own(&self) -> usize {
+        self.own.len()
+    }
+
     pub(crate) fn keep(&mut self, slot: u16, bytes: Option<&[u8]>) {
-        self.kept.insert(slot, bytes.map(<[u8]>::to_vec));
+        let kept = bytes.map_or(Kept::Elsewhere(None), |bytes| Kept::Here(bytes.to_vec()));
+        self.kept.insert(slot, kept);
+    }
+
+    /// Notes where the bytes of a packet are that its caller keeps.
+    pub(crate) fn keep_elsewhere(&mut self, slot: u16, extent: Extent) {
+        self.kept.insert(slot, Kept::Elsewhere(Some(extent)));
+    }
+
+    pub(crate) fn take_back(&mut self, slot: u16) -> bool {
+        self.kept.remove(&slot).is_some()
     }
 
     pub(crate) fn expire_held(&mut self) -> usize {
@@ -89,8 +139,13 @@ impl Backend {
     }
 
     pub(crate) fn packet_bytes(&mut self, slot: u16) -> Option<&mut [u8]> {
-        let found = self.own.get_mut(&slot).or_else(|| self.kept.get_mut(&slot)?.as_mut());
-        found.map(Vec::as_mut_slice)
+        match self.own.get_mut(&slot) {
+            Some(bytes) => Some(bytes),
+            None => match self.kept.get_mut(&slot)? {
+                Kept::Here(bytes) => Some(bytes),
+                Kept::Elsewhere(extent) => extent.as_mut().map(Extent::bytes),
+            },
+        }
     }
 
     /// The deadline that is set.
@@ -141,7 +196,9 @@ impl Backend {
     }
 
     pub(crate) fn packet_new(&mut self, slot: u16, bytes: &[u8]) -> i32 {
-        if self.refuses_packets || self.own.contains_key(&slot) || self.kept.contains_key(&slot) {
+        let of_own = self.own.len() + self.own_emitted;
+        let beyond = self.own_most.is_some_and(|(most, longest)| of_own >= most || bytes.len() > longest);
+        if beyond || self.refuses_packets || self.own.contains_key(&slot) || self.kept.contains_key(&slot) {
             return 0;
         }
         self.own.insert(slot, bytes.to_vec());
@@ -154,8 +211,14 @@ impl Backend {
             return error::VERDICT;
         }
         let extent = u32::try_from(offset).ok().map(|offset| (offset, length));
-        let Some(bytes) = self.own.remove(&slot).map(Some).or_else(|| self.kept.remove(&slot)) else {
-            return error::SLOT;
+        let bytes = match (self.own.remove(&slot), self.kept.remove(&slot)) {
+            (Some(own), _) => {
+                self.own_emitted += 1;
+                Some(own)
+            }
+            (None, Some(Kept::Here(bytes))) => Some(bytes),
+            (None, Some(Kept::Elsewhere(_))) => None,
+            (None, None) => return error::SLOT,
         };
         self.emitted.push(Emitted { slot, verdict, extent, mark, bytes });
         0

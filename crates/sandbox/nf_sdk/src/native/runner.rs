@@ -1,12 +1,12 @@
 //! Calls a function with batches, as the engine does, without a sandbox.
 // UNSAFETY: packet bytes are reached by address, as in the sandbox. `run` keeps the addresses right itself;
-// `process` takes its caller's word.
+// `process` and `hold` take their caller's word.
 #![allow(unsafe_code)]
 
 use crate::batch::Batch;
 use crate::entry;
 use crate::host::Host;
-use crate::native::MemoryHost;
+use crate::native::{MemoryHost, Told};
 use crate::state::{StateReader, StateWriter};
 use crate::window::Window;
 use crate::{Change, Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
@@ -44,6 +44,24 @@ pub struct Outcome {
     pub mark: u64,
     /// Its segments are those of the other version of IP from now on.
     pub other_version: bool,
+}
+
+/// Where the bytes of a held packet are that its caller keeps. Only [`Runner::hold`] makes one.
+#[derive(Debug)]
+pub(crate) struct Extent {
+    first: *mut u8,
+    length: usize,
+}
+
+// SAFETY: its maker promised that the bytes are this function's alone, on whichever thread it is.
+unsafe impl Send for Extent {}
+
+impl Extent {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: readable, and this function's alone, as long as the packet is held: `hold`'s caller
+        // promised that. The slice borrows the one value that leads there.
+        unsafe { core::slice::from_raw_parts_mut(self.first, self.length) }
+    }
 }
 
 /// A function, running natively.
@@ -89,6 +107,28 @@ impl<F: NetworkFunction> Runner<F> {
                 self.host.backend_mut().keep(slot, None);
             }
         }
+    }
+
+    /// Notes where the bytes of a packet are that the function held in the last batch, so that it finds them
+    /// by [`Host::held`].
+    ///
+    /// # Panics
+    /// When the record's verdict is no hold.
+    ///
+    /// # Safety
+    /// As of [`Runner::process`], for the one record, and until the function gives the packet up or
+    /// [`Runner::take_back`] takes it.
+    pub unsafe fn hold(&mut self, window: *mut u8, record: &PacketRecord) {
+        let Some(Verdict::Hold(slot)) = Verdict::decode(Verdict::split(record.verdict).0) else {
+            panic!("{:#x} is no hold", record.verdict)
+        };
+        let first = Window::at(window).first_byte(record);
+        self.host.backend_mut().keep_elsewhere(slot, Extent { first, length: record.length as usize });
+    }
+
+    /// Takes a held packet back, as the host does after the longest hold; whether the slot had one.
+    pub fn take_back(&mut self, slot: u16) -> bool {
+        self.host.backend_mut().take_back(slot)
     }
 
     /// Shows the function packets, [`MAX_BATCH`] at a time.
@@ -226,6 +266,17 @@ impl<F: NetworkFunction> Runner<F> {
         self.host.backend_mut().refuses_packets = refuse;
     }
 
+    /// Bounds the packets of the function's own, those that it has given up since [`Runner::take_told`]
+    /// included, and the bytes that one may have.
+    pub fn bound_packets(&mut self, most: usize, longest: usize) {
+        self.host.backend_mut().own_most = Some((most, longest));
+    }
+
+    /// What the function has told and given up since this was last asked.
+    pub fn take_told(&mut self) -> Told {
+        self.host.backend_mut().take_told()
+    }
+
     /// What the function asked of its host.
     pub fn host(&self) -> &MemoryHost {
         self.host.backend()
@@ -241,6 +292,7 @@ impl<F: NetworkFunction> Runner<F> {
 mod tests {
     use super::*;
     use crate::Config;
+    use crate::native::Emitted;
     use alloc::vec;
     use proptest::prelude::*;
 
@@ -344,6 +396,71 @@ mod tests {
         let mut slots: Vec<_> = out.iter().map(|one| one.verdict.expect("a verdict").encode()).collect();
         slots.sort_unstable();
         assert_eq!(slots, (0..6).map(|slot| Verdict::Hold(slot).encode()).collect::<Vec<_>>());
+    }
+
+    /// Holds every packet, and gives it up by the timer with what it had for its first byte as its mark.
+    struct Pocket {
+        held: Vec<crate::Slot>,
+        own: Option<crate::Slot>,
+    }
+
+    impl NetworkFunction for Pocket {
+        fn new(_: &Config) -> Result<Self, Error> {
+            Ok(Pocket { held: vec![], own: None })
+        }
+
+        fn process(&mut self, batch: &mut Batch<'_>, _: Nanos) {
+            let (packets, host) = batch.split();
+            for mut packet in packets {
+                let slot = host.slot().expect("few are held");
+                packet.hold(&slot);
+                self.held.push(slot);
+            }
+            self.own = self.own.take().or_else(|| host.packet_new(b"own").ok());
+        }
+
+        fn timer(&mut self, host: &mut Host, _: Nanos) {
+            for slot in self.held.drain(..) {
+                let Some(bytes) = host.held(&slot) else {
+                    host.release(slot);
+                    continue;
+                };
+                bytes[1] += 1;
+                let mark = u64::from(bytes[0]);
+                host.emit(slot, Verdict::Interface(1), mark).expect("held");
+            }
+        }
+    }
+
+    #[test]
+    fn packets_that_their_caller_keeps_are_found_while_they_are_held() {
+        let mut runner = Runner::<Pocket>::new(&[]).expect("no configuration");
+        let mut window = vec![0u8; 256];
+        let record = |at: u32| PacketRecord {
+            buffer: WINDOW_BASE + 128 * at,
+            offset: 8,
+            length: 2,
+            ..PacketRecord::default()
+        };
+        window[8..10].copy_from_slice(&[7, 1]);
+        window[136..138].copy_from_slice(&[9, 1]);
+        let mut records = [record(0), record(1)];
+        runner.bound_packets(0, 1_500);
+        let at = window.as_mut_ptr();
+        // SAFETY: the extents are disjoint parts of `window`, which is not touched until they are given up.
+        unsafe {
+            runner.process(at, &mut records, Nanos(1));
+            records.iter().for_each(|record| runner.hold(at, record));
+        }
+        assert_eq!((runner.host().held(), runner.host().own()), (2, 0), "none of its own is allowed");
+        assert!(runner.take_back(1) && !runner.take_back(1));
+        runner.timer(Nanos(2));
+        let told = runner.take_told();
+        let expected =
+            Emitted { slot: 0, verdict: Verdict::Interface(1), extent: None, mark: 7, bytes: None };
+        assert_eq!(told.emitted, [expected]);
+        assert_eq!(runner.take_told(), Told::default(), "it is told once");
+        assert_eq!((&window[8..10], &window[136..138]), (&[7, 2][..], &[9, 1][..]));
     }
 
     #[test]
