@@ -85,8 +85,13 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
         if self.room > self.entries.size() / 2 {
             return Ok(self.room);
         }
-        let used = self.tail.wrapping_sub(self.entries.head().load(Acquire));
-        self.entries.size().checked_sub(used).ok_or(OutOfStep)
+        self.entries.size().checked_sub(self.ahead()).ok_or(OutOfStep)
+    }
+
+    /// Entries that the reader says that it has not taken out. Any number is possible.
+    #[inline]
+    pub fn ahead(&self) -> u32 {
+        self.tail.wrapping_sub(self.entries.head().load(Acquire))
     }
 
     /// Puts an entry in, to be published; whether there was room when it was last looked at.

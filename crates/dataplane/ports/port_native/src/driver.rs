@@ -400,6 +400,7 @@ impl Port for NativePort {
         let of_desk = |count: fn(&Desk) -> &AtomicU64| {
             self.attendant.as_ref().map_or(0, |attendant| count(attendant.desk()).load(Relaxed))
         };
+        let waiting = self.session.as_ref().map_or(0, |session| session.packets.ahead());
         let held = self.session.as_ref().map_or(0, |session| session.line.process.custody().len());
         vec![
             ("processes", self.attached),
@@ -407,6 +408,7 @@ impl Port for NativePort {
             ("processes_standby", of_desk(|desk| &desk.standby)),
             ("takeovers", of_desk(|desk| &desk.takeovers)),
             ("buffers_held", held as u64),
+            ("packets_waiting", u64::from(waiting.min(self.settings.ring))),
             ("buffers_given_back", of_desk(|desk| &desk.given_back)),
             ("descriptor_faults", self.faults),
         ]
