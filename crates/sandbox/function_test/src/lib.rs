@@ -29,7 +29,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use judge::Judge;
+pub use judge::{Judge, Ran, RanPacket};
 pub use read::TestError;
 
 use nf_abi::{DeviceEntry, Verdict};
