@@ -7,6 +7,7 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use support::commands::PROGRAM;
 use support::daemon::{Daemon, Options};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
@@ -94,12 +95,28 @@ fn a_program_in_c_stands_in_a_chain_may_be_killed_and_loses_nothing_of_others() 
     assert!(daemon.end().contains("the account balances"));
 }
 
+/// `nf_native`'s own tests run functions; the example's interfaces and keys are these.
+#[test]
+fn the_function_in_rust_of_the_guide_is_checked() {
+    let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
+    let file = guide.split("```yaml\n").nth(3).and_then(|rest| rest.split("```").next()).expect("its third");
+    assert!(file.contains("/opt/nf/firewall"), "{file}");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file.yaml"), file).expect("written");
+    let checked = Command::new(PROGRAM).arg("check").arg(folder.path().join("file.yaml")).output();
+    let checked = checked.expect("it runs");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
 #[test]
 fn a_program_that_stands_by_takes_over_as_the_guide_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
-    let file =
-        guide.split("```yaml\n").nth(3).and_then(|rest| rest.split("```").next()).expect("its third example");
+    let file = guide
+        .split("```yaml\n")
+        .nth(4)
+        .and_then(|rest| rest.split("```").next())
+        .expect("its fourth example");
     let file = file.replace("/run/superfluid/", &format!("{}/", folder.path().to_str().expect("text")));
     let program = forwarder(folder.path());
     let daemon = Options::new(folder.path()).shared_cache().start();
