@@ -110,6 +110,7 @@ pub(crate) fn refused(refusal: Refusal) -> Problem {
         Refusal::NoRoom(what) => Problem::new(ProblemType::NoRoom, what),
         Refusal::Busy(what) => Problem::new(ProblemType::Busy, what),
         Refusal::Registry(faults) => faulty(ProblemType::Registry, faults),
+        Refusal::Launcher { all, .. } => faulty(ProblemType::Invalid, all),
         Refusal::Broken(what) => Problem::new(ProblemType::Internal, what),
         Refusal::Work(work) => Problem::new(
             ProblemType::Internal,

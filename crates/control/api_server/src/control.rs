@@ -386,6 +386,13 @@ pub enum Refusal {
     Busy(String),
     /// Registries do not give what is wanted, each with its place.
     Registry(Vec<Fault>),
+    /// The launcher does not start what is wanted.
+    Launcher {
+        /// Why, each with its place.
+        all: Vec<Fault>,
+        /// What a tenant is told in their place: nothing of the host's files and the launcher's.
+        of_tenant: Vec<Fault>,
+    },
     /// Something broke, in words.
     Broken(String),
     /// Something takes time, such as compiling an image. When it is done the same is asked again.
@@ -409,6 +416,7 @@ impl fmt::Debug for Refusal {
             Refusal::NoRoom(what) => f.debug_tuple("NoRoom").field(what).finish(),
             Refusal::Busy(what) => f.debug_tuple("Busy").field(what).finish(),
             Refusal::Registry(faults) => f.debug_tuple("Registry").field(faults).finish(),
+            Refusal::Launcher { all, .. } => f.debug_tuple("Launcher").field(all).finish(),
             Refusal::Broken(what) => f.debug_tuple("Broken").field(what).finish(),
             Refusal::Work(work) => f.debug_tuple("Work").field(&work.what).finish(),
         }

@@ -40,6 +40,7 @@ impl Refusal {
             Refusal::Invalid(faults) => Told::Faults(ProblemType::Invalid, faults),
             Refusal::Conflict(faults) => Told::Faults(ProblemType::Conflict, faults),
             Refusal::Registry(faults) => Told::Faults(ProblemType::Registry, faults),
+            Refusal::Launcher { of_tenant, .. } => Told::Faults(ProblemType::Invalid, of_tenant),
             Refusal::NotFound(what) => Told::Words(ProblemType::NotFound, what),
             Refusal::Busy(_) => Told::Always(ProblemType::Busy, "the host cannot do it now; try it again"),
             Refusal::NoRoom(what) => Told::Logged(ProblemType::NoRoom, "the host has no room for it", what),

@@ -63,6 +63,10 @@ impl Controller {
         if !uncompiled.is_empty() {
             return Err(self.work(uncompiled));
         }
+        // What begins with the daemon is started when the launcher lets it.
+        if let Some(work) = self.launcher_work(&plan, changes).filter(|_| !wait) {
+            return Err(work);
+        }
         let restarted = plan.remove_instances.iter().filter(|name| plan.add_instances.contains_key(*name));
         let restarted: Vec<String> = restarted.cloned().collect();
         let mut beginnings = HashMap::new();

@@ -74,8 +74,13 @@ impl Control for Handle {
         }
         let checked = this.check(&withheld.changes, &material, true);
         let checked = checked.map_err(|refusal| withheld.refusal(refusal))?;
+        let unanswered = this.launcher_check(&checked.plan, &withheld.changes, tenant)?;
         // Warnings are found by a look at all objects, of which a tenant has some.
-        Ok(if tenant.is_none() { checked.warnings } else { Vec::new() })
+        Ok(if tenant.is_none() {
+            checked.warnings.into_iter().chain(unanswered).collect()
+        } else {
+            Vec::new()
+        })
     }
 
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {

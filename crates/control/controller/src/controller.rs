@@ -1,6 +1,7 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
 use super::Settings;
+use super::launcher_check::Answered;
 use super::port_health::PortHealth;
 use super::sampling::Sampled;
 use super::shelf::Shelf;
@@ -67,6 +68,8 @@ pub(crate) struct Controller {
     pub(super) started: Nanos,
     /// The launcher's socket.
     pub(super) launcher: PathBuf,
+    /// What the launcher has nothing against, of what it was asked lately.
+    pub(super) answered: Arc<Answered>,
     /// Keeps containers, from when all that the store says has begun.
     pub(super) containers: OnceLock<Arc<Keeper>>,
     /// What containers are promised of their workers' cores.
@@ -137,6 +140,7 @@ impl Controller {
             backing_up: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             launcher: settings.launcher.clone(),
+            answered: Arc::default(),
             containers: OnceLock::new(),
             promised: Mutex::default(),
             ends: Arc::default(),

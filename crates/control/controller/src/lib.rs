@@ -34,6 +34,7 @@ mod found;
 mod graph;
 mod images;
 mod kept;
+mod launcher_check;
 mod logs;
 mod memory;
 mod metrics;

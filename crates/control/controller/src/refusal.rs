@@ -57,6 +57,7 @@ pub(super) fn faults_of(refusal: Refusal) -> Vec<Fault> {
     let whole = |message: String| vec![Fault::new("", message)];
     match refusal {
         Refusal::Invalid(faults) | Refusal::Conflict(faults) | Refusal::Registry(faults) => faults,
+        Refusal::Launcher { all, .. } => all,
         Refusal::NotFound(text) | Refusal::NoRoom(text) | Refusal::Busy(text) | Refusal::Broken(text) => {
             whole(text)
         }

@@ -1,11 +1,15 @@
 //! The client of the launcher's socket.
 
 use crate::stream::receive;
-use crate::{ANSWER_MAX, Answer, Queues, REQUEST_MAX, Request};
+use crate::{ANSWER_MAX, Answer, Queues, REQUEST_MAX, Request, Start};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What refusals of requests begin with that are none.
+pub(crate) const UNREAD: &str = "the request:";
 
 /// A connection to the launcher.
 #[derive(Debug)]
@@ -80,6 +84,23 @@ impl Launcher {
                 let reason = format!("it names {} queues and hands over {}", names.len(), queues.len());
                 Err(ClientError::Answer { path: path.to_owned(), reason })
             }
+            other => Err(launcher.unexpected(&other)),
+        }
+    }
+
+    /// Whether it would start this, by a connection of its own; if not, why. One that does not know the
+    /// question has not answered it.
+    ///
+    /// # Errors
+    /// [`ClientError`]; also when there is no answer within that time.
+    pub fn check(path: &Path, start: &Start, within: Duration) -> Result<Result<(), String>, ClientError> {
+        let mut launcher = Launcher::connect(path)?;
+        for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
+            set(launcher.stream.get_ref(), Some(within)).map_err(|source| launcher.gone(source))?;
+        }
+        match launcher.ask(&Request::Check(Box::new(start.clone())))? {
+            Answer::Done => Ok(Ok(())),
+            Answer::Refused(reason) if !reason.starts_with(UNREAD) => Ok(Err(reason)),
             other => Err(launcher.unexpected(&other)),
         }
     }

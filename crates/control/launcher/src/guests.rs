@@ -10,7 +10,7 @@ use crate::record::{Record, hold, start_time};
 use crate::request::{Ended, Guest, Kill, KvmUse, Limit, List, Listed, Share, Start, State, Stop};
 use crate::runtime::Runtime;
 use crate::sockets::Sockets;
-use crate::{LauncherError, Permits, Refusal, Settings, bundle, interfaces, program, watch};
+use crate::{LauncherError, Permits, Refusal, Settings, bundle, images, interfaces, program, runtime, watch};
 use container_image::Digest;
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -226,6 +226,18 @@ impl Guests {
             return Err(refused);
         }
         Ok(())
+    }
+
+    /// Whether a guest may be started, as far as that shows without starting it: what its layers hold, and
+    /// how many guests there are by then, is found out when it is.
+    pub(crate) fn check(&self, start: &Start) -> Result<(), Refusal> {
+        let permitted = self.permits.check(start)?;
+        self.runtime.is_there()?;
+        runtime::has_namespaces(Path::new("/proc/sys/user"))?;
+        match permitted.files {
+            Files::Image(layout, pinned) => images::check(layout, pinned.as_ref()),
+            Files::Host(_) => program::is_there(start),
+        }
     }
 
     /// Takes the name, and the names of the interfaces, for this guest.

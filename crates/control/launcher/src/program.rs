@@ -1,5 +1,7 @@
 //! The root of a program of the host: nothing but the places where folders of the host are bound.
 
+use crate::Refusal;
+use crate::request::Start;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, chownat};
 use std::fs;
 use std::io;
@@ -8,6 +10,15 @@ use std::path::{Component, Path, PathBuf};
 
 /// What lies in `/usr` on hosts of today, and is found by these names (file-hierarchy(7)).
 const MERGED: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Whether a program's file is there.
+pub(crate) fn is_there(start: &Start) -> Result<(), Refusal> {
+    let command = start.command.first().map(String::as_str).unwrap_or_default();
+    let found = fs::metadata(command).map_err(|error| error.to_string());
+    let found =
+        found.and_then(|found| if found.is_file() { Ok(()) } else { Err("it is no file".to_owned()) });
+    found.map_err(|why| Refusal::new(format!("command: `{command}`: {why}; allowed: a program of the host")))
+}
 
 /// Makes the root in the guest's folder; its files are the tenant's, as those of an unpacked image.
 pub(crate) fn root(folder: &Path, programs: &[PathBuf], uids: u32) -> io::Result<PathBuf> {

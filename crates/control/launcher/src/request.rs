@@ -1,9 +1,9 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
-//! `{"start": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`, `{"list": {}}`,
-//! `{"queues": {"name": "ids"}}`, `{"kill": {...}}`; answered by `{"done": null}`, `{"guests": {...}}`,
-//! `{"used": {...}}`, `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is refused: there is none
-//! for users, namespaces, devices, capabilities or hooks.
+//! `{"start": {...}}`, `{"check": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`,
+//! `{"list": {}}`, `{"queues": {"name": "ids"}}`, `{"kill": {...}}`; answered by `{"done": null}`,
+//! `{"guests": {...}}`, `{"used": {...}}`, `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is
+//! refused: there is none for users, namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ use std::fmt;
 pub enum Request {
     /// Start a guest; answered when it runs.
     Start(Box<Start>),
+    /// Say whether a start would be allowed, and find what it names: nothing is started, made or unpacked.
+    Check(Box<Start>),
     /// Change the limits of one that runs.
     Limit(Limit),
     /// Set how much of the processors some may use until the share is over, and say what they have used.

@@ -17,6 +17,22 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How much of what the runtime says is told.
 const TOLD: u64 = 512;
 
+/// Namespaces that each guest has, as the kernel names their bounds.
+const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+/// Whether the host lets namespaces be made (namespaces(7)); a kernel that has no bounds says nothing.
+pub(crate) fn has_namespaces(bounds: &Path) -> Result<(), Refusal> {
+    let file = |kind: &&&str| bounds.join(format!("max_{kind}_namespaces"));
+    let is_none = |kind: &&&str| std::fs::read_to_string(file(kind)).is_ok_and(|text| text.trim() == "0");
+    match NAMESPACES.iter().find(is_none) {
+        None => Ok(()),
+        Some(kind) => Err(Refusal::new(format!(
+            "namespaces: {} is 0, so that the host refuses them; allowed: one or more for each guest",
+            file(&kind).display()
+        ))),
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Runtime {
     program: PathBuf,
@@ -27,6 +43,21 @@ pub(crate) struct Runtime {
 impl Runtime {
     pub(crate) fn new(program: &Path, state: &Path) -> Runtime {
         Runtime { program: program.to_owned(), state: state.to_owned() }
+    }
+
+    /// Whether its program is there.
+    pub(crate) fn is_there(&self) -> Result<(), Refusal> {
+        let found = std::fs::metadata(&self.program).map_err(|error| error.to_string());
+        let found = found.and_then(|found| match found.is_file() {
+            true => Ok(()),
+            false => Err("it is no file".to_owned()),
+        });
+        found.map_err(|why| {
+            Refusal::new(format!(
+                "runtime: {}: {why}; allowed: runc or crun, by `runtime` of the launcher's file",
+                self.program.display()
+            ))
+        })
     }
 
     /// Creates the container of a bundle; what it writes goes to `output`. Its first process waits for

@@ -135,6 +135,7 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> (Answer, Vec<OwnedFd
     };
     let answer = match serde_json::from_slice(line) {
         Ok(Request::Start(start)) => done(guests.start(&start, client)),
+        Ok(Request::Check(start)) => done(guests.check(&start)),
         Ok(Request::Limit(limit)) => done(guests.limit(&limit)),
         Ok(Request::Share(share)) => match guests.share(&share) {
             Ok(used) => Answer::Used(used),
@@ -150,7 +151,7 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> (Answer, Vec<OwnedFd
             }
             Err(refused) => Answer::Refused(refused.to_string()),
         },
-        Err(error) => done(Err(Refusal::new(format!("the request: {error}")))),
+        Err(error) => done(Err(Refusal::new(format!("{} {error}", crate::client::UNREAD)))),
     };
     (answer, Vec::new())
 }

@@ -81,6 +81,30 @@ fn what_the_file_allows_is_permitted() {
 }
 
 #[test]
+fn a_host_that_cannot_run_guests_is_told_before_one_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime =
+        |name: &str| crate::runtime::Runtime::new(&folder.path().join(name), folder.path()).is_there();
+    std::fs::write(folder.path().join("runc"), "").expect("written");
+    assert!(runtime("runc").is_ok());
+    let told = runtime("missing").expect_err("it is not there").to_string();
+    assert!(told.starts_with("runtime: ") && told.contains("missing: No such file"), "{told}");
+    assert!(crate::runtime::has_namespaces(folder.path()).is_ok(), "the kernel has no bounds");
+    let bound = |text| std::fs::write(folder.path().join("max_user_namespaces"), text).expect("written");
+    bound("15000\n");
+    assert!(crate::runtime::has_namespaces(folder.path()).is_ok());
+    bound("0\n");
+    let told = crate::runtime::has_namespaces(folder.path()).expect_err("none").to_string();
+    assert!(told.contains("max_user_namespaces is 0"), "{told}");
+    // A program is looked for as a file.
+    let host = host();
+    let program =
+        |path: &str| crate::program::is_there(&Start { command: vec![path.to_owned()], ..host.start() });
+    assert!(program("/bin/sh").is_ok());
+    assert!(program("/usr/missing").is_err() && program("/usr").is_err());
+}
+
+#[test]
 fn images_lie_where_the_tenants_are() {
     let host = host();
     for image in [

@@ -328,14 +328,13 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             another_pid(launcher, None);
             await_answer(&line.client);
 
-            // What the launcher refuses is said, and tried again.
-            let mut spec = daemon.get("/v1/functions/router")["spec"].clone();
-            spec["image"] = json!("/etc");
-            daemon.put("/v1/functions/router", spec.clone());
-            let lies = || status()["reason"].as_str().is_some_and(|reason| reason.contains("lies elsewhere"));
+            // What the launcher refuses later is said, and tried again.
+            let (layout, away) = (folder.join("images/busybox"), folder.join("images/away"));
+            fs::rename(&layout, &away).expect("renamed");
+            kill(launcher.pid().expect("it runs"));
+            let lies = || status()["reason"].as_str().is_some_and(|reason| reason.contains("No such file"));
             daemon.wait("the refusal is said", lies);
-            spec["image"] = json!(folder.join("images/busybox"));
-            daemon.put("/v1/functions/router", spec);
+            fs::rename(&away, &layout).expect("renamed");
             await_answer(&line.client);
             daemon.done("delete chain/site");
             let pid = launcher.pid().expect("it runs");
@@ -574,6 +573,68 @@ fn processors_are_divided_as_promised() {
 }
 
 #[test]
+fn what_the_launcher_would_refuse_is_told_when_it_is_applied() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("what_the_launcher_would_refuse_is_told_when_it_is_applied", || {
+        with_launcher(|line, folder, launcher, running| {
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            let chain = fs::read_to_string(folder.join("chain.yaml")).expect("the chain");
+            let image = "images/busybox";
+            let with_digest = format!("{image}\n    digest: sha256:{}", "0".repeat(64));
+            for (from, to, place, why) in [
+                (image, "images/missing", "bad.yaml:10:12: functions.router.image:", "No such file"),
+                (image, &*with_digest, "bad.yaml:10:12: functions.router.image:", "sha256:000000"),
+                (
+                    "memory: 64MiB",
+                    "memory: 2GiB",
+                    "bad.yaml:15:13: functions.router.memory:",
+                    "limits.memory: found",
+                ),
+            ] {
+                let bad = chain.replace(from, to);
+                assert_ne!(bad, chain);
+                daemon.write("bad.yaml", &bad);
+                for command in ["apply", "apply --dry-run"] {
+                    let (_, refused) = daemon.refused(&format!("{command} -f bad.yaml"));
+                    assert!(refused.contains(place) && refused.contains(why), "{command}: {refused}");
+                }
+            }
+            assert_eq!(daemon.ask("GET", "/v1/functions/router", None).0, 404, "nothing of it was changed");
+            assert_eq!(launcher.pid(), None);
+            let check = |image: &str| {
+                let router = json!({"guest": "container", "image": folder.join(image), "memory": "16MiB"});
+                let document = json!({"superfluid": 1, "functions": {"router": router}});
+                daemon.post("/v1/check", Some(document))
+            };
+            let report = check("images/missing");
+            assert_eq!(report["faults"][0]["at"], "functions.router.image", "{report}");
+            let report = check("images/busybox");
+            assert_eq!(report["faults"], json!([]), "{report}");
+            assert!(!report["warnings"].to_string().contains("is not checked"), "{report}");
+            // Without a launcher it is applied, and started when there is one.
+            running.interrupt(LIMIT).expect("it ends");
+            let report = check("images/busybox");
+            assert_eq!(report["faults"], json!([]), "{report}");
+            let warnings = report["warnings"].to_string();
+            assert!(warnings.contains("whether it may be started is not checked"), "{report}");
+            daemon.done("apply -f chain.yaml");
+            let running = launcher.start();
+            await_answer(&line.client);
+            running.interrupt(LIMIT).expect("it ends");
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
+
+#[test]
 fn a_tenant_makes_a_container_of_a_registry() {
     if let Some(missing) = missing() {
         println!("skipped: there is no {missing}");
@@ -585,7 +646,7 @@ fn a_tenant_makes_a_container_of_a_registry() {
             let permits = fs::read_to_string(folder.join("launcher.yaml")).expect("the file");
             let images = folder.join("kept/container-images/red");
             let red = format!(
-                "tenants:\n  red: {{uids: 2100000000, images: [{}], memory: 64MiB}}",
+                "tenants:\n  red: {{uids: 2100000000, images: [{}], memory: 32MiB}}",
                 images.display()
             );
             fs::write(folder.join("launcher.yaml"), permits.replace("tenants:", &red)).expect("written");
@@ -620,6 +681,12 @@ fn a_tenant_makes_a_container_of_a_registry() {
             );
             red.done("apply -f red.yaml");
             await_answer(&line.client);
+            // What is about its own bounds is told to it.
+            let document = fs::read_to_string(daemon.path("red.yaml")).expect("it was written");
+            daemon.write("large.yaml", &document.replace("memory: 16MiB", "memory: 48MiB"));
+            let (_, refused) = red.refused("apply -f large.yaml");
+            assert!(refused.contains("functions.router.memory: limits.memory: found 50331648"), "{refused}");
+            assert!(!refused.contains(folder.to_str().expect("text")), "{refused}");
             let seen = red.json("get functions router");
             let image = seen["spec"]["image"].as_str().expect("text");
             assert!(image.starts_with(&format!("{host}/nf/router:1@sha256:")), "{image}");

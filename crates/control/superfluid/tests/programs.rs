@@ -183,18 +183,16 @@ fn a_daemon_keeps_a_program_by_the_library_through_deaths_of_either() {
             );
             assert!(code == 422 && answer.to_string().contains("command"), "{code} {answer}");
 
-            // What the launcher does not allow is told, and nothing of it started.
+            // What the launcher does not allow is told with its place, and what runs goes on.
             let mut spec = daemon.get("/v1/functions/forward")["spec"].clone();
-            let good = spec.clone();
+            let pid = launcher.pid();
             spec["command"][0] = json!("/root/forwarder");
-            daemon.put("/v1/functions/forward", spec);
-            daemon.wait("the refusal is said", || {
-                status()["reason"]
-                    .as_str()
-                    .is_some_and(|it| it.contains("found the program `/root/forwarder`"))
-            });
-            daemon.put("/v1/functions/forward", good);
+            let (code, answer) = daemon.ask("PUT", "/v1/functions/forward", Some(json!({"spec": spec})));
+            let fault = &answer["faults"][0];
+            assert_eq!((code, &fault["at"]), (422, &json!("functions.forward.command")), "{answer}");
+            assert!(fault["message"].to_string().contains("found the program `/root/forwarder`"), "{answer}");
             await_answer(line);
+            assert_eq!(launcher.pid(), pid, "the same as before");
 
             // A daemon that is killed takes it along, because this program ends without its ports; it is
             // there again with the next one, at that one's sockets.

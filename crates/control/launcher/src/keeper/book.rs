@@ -348,7 +348,8 @@ impl Book {
             | Request::Kill(_)
             | Request::List(_)
             | Request::Share(_)
-            | Request::Queues(_) => {}
+            | Request::Queues(_)
+            | Request::Check(_) => {}
         }
     }
 
@@ -378,7 +379,8 @@ impl Book {
             | Request::Kill(_)
             | Request::List(_)
             | Request::Share(_)
-            | Request::Queues(_) => None,
+            | Request::Queues(_)
+            | Request::Check(_) => None,
         }
     }
 

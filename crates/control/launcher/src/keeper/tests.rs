@@ -111,7 +111,7 @@ impl Play {
                 }
             }
             Request::Limit(limit) => self.asked.push(format!("limit {name} to {}", limit.limits.memory)),
-            Request::List(_) | Request::Share(_) | Request::Queues(_) => {
+            Request::List(_) | Request::Share(_) | Request::Queues(_) | Request::Check(_) => {
                 panic!("nothing that changes anything")
             }
         }

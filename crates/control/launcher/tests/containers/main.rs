@@ -395,6 +395,31 @@ fn a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed() {
 }
 
 #[test]
+fn what_is_checked_is_found_and_not_started() {
+    tried("what_is_checked_is_found_and_not_started", |host| {
+        let check = |change: &dyn Fn(&mut Start)| {
+            let mut start = host.guest("one", "sleep 1000");
+            change(&mut start);
+            Launcher::check(&host.path("run/launcher.sock"), &start, Duration::from_secs(20))
+                .expect("an answer")
+        };
+        assert_eq!(check(&|_| ()), Ok(()));
+        for (change, wanted) in [
+            (&(|start: &mut Start| start.image.push_str("-missing")) as &dyn Fn(&mut Start), "image: "),
+            (&|start| start.digest = Some(format!("sha256:{}", "0".repeat(64))), "image: "),
+            (&|start| start.limits.memory = 1 << 40, "limits.memory: "),
+            (&|start| start.tenant = "white".into(), "tenant: found `white`"),
+        ] {
+            let refused = check(change).expect_err(wanted);
+            assert!(refused.starts_with(wanted), "{refused}");
+        }
+        assert_eq!(host.list().guests, [], "none was started");
+        let unpacked = std::fs::read_dir(host.path("state/images")).expect("a folder");
+        assert!(unpacked.flatten().all(|it| it.file_name() == ".unfinished"), "none was unpacked");
+    });
+}
+
+#[test]
 fn what_cannot_start_leaves_nothing_behind() {
     tried("what_cannot_start_leaves_nothing_behind", |host| {
         let mut start = host.guest("one", "");

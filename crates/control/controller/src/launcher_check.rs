@@ -1,0 +1,274 @@
+//! Whether the launcher would start what a change wants, asked before the change is made: what its file does
+//! not allow, and an image that is not there or is not what it is pinned to, is told with its place, and
+//! nothing is changed.
+//!
+//! 1. Containers that a change brings are compared with those that the launcher has said yes to a moment ago
+//!    ([`Answered`]).
+//! 2. Of the others it is asked, as work before the change, in the account of the tenant whose change it is;
+//!    it checks and starts nothing. Then the change is prepared again.
+//! 3. A launcher that is not there, does not answer in [`WITHIN`], or does not know the question keeps no
+//!    change back: the function's state says how it is, as for one that ends later.
+//!
+//! What the launcher says may name paths of the host and tenants of its file. A tenant is told whether its
+//! limits are too large, and of all else the same words, whether something is not there or not allowed.
+//!
+//! Limits: what was allowed is asked for again when the container is started.
+
+use super::containers::wanted_containers;
+use super::controller::{Controller, lock};
+use super::shelf::artifact;
+use api::{Fault, Kind};
+use api_server::{ObjectChange, Refusal, Work};
+use launcher::{Launcher, Start};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use wiring::{Plan, Wiring};
+
+/// How long one answer is waited for, and those of one change together.
+const WITHIN: Duration = Duration::from_secs(5);
+/// How long an answer counts: from the question to the end of the change.
+const COUNTS: Duration = Duration::from_secs(60);
+/// Most answers that are remembered, more than one change has containers.
+const MOST: usize = 65_536;
+
+/// What a tenant is told of a refusal that is not about its limits.
+const UNTOLD: &str = "the launcher does not start this: it is not there, not what it has to be, or not allowed by the launcher's \
+                      file; the host's administrator is told which";
+/// Keys of refusals that are about nothing but the request and the tenant's own bounds.
+const OWN: [&str; 4] = ["limits", "interfaces", "probe", "mark"];
+
+/// Starts that the launcher has been asked of lately, and has nothing against.
+#[derive(Default)]
+pub(super) struct Answered {
+    by: RandomState,
+    at: Mutex<HashMap<u64, Instant>>,
+}
+
+impl Answered {
+    fn key(&self, start: &Start) -> u64 {
+        self.by.hash_one(serde_json::to_vec(start).unwrap_or_default())
+    }
+
+    fn has(&self, start: &Start) -> bool {
+        let key = self.key(start);
+        lock(&self.at).get(&key).is_some_and(|at| at.elapsed() < COUNTS)
+    }
+
+    fn note(&self, start: &Start) {
+        let key = self.key(start);
+        let mut at = lock(&self.at);
+        at.retain(|_, at| at.elapsed() < COUNTS);
+        if at.len() >= MOST {
+            at.clear();
+        }
+        at.insert(key, Instant::now());
+    }
+}
+
+/// What the launcher says of a start.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Yes,
+    No(String),
+    /// It said nothing, and why.
+    Nothing(String),
+}
+
+fn ask(socket: &Path, start: &Start, until: Instant) -> Said {
+    let within = until.saturating_duration_since(Instant::now());
+    if within.is_zero() {
+        return Said::Nothing(format!("the launcher at {} does not answer", socket.display()));
+    }
+    match offload::waiting(|| Launcher::check(socket, start, within)) {
+        Ok(Ok(())) => Said::Yes,
+        Ok(Err(reason)) => Said::No(reason),
+        Err(error) => Said::Nothing(error.to_string()),
+    }
+}
+
+/// A refusal as faults: for administrators, and for the tenant whose function it is.
+fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, Fault) {
+    let key = reason.split_once(':').map_or("", |(key, _)| key);
+    let said = match key {
+        "limits.memory" => "memory",
+        "limits.weight" | "limits.cap" => "cpu",
+        "limits.processes" => "processes",
+        "limits.files" => "files",
+        "kvm" => "accel",
+        "beside" => "worker",
+        other => other,
+    };
+    // What is not said there has no place of its own.
+    let at = match spec.and_then(|spec| spec.get(said)) {
+        Some(_) => format!("functions.{name}.{said}"),
+        None => format!("functions.{name}"),
+    };
+    let is_own = OWN.contains(&key.split('.').next().unwrap_or_default());
+    let told = if is_own { reason } else { UNTOLD };
+    (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
+}
+
+impl Controller {
+    /// What the launcher would be asked to start for a plan, of what has its image here.
+    fn starts_of(&self, plan: &Plan) -> Vec<Start> {
+        let workers = plan.workers.clone().unwrap_or_else(|| self.host.wiring().workers.clone());
+        let containers = plan.add_containers.clone();
+        let part = Wiring { workers, containers, ..Wiring::default() };
+        let layout = |tenant: &str, image: &str| self.shelf.container_layout(tenant, image);
+        let here = |name: &str| {
+            let container = part.containers.get(name)?;
+            let is_elsewhere =
+                artifact(&container.image).is_some() && layout(&container.tenant, &container.image).is_none();
+            (!is_elsewhere).then_some(())
+        };
+        let wanted = wanted_containers(&part, &self.catalog, layout);
+        // Those that stand by are as the first one is.
+        wanted.into_iter().filter(|(name, _)| here(name).is_some()).map(|(_, wanted)| wanted.start).collect()
+    }
+
+    /// What the launcher has to be asked before a change is made; `None`: nothing.
+    pub(super) fn launcher_work(&self, plan: &Plan, changes: &[ObjectChange]) -> Option<Refusal> {
+        let starts = self.starts_of(plan);
+        let starts: Vec<Start> = starts.into_iter().filter(|start| !self.answered.has(start)).collect();
+        if starts.is_empty() {
+            return None;
+        }
+        let asked = Question { socket: self.launcher.clone(), specs: specs(changes), starts };
+        let answered = self.answered.clone();
+        Some(Refusal::Work(Work {
+            what: "asking the launcher".to_owned(),
+            run: Box::new(move || asked.put(&answered).map(drop)),
+        }))
+    }
+
+    /// What the launcher has against a change that is only checked; warnings of what it did not answer. It is
+    /// waited for as a job of a tenant's, unless one waits already.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(super) fn launcher_check(
+        &self,
+        plan: &Plan,
+        changes: &[ObjectChange],
+        tenant: Option<&str>,
+    ) -> Result<Vec<Fault>, Refusal> {
+        let starts = self.starts_of(plan);
+        let Some(first) = starts.first() else { return Ok(Vec::new()) };
+        let whose = first.tenant.clone();
+        let asked = Question { socket: self.launcher.clone(), specs: specs(changes), starts };
+        let answered = self.answered.clone();
+        let put = move || asked.put(&answered);
+        match tenant {
+            Some(_) => put(),
+            None => self.requests.run(&whose, put).map_err(|refused| Refusal::Busy(refused.to_string()))?,
+        }
+    }
+}
+
+/// What changed functions are to be, by name.
+fn specs(changes: &[ObjectChange]) -> HashMap<String, Value> {
+    let functions = changes.iter().filter(|change| change.kind == Kind::Function);
+    functions.filter_map(|change| Some((change.name.clone(), change.spec.clone()?))).collect()
+}
+
+/// What is asked of the launcher.
+struct Question {
+    socket: PathBuf,
+    specs: HashMap<String, Value>,
+    starts: Vec<Start>,
+}
+
+impl Question {
+    /// Asks of each; warnings of what was not answered.
+    fn put(self, answered: &Answered) -> Result<Vec<Fault>, Refusal> {
+        let until = Instant::now() + WITHIN;
+        let (mut warnings, mut all, mut of_tenant) = (Vec::new(), Vec::new(), Vec::new());
+        for start in &self.starts {
+            match ask(&self.socket, start, until) {
+                Said::Yes => answered.note(start),
+                Said::No(reason) => {
+                    let (told, untold) = faults(&start.name, self.specs.get(&start.name), &reason);
+                    all.push(told);
+                    of_tenant.push(untold);
+                }
+                Said::Nothing(why) => {
+                    answered.note(start);
+                    warnings.push(Fault::of_request(
+                        format!("functions.{}", start.name),
+                        format!("whether it may be started is not checked: {why}"),
+                    ));
+                }
+            }
+        }
+        match all.is_empty() {
+            true => Ok(warnings),
+            false => Err(Refusal::Launcher { all, of_tenant }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_refusal_has_its_place_and_tells_a_tenant_nothing_of_the_host() {
+        let spec = json!({"guest": "container", "image": "r.example/a", "memory": "4GiB", "cpu": {}});
+        let place = |reason: &str| faults("web", Some(&spec), reason).0.at;
+        for (reason, wanted) in [
+            ("limits.memory: found 4294967296; allowed: 1048576 to 1073741824", "functions.web.memory"),
+            ("limits.cap: found 5; allowed: 10 to 1000000", "functions.web.cpu"),
+            ("image: `/srv/a` lies elsewhere", "functions.web.image"),
+            ("tenant: found `red`; allowed by the launcher's file: blue", "functions.web"),
+            ("something else", "functions.web"),
+        ] {
+            assert_eq!(place(reason), wanted);
+        }
+        let told = |reason: &str| faults("web", Some(&spec), reason).1.message;
+        assert!(told("limits.memory: found 4; allowed: 5 to 6").contains("allowed: 5 to 6"));
+        // One cannot be told from the other.
+        let absent = "image: `/var/lib/x` cannot be opened (No such file or directory); allowed by the launcher's file: /srv";
+        let elsewhere =
+            "image: `/var/lib/x` lies elsewhere; allowed by the launcher's file: what lies below /srv";
+        assert_eq!(told(absent), told(elsewhere));
+        assert!(
+            !told(absent).contains("/srv") && !told("tenant: found `red`; allowed: blue").contains("blue")
+        );
+    }
+
+    #[test]
+    fn an_answer_counts_for_the_same_start_alone() {
+        let answered = Answered::default();
+        let start = |memory: u64| -> Start {
+            let limits = json!({"memory": memory});
+            serde_json::from_value(json!({"name": "web", "tenant": "red", "limits": limits}))
+                .expect("a start")
+        };
+        answered.note(&start(1));
+        assert!(answered.has(&start(1)) && !answered.has(&start(2)));
+    }
+
+    #[test]
+    fn a_launcher_that_is_not_there_or_says_nothing_keeps_nothing_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("launcher.sock");
+        let start: Start =
+            serde_json::from_value(json!({"name": "web", "tenant": "red", "limits": {"memory": 1}}))
+                .expect("a start");
+        let soon = || Instant::now() + Duration::from_millis(50);
+        assert!(matches!(ask(&socket, &start, soon()), Said::Nothing(_)), "there is none");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("it listens");
+        assert!(matches!(ask(&socket, &start, soon()), Said::Nothing(_)), "it does not answer");
+        drop(listener);
+        let question = |starts| Question { socket: socket.clone(), specs: HashMap::new(), starts };
+        let answered = Answered::default();
+        let warnings = question(vec![start.clone()]).put(&answered).expect("it is not kept back");
+        assert!(warnings[0].message.contains("is not checked"), "{warnings:?}");
+        assert!(answered.has(&start), "it is not asked again at once");
+    }
+}
