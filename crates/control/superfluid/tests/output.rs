@@ -140,6 +140,8 @@ fn each_signal_drains_and_a_second_one_ends_at_once() {
         let last = std::iter::from_fn(line).last().expect("an account");
         assert_eq!((&last["event"], &last["balanced"]), (&"final".into(), &true.into()), "{last}");
         assert_eq!(last["in_flight"], 0);
+        let up = |port: &str| last["ports"][port]["status"] == "up";
+        assert!(up("source") && up("end"), "as they were before they were closed: {last}");
         let status = ended(&mut child);
         assert_eq!(status.code(), Some(0), "{first:?}: {status}");
     }

@@ -255,10 +255,14 @@ impl Account {
         self.pools.extend(all.map(of));
     }
 
-    /// Takes over the functions' reports from an account of the same instances.
-    pub(crate) fn take_reports(&mut self, from: Account) {
-        for (instance, earlier) in self.instances.iter_mut().zip(from.instances) {
+    /// Takes over what was known before ports were closed, from an account of the same instances and ports:
+    /// the functions' reports, and how ports were.
+    pub(crate) fn take_from_before(&mut self, before: Account) {
+        for (instance, earlier) in self.instances.iter_mut().zip(before.instances) {
             instance.report = earlier.report;
+        }
+        for (port, earlier) in self.ports.iter_mut().zip(before.ports) {
+            port.status = earlier.status;
         }
     }
 }

@@ -78,7 +78,7 @@ impl Worker {
         let reports = self.account(true);
         self.put_down();
         let mut account = self.account(false);
-        account.take_reports(reports);
+        account.take_from_before(reports);
         account
     }
 

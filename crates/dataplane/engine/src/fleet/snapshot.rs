@@ -10,6 +10,8 @@ use crate::control::board::Board;
 use crate::control::quiesce::Quiesced;
 use crate::ids::{InstanceId, PortId};
 use crate::state::accounting::WorkerTime;
+use port::PortStatus;
+use std::collections::HashMap;
 use std::sync::Arc;
 use telemetry::Ledger;
 use telemetry::clock::Moment;
@@ -57,15 +59,25 @@ impl State {
 
     /// The end of all workers, after draining.
     pub(super) fn finish(&mut self, workers: &mut Quiesced<'_>) -> Account {
-        // The functions' reports are of the time before the ports are closed; the counts are of afterwards.
+        // The functions' reports and how ports were are of the time before the ports are closed; the counts are
+        // of afterwards.
         let reports = workers.iter_mut().map(|worker| worker.reports(true)).collect();
+        let place = |home: Home<PortId>| (home.worker, home.id.index());
+        let status = |(worker, index)| workers[worker].account_of_port(index).status;
+        let places = self.ports().map(|(_, home)| place(*home));
+        let mut statuses: HashMap<(usize, usize), PortStatus> =
+            places.map(|place| (place, status(place))).collect();
         workers.iter_mut().for_each(|worker| worker.put_down());
         let mut snapshot = Snapshot { reports, ..self.blank_snapshot() };
         snapshot.copy(workers);
         let mut account = snapshot.account();
         account.instances =
             snapshot.instances(|home, _| Some(workers[home.worker].account_of(home.id.index(), None)));
-        account.ports = snapshot.ports(|home, _| Some(workers[home.worker].account_of_port(home.id.index())));
+        account.ports = snapshot.ports(|home, _| {
+            let port = workers[home.worker].account_of_port(home.id.index());
+            let status = statuses.remove(&place(home)).unwrap_or_else(|| port.status.clone());
+            Some(PortAccount { status, ..port })
+        });
         self.boards.put_shared_into(&mut account);
         account
     }
