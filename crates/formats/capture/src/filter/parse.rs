@@ -4,6 +4,7 @@ use super::{ARP, End, Expression, FilterError, Outcome, Test};
 use packet::ethernet::KEPT_TAGS;
 use packet::tunnel::{MAX_LABELS, MAX_LEVELS};
 use std::net::IpAddr;
+use yaml_document::spelling;
 
 /// Most characters, and deepest nesting: what an expression may cost.
 const LONGEST: usize = 4096;
@@ -108,10 +109,17 @@ impl<'a> Reader<'a> {
 
     fn unexpected(&self, allowed: &str) -> FilterError {
         match self.words.get(self.next) {
-            Some(word) => FilterError {
-                column: word.column,
-                message: format!("found `{}`; allowed: {allowed}", word.text.escape_debug()),
-            },
+            Some(word) => {
+                // Of what is allowed here or else anywhere, that which is a word and no description.
+                let words = allowed.split(", ").chain(PRIMITIVES.split(", "));
+                let words = words.filter(|part| part.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+                let meant = spelling::nearest(word.text, words);
+                let meant = meant.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                FilterError {
+                    column: word.column,
+                    message: format!("found `{}`; allowed: {allowed}{meant}", word.text.escape_debug()),
+                }
+            }
             None => FilterError { column: self.end, message: format!("it ends here; allowed: {allowed}") },
         }
     }

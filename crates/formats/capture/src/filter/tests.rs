@@ -322,3 +322,23 @@ fn numbers_and_depths_that_are_not_allowed_are_told() {
         assert!(found.starts_with(error), "{text}: {found}");
     }
 }
+
+#[test]
+fn words_that_are_misspelt_are_told_with_what_was_meant() {
+    let told = |text: &str| Filter::parse(text).map(drop).expect_err(text).to_string();
+    for (text, column, meant) in [
+        ("tpc", 1, "tcp"),
+        ("tcp prt 80", 5, "port"),
+        ("hots 10.0.0.1", 1, "host"),
+        ("tcp adn udp", 5, "and"),
+        ("not dorpped", 5, "dropped"),
+        ("ip proto icpm", 10, "icmp"),
+    ] {
+        let told = told(text);
+        assert!(told.starts_with(&format!("column {column}: found `")), "{told}");
+        assert!(told.ends_with(&format!("; did you mean `{meant}`?")), "{told}");
+    }
+    for text in ["frobnicate", "tcp and", "vlan 4096", "port http"] {
+        assert!(!told(text).contains("did you mean"), "{}", told(text));
+    }
+}
