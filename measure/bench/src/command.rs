@@ -2,7 +2,8 @@
 
 use bench::{Bench, BenchError, Experiment, Inputs};
 use clap::Parser;
-use std::io::{IsTerminal, Write};
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -75,7 +76,7 @@ fn measure(options: &Options) -> Outcome {
                 Err(_) => Outcome::Failed,
             },
             Err(error) => {
-                eprintln!("{error}");
+                say(&error);
                 Outcome::Failed
             }
         };
@@ -86,17 +87,17 @@ fn measure(options: &Options) -> Outcome {
         match Bench::from_name(&options.name) {
             Ok(bench) => vec![bench],
             Err(error) => {
-                eprintln!("{error}, hypernf");
+                say(&format_args!("{error}, hypernf"));
                 return Outcome::BadInput;
             }
         }
     };
     if benches != [Bench::Compare] && (options.captures.is_some() || options.rules.is_some()) {
-        eprintln!("bench {}: --captures and --rules are options of `compare`", options.name);
+        say(&format_args!("bench {}: --captures and --rules are options of `compare`", options.name));
         return Outcome::BadInput;
     }
     if benches != [Bench::Vm] && options.kernel.is_some() {
-        eprintln!("bench {}: --kernel is an option of `vm`", options.name);
+        say(&format_args!("bench {}: --kernel is an option of `vm`", options.name));
         return Outcome::BadInput;
     }
     let began = Instant::now();
@@ -109,7 +110,7 @@ fn measure(options: &Options) -> Outcome {
                     for experiment in &found {
                         // Each as soon as it is whole: what comes later may not come.
                         if let Err(error) = bench::write_data(directory, experiment) {
-                            eprintln!("{}: {error}", directory.display());
+                            say(&format_args!("{}: {error}", directory.display()));
                             return Outcome::Failed;
                         }
                     }
@@ -117,14 +118,14 @@ fn measure(options: &Options) -> Outcome {
                 experiments.extend(found);
             }
             Err(error) => {
-                eprintln!("bench {}: {error}", bench.name());
+                say(&format_args!("bench {}: {error}", bench.name()));
                 holds = false;
             }
         }
     }
     if let Some(directory) = &options.report {
         if experiments.is_empty() {
-            eprintln!("bench {}: there is nothing to plot", options.name);
+            say(&format_args!("bench {}: there is nothing to plot", options.name));
             return Outcome::BadInput;
         }
         let command = format!("superfluid bench {} --report {}", options.name, directory.display());
@@ -136,10 +137,10 @@ fn measure(options: &Options) -> Outcome {
             experiments,
         );
         if let Err(error) = written {
-            eprintln!("{}: {error}", directory.display());
+            say(&format_args!("{}: {error}", directory.display()));
             return Outcome::Failed;
         }
-        eprintln!("{}", directory.join("index.html").display());
+        say(&format_args!("{}", directory.join("index.html").display()));
     }
     if holds { Outcome::Done } else { Outcome::Failed }
 }
@@ -172,15 +173,24 @@ fn one(
         }
     });
     if shown {
-        eprint!("\r\x1b[K");
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     let (report, experiments) = found?;
-    if options.json {
-        println!("{}", report.to_json());
-    } else {
-        print!("{}", report.to_table());
+    let text = if options.json { format!("{}\n", report.to_json()) } else { report.to_table() };
+    // A reader that has seen enough is no failure; the next bench is measured all the same.
+    let shown = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+    match shown {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            say(&format_args!("standard output: {error}"));
+            Ok((false, experiments))
+        }
+        _ => Ok((report.holds(), experiments)),
     }
-    Ok((report.holds(), experiments))
+}
+
+/// A line on standard error; one that is gone can be told nothing.
+pub(crate) fn say(line: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 #[cfg(test)]

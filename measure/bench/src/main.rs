@@ -6,6 +6,8 @@
 //! Exit status: 0 every bound holds, 1 one does not, or something broke on the way, 2 the command line is
 //! wrong.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod command;
 mod tables;
 
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
         return match deployment::compile::serve() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("{error}");
+                command::say(&error);
                 ExitCode::FAILURE
             }
         };

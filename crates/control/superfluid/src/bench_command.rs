@@ -14,9 +14,9 @@ const PROGRAM: &str = "superfluid-bench";
 pub(crate) fn bench(options: &BenchOptions) -> Outcome {
     let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(program).args(&options.arguments).exec();
-    eprintln!(
+    console::error().line(&format!(
         "superfluid bench: {PROGRAM}: {error}; allowed: that program beside this one or in $PATH (`make bench` builds it)"
-    );
+    ));
     Outcome::Missing
 }
 

@@ -13,18 +13,35 @@ const ALL_LINES: usize = 1 << 16;
 /// Largest file that is read.
 const LARGEST: u64 = yaml_document::MAX_TEXT as u64;
 
-/// Reads and checks a file. Faults and warnings go to standard error, a line each.
+/// Reads and checks a file, `-` for standard input. Faults and warnings go to standard error, a line each.
 pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
-    let name = file.display().to_string();
-    let mut bytes = Vec::new();
-    if let Err(error) =
-        std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
-    {
-        console::error().line(&format!("{name}: {error}"));
-        return None;
+    let (name, bytes) = read(file)?;
+    checked(file, name, &bytes)
+}
+
+/// What a file is called in messages, and what is in it.
+fn read(file: &Path) -> Option<(String, Vec<u8>)> {
+    let (name, mut bytes) = (named(file), Vec::new());
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)),
+    };
+    match read {
+        Ok(_) => Some((name, bytes)),
+        Err(error) => {
+            console::error().line(&format!("{name}: {error}"));
+            None
+        }
     }
+}
+
+fn named(file: &Path) -> String {
+    if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+fn checked(file: &Path, name: String, bytes: &[u8]) -> Option<(Wiring, Catalog)> {
     let catalog = Catalog::new(file.parent().unwrap_or(Path::new(".")));
-    let text = yaml_document::text(&name, &bytes).map_err(|fault| vec![fault]);
+    let text = yaml_document::text(&name, bytes).map_err(|fault| vec![fault]);
     match text.and_then(|text| config::check(&name, text, &catalog)) {
         Ok(configuration) => {
             for warning in &configuration.warnings {
@@ -46,8 +63,8 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
 
 /// What a daemon would refuse because it is too large or too many; what depends on what the daemon has
 /// already, such as memory that is promised, is not known here.
-fn limits(path: &Path) -> Vec<String> {
-    let Ok(file) = File::read(path) else { return Vec::new() };
+fn limits(name: &str, bytes: &[u8]) -> Vec<String> {
+    let Ok(file) = File::parse(name.to_owned(), bytes) else { return Vec::new() };
     let document = file.as_json(&Connection::local());
     let mut faults: Vec<_> = api_server::body_too_large(document.to_string().len()).into_iter().collect();
     faults.extend(
@@ -57,13 +74,14 @@ fn limits(path: &Path) -> Vec<String> {
 }
 
 pub(crate) fn check(options: &CheckOptions) -> Outcome {
-    match load(&options.file) {
+    let Some((name, bytes)) = read(&options.file) else { return Outcome::BadInput };
+    match checked(&options.file, name.clone(), &bytes) {
         Some((wiring, catalog)) => {
-            let mut faults = limits(&options.file);
+            let mut faults = limits(&name, &bytes);
             // What a schema cannot say, the functions themselves do.
             let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
             if let Err(refused) = deployment::rehearse(&wiring, &catalog, lines) {
-                faults.extend(refused.iter().map(|error| format!("{}: {error}", options.file.display())));
+                faults.extend(refused.iter().map(|error| format!("{name}: {error}")));
             }
             if !faults.is_empty() {
                 faults.iter().for_each(|fault| console::error().line(fault));
@@ -72,13 +90,11 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
             // No fault: the port waits for it, as it does when the file is run.
             for (port, missing) in deployment::missing_interfaces(&wiring) {
                 console::error().line(&format!(
-                    "warning: {}: ports.{port}.interface: {missing}; the port waits for it",
-                    options.file.display()
+                    "warning: {name}: ports.{port}.interface: {missing}; the port waits for it"
                 ));
             }
             console::output().line(&format!(
-                "{}: good: {} tenants, {} ports, {} devices, {} functions, {} wires",
-                options.file.display(),
+                "{name}: good: {} tenants, {} ports, {} devices, {} functions, {} wires",
                 wiring.tenants.len(),
                 wiring.ports.len(),
                 wiring.devices.len(),

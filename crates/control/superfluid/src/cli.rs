@@ -64,7 +64,7 @@ pub(crate) enum Command {
                         happen, at the end the final account."
 )]
 pub(crate) struct RunOptions {
-    /// The file: tenants, ports, functions, chains.
+    /// The file: tenants, ports, functions, chains; - for standard input.
     pub(crate) file: PathBuf,
     /// Stop after this time (250ms, 10s, 5m) instead of on Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
@@ -254,13 +254,13 @@ pub(crate) struct RestoreOptions {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  superfluid check examples/edge.yaml")]
+#[command(after_help = "Examples:\n  superfluid check examples/edge.yaml\n  superfluid check - < edge.yaml")]
 pub(crate) struct CheckOptions {
     /// List all faults that functions find in files that their configuration names, such as rules; else the
     /// first ones of each function, and how many more there are.
     #[arg(long)]
     pub(crate) all: bool,
-    /// The file.
+    /// The file; - for standard input.
     pub(crate) file: PathBuf,
 }
 

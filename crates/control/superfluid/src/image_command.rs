@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::cli::{BuildGoal, BuildOptions, ImageCommand};
 use crate::image_registry;
+use crate::manual::print;
 use crate::output::{Format, Listing};
 use crate::progress::Progress;
 use deployment::Catalog;
@@ -16,12 +17,9 @@ pub(crate) fn image(command: &ImageCommand) -> Outcome {
     match command {
         ImageCommand::Build(options) => build(options),
         ImageCommand::Inspect { image } => match Catalog::new(Path::new(".")).load(image) {
-            Ok(image) => {
-                print!("{}", inspect(&image));
-                Outcome::Done
-            }
+            Ok(image) => print(inspect(&image).to_string().as_bytes()),
             Err(reason) => {
-                eprintln!("{image}: {reason}");
+                console::error().line(&format!("{image}: {reason}"));
                 Outcome::BadInput
             }
         },
@@ -38,7 +36,7 @@ fn build(options: &BuildOptions) -> Outcome {
     match build_image(options, progress) {
         Ok(built) => show(options, &built),
         Err(reason) => {
-            eprintln!("{reason}");
+            console::error().line(&reason);
             Outcome::BadInput
         }
     }
@@ -68,16 +66,16 @@ fn build_image(options: &BuildOptions, progress: Progress) -> Result<Smallest, S
     let built = build_smallest(directory, &settings, goal, trial).map_err(|error| error.to_string())?;
     drop(progress);
     match &judge {
-        Some(judge) => eprintln!(
+        Some(judge) => console::error().line(&format!(
             "{}: passed ({} cases, {} packets)",
             directory.join(TEST_FILE).display(),
             judge.test().cases(),
             judge.test().packets()
-        ),
-        None => eprintln!(
+        )),
+        None => console::error().line(&format!(
             "{}: the function has no test of its image, so nothing is cut that code could notice",
             directory.join(TEST_FILE).display()
-        ),
+        )),
     }
     Ok(built)
 }
@@ -85,22 +83,23 @@ fn build_image(options: &BuildOptions, progress: Progress) -> Result<Smallest, S
 fn show(options: &BuildOptions, built: &Smallest) -> Outcome {
     let Smallest { image, report, steps } = built;
     if !report.diagnostics.is_empty() {
-        eprint!("{}", report.diagnostics);
+        console::error().write(report.diagnostics.as_str());
     }
     let output = options.output.clone().unwrap_or_else(|| default_output(image));
     if let Err(error) = write(&output, image.wasm()) {
-        eprintln!("{}: {error}", output.display());
+        console::error().line(&format!("{}: {error}", output.display()));
         return Outcome::Failed;
     }
     let summary = format!("{}\n{report}", output.display());
+    let mut text = String::new();
     match options.format {
-        Format::Json | Format::Yaml => eprintln!("{summary}"),
-        Format::Table | Format::Wide => println!("{summary}"),
+        Format::Json | Format::Yaml => console::error().line(&summary),
+        Format::Table | Format::Wide => text = format!("{summary}\n"),
     }
     if !steps.is_empty() {
-        print!("{}", table(steps).shown(options.format));
+        text.push_str(&table(steps).shown(options.format));
     }
-    Outcome::Done
+    print(text.as_bytes())
 }
 
 fn default_output(image: &Image) -> PathBuf {

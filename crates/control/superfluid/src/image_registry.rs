@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::cli::{KeptOptions, RegistryOptions};
 use crate::image_command::write;
+use crate::manual::print;
 use crate::output::{Format, Listing};
 use crate::progress::Progress;
 use deployment::{Catalog, cache_directory};
@@ -27,9 +28,8 @@ pub(crate) fn push(image: &str, reference: &Reference, options: &RegistryOptions
     drop(progress);
     match pushed {
         Ok(Pushed { reference, image_bytes, was_there }) => {
-            println!("{reference}");
-            println!("size      {image_bytes} bytes, {}", if was_there { "there already" } else { "sent" });
-            Outcome::Done
+            let found = if was_there { "there already" } else { "sent" };
+            print(format!("{reference}\nsize      {image_bytes} bytes, {found}\n").as_bytes())
         }
         Err(error) => told(&error, Outcome::Failed),
     }
@@ -61,13 +61,11 @@ pub(crate) fn pull(
     {
         return told(&format_args!("{}: {error}", output.display()), Outcome::Failed);
     }
-    println!("{reference}");
     let origin = match origin {
         Origin::Registry => "fetched",
         Origin::Folder => "there already",
     };
-    println!("size      {} bytes, {origin}", image.wasm().len());
-    Outcome::Done
+    print(format!("{reference}\nsize      {} bytes, {origin}\n", image.wasm().len()).as_bytes())
 }
 
 pub(crate) fn list(format: Format, kept: &KeptOptions) -> Outcome {
@@ -75,8 +73,7 @@ pub(crate) fn list(format: Format, kept: &KeptOptions) -> Outcome {
         Ok(images) => images,
         Err(error) => return told(&error, Outcome::Failed),
     };
-    print!("{}", listing(&images, SystemTime::now()).shown(format));
-    Outcome::Done
+    print(listing(&images, SystemTime::now()).shown(format).as_bytes())
 }
 
 fn listing(images: &[Kept], now: SystemTime) -> Listing {
@@ -144,7 +141,7 @@ fn client(options: &RegistryOptions) -> Result<Client, String> {
 }
 
 fn told(reason: &dyn std::fmt::Display, outcome: Outcome) -> Outcome {
-    eprintln!("{reason}");
+    console::error().line(&reason.to_string());
     outcome
 }
 

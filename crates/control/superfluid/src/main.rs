@@ -12,6 +12,8 @@
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was
 //! started, 3 something that is needed is missing.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench_command;
 mod check;
 mod cli;
@@ -39,6 +41,7 @@ mod vm_command;
 
 use clap::{CommandFactory, FromArgMatches};
 use mimalloc::MiMalloc;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// What comes and goes with each request of the daemon is freed by other threads than those that asked for
@@ -72,7 +75,9 @@ impl From<Outcome> for ExitCode {
 
 fn main() -> ExitCode {
     if let Err(missing) = processor_suffices() {
-        eprintln!("superfluid: this processor lacks {missing}, which this build needs (x86-64-v3)");
+        console::error()
+            .line(&format!("superfluid: this processor lacks {missing}, which this build needs (x86-64-v3)"));
+        console::end();
         return ExitCode::from(3);
     }
     guest_wasm::install_crash_report();
@@ -105,12 +110,20 @@ fn main() -> ExitCode {
 
 /// Says what is wrong with the command line, or what was asked about it, and what was probably meant.
 fn refused(error: &clap::Error) -> ExitCode {
-    // A terminal that is gone can be told nothing.
-    let _ = error.print();
-    if let Some(hint) = cli::hint(error, &std::env::args().collect::<Vec<_>>()) {
-        eprintln!("\n{hint}");
+    let mut status = u8::try_from(error.exit_code()).unwrap_or(2);
+    // Help that cannot be shown is a failure, but not one to a reader that has seen enough.
+    if let Err(lost) = error.print()
+        && status == 0
+        && lost.kind() != ErrorKind::BrokenPipe
+    {
+        console::error().line(&format!("standard output: {lost}"));
+        status = 1;
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    if let Some(hint) = cli::hint(error, &std::env::args().collect::<Vec<_>>()) {
+        console::error().line(&format!("\n{hint}"));
+    }
+    console::end();
+    ExitCode::from(status)
 }
 
 /// Is the compiler of another process of this program.
@@ -118,7 +131,7 @@ fn compile_module() -> Outcome {
     match deployment::compile::serve() {
         Ok(()) => Outcome::Done,
         Err(error) => {
-            eprintln!("{error}");
+            console::error().line(&error.to_string());
             Outcome::Failed
         }
     }

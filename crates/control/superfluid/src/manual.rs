@@ -10,30 +10,31 @@ pub(crate) fn man(options: &ManOptions) -> Outcome {
     let pages = match pages() {
         Ok(pages) => pages,
         Err(error) => {
-            eprintln!("man: {error}");
+            console::error().line(&format!("man: {error}"));
             return Outcome::Failed;
         }
     };
     match &options.output {
         None => print(&pages[0].1),
         Some(folder) => match save(folder, &pages) {
-            Ok(()) => Outcome::Done,
+            Ok(paths) => print(paths.as_bytes()),
             Err(error) => {
-                eprintln!("man: {error}");
+                console::error().line(&format!("man: {error}"));
                 Outcome::Failed
             }
         },
     }
 }
 
-/// Writes to standard output.
+/// Writes to standard output, and says on standard error why not. A reader that has seen enough is no
+/// failure.
 pub(crate) fn print(bytes: &[u8]) -> Outcome {
     match std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()) {
         Ok(()) => Outcome::Done,
         // A reader that has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Outcome::Done,
         Err(error) => {
-            eprintln!("standard output: {error}");
+            console::error().line(&format!("standard output: {error}"));
             Outcome::Failed
         }
     }
@@ -62,12 +63,14 @@ fn gather(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> 
     Ok(())
 }
 
-fn save(folder: &Path, pages: &[(String, Vec<u8>)]) -> Result<(), String> {
+/// Writes the pages; their paths, a line each.
+fn save(folder: &Path, pages: &[(String, Vec<u8>)]) -> Result<String, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = String::new();
     for (name, page) in pages {
         let path = folder.join(name);
         std::fs::write(&path, page).map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("{}", path.display());
+        paths.push_str(&format!("{}\n", path.display()));
     }
-    Ok(())
+    Ok(paths)
 }

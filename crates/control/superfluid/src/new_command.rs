@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cli::{NewOptions, SourceLanguage};
+use crate::manual::print;
 use manifest::FunctionName;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,28 +22,29 @@ const TAKEN: &[&str] = &[
 
 pub(crate) fn new(options: &NewOptions) -> Outcome {
     let Some(name) = FunctionName::new(&options.name).filter(|name| !is_taken(name.as_str())) else {
-        eprintln!(
+        console::error().line(&format!(
             "new: `{}` is no name for a function; allowed: a lower-case letter, then lower-case letters, digits and \
              `-`, at most 32 in all, no word of YAML or Rust, and no crate of the SDK",
             options.name.escape_debug()
-        );
+        ));
         return Outcome::BadInput;
     };
     let folder = options.path.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     match create(&folder, name.as_str(), options.lang) {
         Ok(()) => {
-            println!("{}: the function `{name}`, in {}", folder.display(), options.lang.shown());
-            println!("\n  cd {}", folder.display());
-            println!("  {:<44} # its tests", test_command(options.lang));
-            println!(
-                "  {:<44} # the image, tested and cut",
-                format!("superfluid image build . --output {name}.wasm")
+            let build = format!("superfluid image build . --output {name}.wasm");
+            let text = format!(
+                "{folder}: the function `{name}`, in {}\n\n  cd {folder}\n  {:<44} # its tests\n  {build:<44} # the image, \
+                 tested and cut\n  {:<44} # the image in a chain\n",
+                options.lang.shown(),
+                test_command(options.lang),
+                "superfluid run example.yaml",
+                folder = folder.display(),
             );
-            println!("  {:<44} # the image in a chain", "superfluid run example.yaml");
-            Outcome::Done
+            print(text.as_bytes())
         }
         Err(error) => {
-            eprintln!("new: {error}");
+            console::error().line(&format!("new: {error}"));
             Outcome::BadInput
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::Outcome;
 use crate::cli::RestoreOptions;
+use crate::manual::print;
 use crate::output::Format;
 use crate::progress::Progress;
 use std::fs::{DirBuilder, File};
@@ -22,17 +23,17 @@ pub(crate) fn restore(options: &RestoreOptions) -> Outcome {
     drop(progress);
     match restored {
         Ok((about, objects)) => {
-            println!(
-                "{}: {objects} objects of revision {}, {} files, as they were at {}",
+            let text = format!(
+                "{}: {objects} objects of revision {}, {} files, as they were at {}\n",
                 options.state.display(),
                 about.revision,
                 about.files,
                 client::harmless(&about.created, 40)
             );
-            Outcome::Done
+            print(text.as_bytes())
         }
         Err(trouble) => {
-            eprintln!("superfluid restore: {trouble}");
+            console::error().line(&format!("superfluid restore: {trouble}"));
             Outcome::BadInput
         }
     }

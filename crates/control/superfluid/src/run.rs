@@ -251,7 +251,7 @@ fn set_up(
     let io = wiring.ports.values().any(|port| port.io == PortIo::Thread);
     let host = Host::new(&wiring.workers, io, tell).map_err(|error| error.to_string())?;
     if perf_map {
-        eprintln!("notice: {}", host.workshop().write_perf_map()?);
+        console::error().line(&format!("notice: {}", host.workshop().write_perf_map()?));
     }
     let plan = Plan::between(&host.wiring(), wiring);
     let prepared = host.prepare(plan, HashMap::new(), catalog).map_err(|error| error.to_string())?;

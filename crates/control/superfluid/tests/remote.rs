@@ -510,3 +510,152 @@ fn top_works_in_a_terminal_and_gives_it_back() {
         "{seen:?}"
     );
 }
+
+/// Commands that ask a daemon or none, each with what is run before it. `{n}` is another number each time.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&[], "--help"),
+    (&[], "--version"),
+    (&[], "help"),
+    (&[], "completions bash"),
+    (&[], "completions zsh"),
+    (&[], "completions fish"),
+    (&[], "man"),
+    (&[], "man --output pages"),
+    (&[], "new probe --path probe{n}"),
+    (&[], "image inspect firewall"),
+    (&[], "image ls --images kept"),
+    (&[], "check ports.yaml"),
+    (&[], "apply -f edge.yaml"),
+    (&[], "diff -f edge.yaml"),
+    (&[], "diff -f ports.yaml --prune"),
+    (&[], "get all"),
+    (&[], "get functions -o json"),
+    (&[], "get fn fw -o yaml"),
+    (&[], "get port/none"),
+    (&[], "describe function fw"),
+    (&[], "edit function fw"),
+    (&[], "delete function/none --missing-ok"),
+    (&[], "function create fw --image firewall"),
+    (&[], "function pause fw"),
+    (&[], "function resume fw"),
+    (&[], "function restart fw"),
+    (&[], "function logs fw"),
+    (&[], "function events fw"),
+    (&[], "function report fw"),
+    (&["function create up --image firewall"], "upgrade up --image monitor --allow-restart"),
+    (&[], "snapshot save fw s{n}"),
+    (&["snapshot save fw saved"], "snapshot restore saved --as clone{n}"),
+    (&[], "snapshot ls"),
+    (&["snapshot save fw gone"], "snapshot rm gone"),
+    (&[], "snapshot adopt saved --tenant default"),
+    (&[], "snapshot rotate-key"),
+    (&[], "token create t{n} --tenant default"),
+    (&[], "token ls"),
+    (&["token create of{n} --tenant default"], "token delete of{n}"),
+    (&[], "registry login registry.example.org --tenant default --username u --password-stdin"),
+    (&[], "registry ls"),
+    (&[], "registry logout registry.example.org --tenant default"),
+    (&[], "neighbours"),
+    (&[], "top --every 10ms"),
+    (&[], "graph --every 10ms"),
+    (&[], "page"),
+    (&[], "events --past 1h"),
+    (&[], "trace --for 100ms"),
+    (&[], "capture fw --for 100ms"),
+    (&[], "memory"),
+    (&[], "account -o json"),
+    (&[], "health"),
+    (&[], "backup -o backup{n}.tar"),
+    (&[], "names functions"),
+];
+
+/// Commands that start something that is tried elsewhere: what packets pass, and what is built or measured.
+const ELSEWHERE: [&str; 8] =
+    ["run", "daemon", "launcher", "restore", "image-build", "image-push", "image-pull", "vm-build"];
+
+/// Standard output is a pipe that no process reads.
+const READER_GONE: &str = "# reader gone";
+
+#[test]
+fn a_file_is_checked_as_it_comes_by_standard_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let commands = Commands::new(folder.path());
+    let check = |text: &str| {
+        let mut child = commands.command("check -");
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("it starts");
+        child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+        child.wait_with_output().expect("it ends")
+    };
+    let good = check("superfluid: 1\nports:\n  lan: {type: \"null\"}\n");
+    let said = text(&good.stdout);
+    assert!(said.starts_with("standard input: good: 1 tenants, 1 ports"), "{said}{}", text(&good.stderr));
+    let wrong = check("superfluid: 1\nprots: {}\n");
+    let said = text(&wrong.stderr);
+    assert!(said.starts_with("standard input:2:1: ") && said.contains("did you mean `ports`?"), "{said}");
+    assert_eq!((good.status.code(), wrong.status.code()), (Some(0), Some(2)));
+}
+
+/// A command without its reader, or with a full disk, ends as it would else, or says that it could not show
+/// what it has; and nothing panics.
+#[test]
+fn commands_end_well_wherever_their_output_goes() {
+    let daemon = Daemon::start();
+    daemon.write("edge.yaml", EDGE);
+    daemon.write("ports.yaml", "superfluid: 1\nports:\n  lan: {type: \"null\"}\n");
+    daemon.done("apply -f edge.yaml");
+    let all = daemon.clone().variable("EDITOR", "true");
+    let (mut faults, mut number) = (Vec::new(), 0);
+    for (before, command) in COMMANDS {
+        let mut run = |redirected: &str| {
+            number += 1;
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            let numbered = |command: &str| command.replace("{n}", &number.to_string());
+            before.iter().for_each(|before| drop(all.run(&numbered(before))));
+            let mut shell = Command::new("timeout");
+            let script = format!("\"$@\" {redirected}");
+            let line = numbered(command);
+            shell.args(["60", "bash", "-c", script.as_str(), "bash", PROGRAM]).args(line.split(' '));
+            let given = all.command(command);
+            shell.current_dir(given.get_current_dir().expect("a folder")).stdin(Stdio::null());
+            shell.envs(given.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            if redirected == READER_GONE {
+                shell.stdout(writer);
+            }
+            let output = shell.output().expect("it starts");
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let (usual, printed, said) = run("");
+        let mut expect = |how: &str, allowed: &[Option<i32>]| {
+            let (code, _, said) = run(how);
+            if !allowed.contains(&code) || said.contains("panicked") {
+                faults.push(format!("{command} {how}: {code:?} instead of {allowed:?}: {said}"));
+            }
+        };
+        // What `check` prints waits for no reader; it says what was lost, and its status is the file's.
+        let full = if printed.is_empty() || command.starts_with("check") { usual } else { Some(1) };
+        expect(">&-", &[usual]);
+        expect(READER_GONE, &[usual, Some(0)]);
+        expect(">/dev/full", &[full]);
+        expect("2>&-", &[usual]);
+        expect("2>/dev/full", &[usual]);
+        if usual.is_none_or(|code| code > 3) || said.contains("panicked") {
+            faults.push(format!("{command}: {usual:?}: {said}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // No command is forgotten: each has a page of the manual, those with commands below it have theirs.
+    let pages: Vec<String> = std::fs::read_dir(daemon.path("pages"))
+        .expect("pages")
+        .map(|page| page.expect("a page").file_name().into_string().expect("a name"))
+        .filter_map(|page| Some(page.strip_prefix("superfluid-")?.strip_suffix(".1")?.to_owned()))
+        .collect();
+    let is_leaf = |page: &&String| !pages.iter().any(|other| other.starts_with(&format!("{page}-")));
+    let is_tried = |page: &str| {
+        let tried = |(_, command): &(&[&str], &str)| command.replace(' ', "-").starts_with(page);
+        ELSEWHERE.contains(&page) || page == "bench" || COMMANDS.iter().any(tried)
+    };
+    let forgotten: Vec<_> = pages.iter().filter(is_leaf).filter(|page| !is_tried(page)).collect();
+    assert!(pages.len() > 40 && forgotten.is_empty(), "not tried: {forgotten:?} of {}", pages.len());
+}

@@ -53,7 +53,8 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
     let so_far = written.clone();
     let handler = ctrlc::set_handler(move || {
         let packets = so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        eprintln!("{packets} packets captured");
+        console::error().line(&format!("{packets} packets captured"));
+        console::end();
         std::process::exit(0);
     });
     handler.map_err(|error| Failure::new(error, Outcome::Failed))?;
@@ -84,7 +85,7 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
     match statistics {
         Some(Statistics { written, lost, .. }) => {
             let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
-            eprintln!("{written} packets captured{lost}");
+            console::error().line(&format!("{written} packets captured{lost}"));
             Ok(Outcome::Done)
         }
         None => Err(Failure::new("the daemon ended the capture", Outcome::Failed)),

@@ -23,7 +23,7 @@ impl Failure {
 
     /// Says it.
     pub(crate) fn told(self) -> Outcome {
-        eprintln!("{}", printable::lines(&self.text));
+        console::error().line(&printable::lines(&self.text));
         self.outcome
     }
 
@@ -86,7 +86,10 @@ pub(crate) fn print(text: &str) -> Done {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(Outcome::Done),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            console::end();
+            std::process::exit(0)
+        }
         Err(error) => Err(Failure::new(format_args!("standard output: {error}"), Outcome::Failed)),
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn create(options: &CreateTokenOptions) -> Done {
     match options.shown.output {
         Format::Table | Format::Wide => {
             // The secret alone goes where it can be redirected to.
-            eprint!("{}", told(token));
+            console::error().write(told(token));
             print(&format!("{secret}\n"))
         }
         format => print(&one(&json!(issued), format)),

@@ -42,16 +42,19 @@ pub(crate) fn trace(options: &TraceOptions) -> Done {
 /// Says what was not told, where it does not disturb what was.
 fn left_out(end: &TraceEnd) {
     if end.packets == 0 {
-        eprintln!("no packet was seen at the {} ports and functions that were looked at", end.places);
+        let places = end.places;
+        let text = format!("no packet was seen at the {places} ports and functions that were looked at");
+        console::error().line(&text);
     }
     if end.missed > 0 {
-        eprintln!("{} packets were not followed: there were too many at a time", end.missed);
+        let text = format!("{} packets were not followed: there were too many at a time", end.missed);
+        console::error().line(&text);
     }
     if end.places_left_out > 0 {
-        eprintln!(
+        console::error().line(&format!(
             "{} ports and functions were not looked at, {} were; --at names where to begin",
             end.places_left_out, end.places
-        );
+        ));
     }
 }
 
