@@ -29,7 +29,8 @@ fn told(dialogue: [&[u8]; 2], piece: usize) -> Vec<Told> {
         for (number, data) in said.chunks(piece).enumerate() {
             half.feed(data, (number * piece) as u64, &mut reading);
         }
-        half.end(&mut reading);
+        half.end(true, &mut reading);
+        half.stop(reading.share);
         assert_eq!(half.held(), 0);
     }
     assert_eq!(share.left(), MEMORY);

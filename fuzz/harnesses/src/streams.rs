@@ -112,10 +112,13 @@ pub fn run(data: &[u8]) {
         let seq = starts[side].wrapping_add(at as u32);
         let ack = starts[1 - side].wrapping_add((done[1 - side] >> (length >> 7)) as u32);
         match what >> 1 & 15 {
-            // Without an acknowledgement.
-            8 => connection.show(side, segment(side, 0, [seq, ack], bytes)),
-            // It acknowledges what was never sent.
-            9 => connection.show(side, segment(side, flags::ACK, [seq, ack.wrapping_add(1 << 17)], bytes)),
+            // Without an acknowledgement, or with one of what was never sent: a receiver that takes it all
+            // the same says so, and here none does.
+            what @ (8 | 9) => {
+                let (flags, ack) = if what == 8 { (0, ack) } else { (flags::ACK, ack.wrapping_add(1 << 17)) };
+                connection.show(side, segment(side, flags, [seq, ack], bytes));
+                connection.receivers[side].doubtful.push((at, at + bytes.len() as u64));
+            }
             // Its checksum is wrong.
             10 => {
                 let mut frame = segment(side, flags::ACK, [seq, ack], bytes);

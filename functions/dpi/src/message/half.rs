@@ -102,13 +102,17 @@ impl Half {
     /// Goes on with more of the stream, of which the first byte has this number.
     pub fn feed(&mut self, data: &[u8], position: u64, reading: &mut Reading<'_, '_>) {
         let before = self.held();
+        self.read(data, position, reading);
+        if !reading.share.resize(before, self.held()) {
+            self.stop_with(reading, 0);
+        }
+    }
+
+    fn read(&mut self, data: &[u8], position: u64, reading: &mut Reading<'_, '_>) {
         let mut rest = data;
         while !rest.is_empty() && self.state != State::Done {
             self.position = position + (data.len() - rest.len()) as u64;
             rest = self.step(rest, reading);
-        }
-        if !reading.share.resize(before, self.held()) {
-            self.stop_with(reading, 0);
         }
     }
 
@@ -167,15 +171,15 @@ impl Half {
             }
             State::ChunkLine if !self.is_in_chunks && self.has_no_chunk(data) => {
                 let line = core::mem::take(&mut self.line);
-                self.no_chunk(&line, reading);
+                self.no_chunk(&line, self.position - line.len() as u64, reading);
                 data
             }
             State::ChunkLine => self.in_line(
                 data,
-                |half, line, reading| match chunk_size(line) {
+                |half, line, begins, reading| match chunk_size(line) {
                     Some(0) => half.state = State::Trailer,
                     Some(size) => (half.state, half.is_in_chunks) = (State::Chunk(size), true),
-                    None => half.no_chunk(line, reading),
+                    None => half.no_chunk(line, begins, reading),
                 },
                 reading,
             ),
@@ -188,10 +192,10 @@ impl Half {
                 };
                 &data[count..]
             }
-            State::ChunkEnd => self.in_line(data, |half, _, _| half.state = State::ChunkLine, reading),
+            State::ChunkEnd => self.in_line(data, |half, _, _, _| half.state = State::ChunkLine, reading),
             State::Trailer => self.in_line(
                 data,
-                |half, line, reading| {
+                |half, line, _, reading| {
                     if matches!(line, b"\n" | b"\r\n") {
                         half.finish(reading);
                     }
@@ -202,40 +206,40 @@ impl Half {
         }
     }
 
-    /// Takes a line, as soon as there is one as a whole; what is left.
+    /// Takes a line, and the number of its first byte, as soon as there is one as a whole; what is left.
     fn in_line<'d>(
         &mut self,
         data: &'d [u8],
-        take: fn(&mut Half, &[u8], &mut Reading<'_, '_>),
+        take: fn(&mut Half, &[u8], u64, &mut Reading<'_, '_>),
         reading: &mut Reading<'_, '_>,
     ) -> &'d [u8] {
         let end = memchr::memchr(b'\n', data);
         let count = end.map_or(data.len(), |end| end + 1);
+        let begins = self.position - self.line.len() as u64;
         let room = MAX_CHUNK_LINE.saturating_sub(self.line.len());
         self.line.extend_from_slice(&data[..count.min(room)]);
         if end.is_some() {
             let line = core::mem::take(&mut self.line);
-            take(self, &line, reading);
+            take(self, &line, begins, reading);
         }
         &data[count..]
     }
 
     /// Where a chunk should begin there is none. Of the first one some receivers say that the body has no
     /// chunks at all, and go on with it.
-    fn no_chunk(&mut self, line: &[u8], reading: &mut Reading<'_, '_>) {
+    fn no_chunk(&mut self, line: &[u8], begins: u64, reading: &mut Reading<'_, '_>) {
         if core::mem::replace(&mut self.is_in_chunks, true) {
             self.finish(reading);
             return;
         }
-        let count = usize::try_from(self.unchunked).unwrap_or(usize::MAX).min(line.len());
-        self.take(&line[..count], reading);
         self.state = match self.unchunked {
             u64::MAX => State::UntilClose,
-            length => State::Length(length - count as u64),
+            length => State::Length(length),
         };
         if self.state == State::Length(0) {
             self.finish(reading);
         }
+        self.read(line, begins, reading);
     }
 
     /// Whether the first bytes of a body in chunks are none, however the line goes on.
@@ -257,7 +261,11 @@ impl Half {
             if self.is_headless(data, reading) {
                 return data;
             }
-            let Some(end) = whole_head(reading.direction, data, 0) else {
+            let end = match self.is_undecided(data, reading) {
+                true => None,
+                false => whole_head(reading.direction, data, 0),
+            };
+            let Some(end) = end else {
                 self.head.extend_from_slice(&data[..data.len().min(MAX_HEAD)]);
                 return self.too_long(&data[data.len().min(MAX_HEAD)..], reading);
             };
@@ -265,15 +273,14 @@ impl Half {
             return &data[end..];
         }
         let before = self.head.len();
+        if self.is_undecided(&self.head, reading) {
+            let start = [&core::mem::take(&mut self.head), data].concat();
+            self.read(&start, self.position - before as u64, reading);
+            return &[];
+        }
         let room = (MAX_HEAD + 1).saturating_sub(before).min(data.len());
         // An end that reaches over the seam is found in both.
         self.head.extend_from_slice(&data[..room]);
-        let start = core::mem::take(&mut self.head);
-        if self.is_headless(&start, reading) {
-            self.take(&start, reading);
-            return &data[room..];
-        }
-        self.head = start;
         match whole_head(reading.direction, &self.head, before) {
             Some(end) if end >= before => {
                 let mut head = core::mem::take(&mut self.head);
@@ -283,6 +290,11 @@ impl Half {
             }
             _ => self.too_long(&data[room..], reading),
         }
+    }
+
+    /// Whether too little of a connection's first response is there to tell if it is a body alone.
+    fn is_undecided(&self, start: &[u8], reading: &Reading<'_, '_>) -> bool {
+        !self.has_begun && reading.direction == Direction::ToClient && start.len() < http::RESPONSE_START
     }
 
     /// Whether a connection's first response is a body alone, as old servers send it. Then the body begins.

@@ -40,11 +40,14 @@ pub fn whole_head(direction: Direction, data: &[u8], from: usize) -> Option<usiz
     if is_first && Head::new(&data[..end]).is_simple() { Some(end) } else { head_end(data, from) }
 }
 
+/// As many bytes tell whether a response begins with a status line.
+pub const RESPONSE_START: usize = 8;
+
 /// Whether a response begins with something else than a status line: it is a body alone (HTTP/0.9). Clients
 /// pass over a few bytes before it.
 pub fn is_no_response(data: &[u8]) -> bool {
-    let start = &data[..data.len().min(8)];
-    start.len() == 8 && !contains(start, b"http") && !start.starts_with(b"ICY ")
+    let start = &data[..data.len().min(RESPONSE_START)];
+    start.len() == RESPONSE_START && !contains(start, b"http") && !start.starts_with(b"ICY ")
 }
 
 /// How a body is told from what follows it.

@@ -22,12 +22,14 @@ pub struct Receiver {
     segments: Vec<(u64, Vec<u8>)>,
     /// The stream from its first byte on.
     pub delivered: Vec<u8>,
+    /// Where bytes have come of which only the receiver knows whether it has taken them.
+    pub doubtful: Vec<Extent>,
 }
 
 impl Receiver {
     /// One to which nothing has come; `policy` as in `dpi`'s key `overlap`.
     pub fn new(policy: &'static str) -> Receiver {
-        Receiver { policy, segments: vec![], delivered: vec![] }
+        Receiver { policy, segments: vec![], delivered: vec![], doubtful: vec![] }
     }
 
     /// Takes a segment whose first byte is the stream's byte number `at`.
@@ -53,9 +55,13 @@ impl Receiver {
         Some(counts.1[(number - counts.0) as usize])
     }
 
-    /// How many bytes have come that wait for others before them.
+    /// How many bytes have come that wait for others before them, or for the receiver's word.
     pub fn waiting(&self) -> usize {
-        let end = self.segments.iter().map(|(at, data)| at + data.len() as u64).max().unwrap_or(0);
-        (self.delivered.len() as u64..end).filter(|number| self.byte(*number).is_some()).count()
+        let ends = self.segments.iter().map(|(at, data)| at + data.len() as u64);
+        let end = ends.chain(self.doubtful.iter().map(|extent| extent.1)).max().unwrap_or(0);
+        let is_doubtful =
+            |number: &u64| self.doubtful.iter().any(|extent| (extent.0..extent.1).contains(number));
+        let has_come = |number: &u64| self.byte(*number).is_some() || is_doubtful(number);
+        (self.delivered.len() as u64..end).filter(has_come).count()
     }
 }
