@@ -170,10 +170,10 @@ fn inserted_segments() {
     const PSH: u8 = 8;
     const ACK: u8 = 16;
     let rules = "alert tcp any any -> any any (msg:\"m\"; content:\"malicious\"; sid:1;)\n";
-    let cases: [(u8, [u32; 2], &[u8]); 18] = [
+    // One that acknowledges what lies before the first byte, Linux ignores, and Suricata does not.
+    let cases: [(u8, [u32; 2], &[u8]); 17] = [
         // Taken by the receiver: nothing is found.
         (ACK, [104, 500], b"XXXXX"),
-        (ACK, [104, 499], b"XXXXX"),
         (ACK, [104, 500], b""),
         (0, [104, 0], b"XXXXX"),
         (PSH, [104, 0], b"XXXXX"),
