@@ -2,6 +2,7 @@
 
 use crate::process::Background;
 use rustix::process::{Signal, getuid, set_parent_process_death_signal};
+use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
@@ -41,6 +42,11 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
         "namespaces cannot be made: an ordinary user needs `sysctl kernel.unprivileged_userns_clone=1` (Debian) or \
          `sysctl kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu)"
     );
+    // What passes because something is missing is to be seen, which output of tests that pass is not.
+    for line in stdout.lines().chain(stderr.lines()).filter(|line| line.starts_with("skipped: ")) {
+        // Without standard error there is nothing to be seen.
+        drop(std::io::stderr().write_all(format!("\n{test} {line}\n").as_bytes()));
+    }
     let status = status.unwrap_or_else(|| panic!("`{test}` did not end within {LIMIT:?}"));
     assert!(status.success(), "`{test}` failed inside its namespaces, see above");
     assert!(stdout.contains("1 passed"), "there is no test `{test}` to run inside");
