@@ -31,6 +31,7 @@ mod forwarder;
 mod fragments;
 mod guest_host_calls;
 mod guest_module;
+mod hellos;
 mod http_messages;
 mod image_load;
 mod ips;
@@ -43,6 +44,7 @@ mod native;
 mod neighbours;
 mod path_mtu;
 mod policer;
+mod questions;
 mod registry_documents;
 mod rewrite;
 mod router;
@@ -97,6 +99,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "fragments", run: fragments::run },
     Harness { name: "guest_host_calls", run: guest_host_calls::run },
     Harness { name: "guest_module", run: guest_module::run },
+    Harness { name: "hellos", run: hellos::run },
     Harness { name: "http_messages", run: http_messages::run },
     Harness { name: "image_load", run: image_load::run },
     Harness { name: "ips", run: ips::run },
@@ -108,6 +111,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "neighbours", run: neighbours::run },
     Harness { name: "path_mtu", run: path_mtu::run },
     Harness { name: "policer", run: policer::run },
+    Harness { name: "questions", run: questions::run },
     Harness { name: "registry_documents", run: registry_documents::run },
     Harness { name: "rewrite", run: rewrite::run },
     Harness { name: "router", run: router::run },
