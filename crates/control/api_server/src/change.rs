@@ -59,6 +59,8 @@ pub(crate) struct Wanted {
     pub resolve: bool,
     /// Of the client that wants it.
     pub rights: Rights,
+    /// Functions whose files say something else than when they were read.
+    pub others: BTreeSet<String>,
     /// Functions that run may begin anew where they cannot hand over.
     pub allow_restart: bool,
     /// What wants to know how long it takes.
@@ -239,9 +241,10 @@ impl State {
         })
     }
 
-    fn begin_now(&self, wanted: Wanted) -> Result<Begun, Problem> {
+    fn begin_now(&self, mut wanted: Wanted) -> Result<Begun, Problem> {
         // Before anything is read or fetched for a client that has no right to it.
         self.admit(&wanted)?;
+        self.read_again(&mut wanted);
         let asker = self.logins.asker(&wanted.rights);
         let resolved = self.control.resolve_images(&functions(&wanted), wanted.resolve, &asker);
         let pinned = match resolved.map_err(|refusal| self.refusal(&wanted, refusal))? {
@@ -550,7 +553,10 @@ impl State {
                     difference.deleted.push(id.clone());
                 }
                 (Some(spec), Some(stored))
-                    if stored.spec == *spec && snapshot.is_none() && !self.lacks(id) =>
+                    if stored.spec == *spec
+                        && snapshot.is_none()
+                        && !self.lacks(id)
+                        && !(id.kind == Kind::Function && wanted.others.contains(&id.name)) =>
                 {
                     difference.unchanged.push(id.clone());
                 }
@@ -589,6 +595,16 @@ impl State {
         let listed = yaml_document::spelling::listed(tokens.iter().map(String::as_str));
         let message = format!("tokens are for it: {listed}; delete them first");
         (!tokens.is_empty()).then(|| Fault::new(format!("tenants.{}", change.name), message))
+    }
+
+    /// Finds functions whose files say something else than when these were read, though their configuration
+    /// names the same. Files are an administrator's to name.
+    pub fn read_again(&self, wanted: &mut Wanted) {
+        if wanted.rights.tenant().is_none() {
+            let functions = functions(wanted).into_iter().map(|(name, _)| name.to_owned());
+            let others = functions.filter(|name| self.control.has_other_files(name));
+            wanted.others = others.collect();
+        }
     }
 
     /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted

@@ -18,6 +18,7 @@ use api::{
     ProblemType, Upgrade, paths,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::Change;
 
@@ -67,6 +68,7 @@ pub(crate) async fn change(
         dry_run,
         resolve,
         rights,
+        others: BTreeSet::new(),
         allow_restart,
         timing: timing.clone(),
         large,

@@ -15,7 +15,7 @@ use crate::stored::Stored;
 use crate::timing::Timing;
 use api::{CheckReport, Fault, FaultKind, Kind, PlacedFault, Problem, ProblemType};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use yaml_document::Document;
 
 /// What is wrong with the document itself, and not with the request.
@@ -88,12 +88,14 @@ impl State {
             dry_run: true,
             resolve: false,
             rights,
+            others: BTreeSet::new(),
             allow_restart: true,
             timing,
             large: false,
             _room: None,
         };
         wanted.objects.iter_mut().for_each(|object| self.as_applied(object));
+        self.read_again(&mut wanted);
         let Compared { difference, changes, .. } = self.compared(&wanted, &BTreeMap::new())?;
         report.difference = Some(difference);
         let asker = self.logins.asker(&wanted.rights);

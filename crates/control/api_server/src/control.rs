@@ -71,6 +71,13 @@ pub trait Control: Send + Sync + 'static {
         false
     }
 
+    /// Whether files that a function's configuration names say something else than when they were read. They
+    /// are read for it: it is called without the order of changes.
+    fn has_other_files(&self, function: &str) -> bool {
+        let _ = function;
+        false
+    }
+
     /// Checks a change, and does nothing for it: no image is fetched, pinned or compiled, and nothing is
     /// started. What is allowed but probably not meant is returned. Of a tenant's, files and images are read
     /// that it may have already; another is a fault of the kind

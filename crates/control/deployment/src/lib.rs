@@ -244,7 +244,27 @@ pub struct Turn {
     pub pauses: bool,
 }
 
+/// Adds copies of the files in a value.
+fn add_files(value: &schema::Value, files: &mut Vec<(String, Vec<u8>)>) {
+    match value {
+        schema::Value::File(path, contents) => files.push((path.clone(), contents.clone())),
+        schema::Value::List(list) => list.iter().for_each(|value| add_files(value, files)),
+        schema::Value::Map(map) => map.iter().for_each(|(_, value)| add_files(value, files)),
+        _ => {}
+    }
+}
+
 impl Host {
+    /// The files that a function's configuration names: their paths, and what was in them when they were
+    /// read.
+    pub fn files_of(&self, function: &str) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        if let Some(instance) = self.deployed().wiring.instances.get(function) {
+            add_files(&instance.config, &mut files);
+        }
+        files
+    }
+
     /// All pauses that the wiring says, the first one last.
     pub fn turns(&self) -> Vec<Turn> {
         let deployed = self.deployed();

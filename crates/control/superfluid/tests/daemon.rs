@@ -435,3 +435,41 @@ stat -c '%a %n' /run/superfluid /run/superfluid/superfluid.sock /var/lib/superfl
     let told = "/no/such/folder: the folder of the socket cannot be made: No such file or directory (os error 2); --socket names";
     assert!(!refused.status.success() && errors.contains(told), "{errors}");
 }
+
+/// A file that a configuration names and that has changed is a change, though the configuration has not.
+#[test]
+fn files_that_have_changed_are_taken_by_applying_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    daemon.write(
+        "router.yaml",
+        "superfluid: 1\nports: {lan: {type: 'null'}, wan: {type: 'null'}}\nfunctions:\n  core:\n    image: router\n    \
+         config:\n      interfaces: [{name: a, mac: '02:00:00:00:00:0a', addresses: [192.0.2.1/24]}]\n      \
+         routes_file: routes\nchains: {c: [lan, core, wan]}\n",
+    );
+    let routes = || daemon.get("/v1/functions/core/report")["report"]["routes"]["ipv4"].as_u64();
+    daemon.write("routes", "");
+    daemon.done("apply -f router.yaml");
+    let before = routes().expect("a report");
+    for (number, lines) in [
+        (1, "10.1.0.0/16 via 192.0.2.7\n"),
+        (2, "10.1.0.0/16 via 192.0.2.7\n10.2.0.0/16 via 192.0.2.8\n"),
+        (0, ""),
+    ] {
+        daemon.write("routes", lines);
+        let (status, told) = daemon.refused("diff -f router.yaml");
+        assert_eq!((status, told.as_str()), (1, ""));
+        assert!(daemon.done("apply -f router.yaml").contains("function/core changed"));
+        daemon.wait("the routes are other ones", || routes() == Some(before + number));
+        // The same again is none.
+        assert_eq!(daemon.done("diff -f router.yaml"), "nothing differs\n");
+        assert!(daemon.done("apply -f router.yaml").starts_with("4 unchanged"));
+    }
+    // What is wrong with it is told, and all stays as it was; so it does when it is gone.
+    daemon.write("routes", "10.1.0.0/16 through 192.0.2.7\n");
+    let (status, told) = daemon.refused("apply -f router.yaml");
+    assert!(status == 2 && told.contains("line 1"), "{told}");
+    std::fs::remove_file(daemon.path("routes")).expect("it is there");
+    assert!(daemon.done("apply -f router.yaml").starts_with("4 unchanged"));
+    assert_eq!(routes(), Some(before));
+}
