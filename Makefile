@@ -92,7 +92,7 @@ nightly:         ## Known faults of dependencies; the daemon's interface with sc
 	@cargo build --profile quick --locked --workspace --example fake_daemon
 	@scripts/nightly $(TARGET)/quick/examples/fake_daemon $(TARGET)/nightly
 
-loom:            ## Every interleaving of what workers meet by: relays, bells, slots, switch tables (`make test` has them too)
+loom:            ## Every interleaving of what workers and their peers meet by: relays, bells, slots, switch tables, rings (`make test` has them too)
 	@cargo test --profile quick --workspace --locked --quiet --lib -- interleavings
 
 fuzz-smoke:      ## Replay the seeds of every fuzz target, and mutate them for 100 seconds

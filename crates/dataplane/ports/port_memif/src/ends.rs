@@ -5,12 +5,12 @@
 //! connection.
 
 use crate::copying;
+use crate::counts;
 use crate::regions::Buffers;
-use crate::ring::{Descriptor, MASK_INTERRUPTS, Ring};
+use crate::ring::{Descriptor, Ring};
 use packet_memory::{Packet, Pool};
 use std::cell::Cell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU16, fence};
+use std::sync::atomic::AtomicU16;
 use telemetry::DropReason;
 
 /// Bytes of an Ethernet header.
@@ -43,7 +43,7 @@ fn fetch(ring: &Ring, buffers: &Buffers, count: u16, writes: bool) {
 }
 
 /// The two counts of a ring: this port's, and the peer's.
-fn counts<'a>(ring: &'a Ring, buffers: &Buffers) -> (&'a AtomicU16, &'a AtomicU16) {
+fn counts_of<'a>(ring: &'a Ring, buffers: &Buffers) -> (&'a AtomicU16, &'a AtomicU16) {
     match buffers {
         Buffers::Own { .. } => (ring.head(), ring.tail()),
         Buffers::Peers(_) => (ring.tail(), ring.head()),
@@ -76,12 +76,10 @@ impl Sender {
     /// [`OutOfStep`].
     #[inline]
     pub fn room(&self) -> Result<u16, OutOfStep> {
-        let (size, theirs) = (self.ring.size(), counts(&self.ring, &self.buffers).1.load(Acquire));
+        let (size, theirs) = (self.ring.size(), counts_of(&self.ring, &self.buffers).1);
         let room = match self.buffers {
-            // They have taken up to there.
-            Buffers::Own { .. } => size.checked_sub(self.position.wrapping_sub(theirs)),
-            // They have offered up to there.
-            Buffers::Peers(_) => Some(theirs.wrapping_sub(self.position)).filter(|room| *room <= size),
+            Buffers::Own { .. } => counts::free(size, self.position, theirs),
+            Buffers::Peers(_) => counts::offered(size, self.position, theirs),
         };
         let room = room.ok_or(OutOfStep)?;
         self.known.set(room);
@@ -153,14 +151,13 @@ impl Sender {
     /// Shows the peer what was put.
     #[inline]
     pub fn publish(&self) {
-        counts(&self.ring, &self.buffers).0.store(self.position, Release);
+        counts::show(counts_of(&self.ring, &self.buffers).0, self.position);
     }
 
     /// Whether the peer wants to be woken, after something was published.
     #[inline]
     pub fn should_wake(&self) -> bool {
-        fence(SeqCst);
-        self.ring.flags().load(Relaxed) & MASK_INTERRUPTS == 0
+        counts::should_wake(self.ring.flags())
     }
 }
 
@@ -189,9 +186,8 @@ impl Receiver {
     /// [`OutOfStep`].
     #[inline]
     pub fn available(&self) -> Result<u16, OutOfStep> {
-        let theirs = counts(&self.ring, &self.buffers).1.load(Acquire);
-        let available = theirs.wrapping_sub(self.position);
-        if available <= self.ring.size() { Ok(available) } else { Err(OutOfStep) }
+        let theirs = counts_of(&self.ring, &self.buffers).1;
+        counts::offered(self.ring.size(), self.position, theirs).ok_or(OutOfStep)
     }
 
     /// Has the processor fetch the first of so many packets.
@@ -269,17 +265,16 @@ impl Receiver {
                 end
             }
         };
-        counts(&self.ring, &self.buffers).0.store(shown, Release);
+        counts::show(counts_of(&self.ring, &self.buffers).0, shown);
     }
 
     /// This side sleeps from now on, and wants interrupts. It looks at the ring once more before it does.
     pub fn will_sleep(&self) {
-        self.ring.flags().store(0, Relaxed);
-        fence(SeqCst);
+        counts::will_sleep(self.ring.flags());
     }
 
     /// This side polls, and wants none.
     pub fn poll(&self) {
-        self.ring.flags().store(MASK_INTERRUPTS, Relaxed);
+        counts::poll(self.ring.flags());
     }
 }

@@ -23,6 +23,7 @@
 mod attendant;
 mod config;
 mod copying;
+mod counts;
 mod desk;
 mod driver;
 mod ends;
@@ -31,7 +32,10 @@ mod message;
 mod offer;
 mod regions;
 mod ring;
+mod sync;
 
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod tests;
 

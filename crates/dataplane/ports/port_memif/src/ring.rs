@@ -23,8 +23,6 @@ pub const COOKIE: u32 = 0x03E3_1F20;
 pub const HEADER: usize = 128;
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 16;
-/// In a ring's flags: its receiver polls, and wants no interrupts.
-pub const MASK_INTERRUPTS: u16 = 1;
 
 /// What stands in the memory of a ring, copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

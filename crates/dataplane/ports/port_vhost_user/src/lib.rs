@@ -25,6 +25,7 @@
 mod attendant;
 mod backend;
 mod config;
+mod counts;
 mod cutting;
 mod desk;
 mod detached;
@@ -37,8 +38,11 @@ mod message;
 mod receive;
 mod ring;
 mod stream;
+mod sync;
 mod transmit;
 
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod tests;
 

@@ -12,13 +12,14 @@
 //! it is not further away than the ring is long. Anything else, and the number of a descriptor that there is
 //! not, ends the connection. Other faults of a chain lose a packet.
 
+use crate::counts::{self, NO_NOTIFY};
 use crate::dirty::DirtyLog;
 use crate::features::{EVENT_IDX, has_state, header_length};
 use crate::guest_memory::{GuestMemory, Part, Piece};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Most descriptors of a chain, and most pieces of memory that it lies in. Linux's drivers use 19.
 pub const CHAIN_MAX: usize = 256;
@@ -33,10 +34,6 @@ const DESCRIPTOR: u32 = 16;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// In the flags of the used part: this side needs no kicks.
-const NO_NOTIFY: u16 = 1;
-/// In the flags of the available part: the guest needs no calls.
-const NO_INTERRUPT: u16 = 1;
 
 /// The peer has written a count or a number that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,11 +180,7 @@ impl Queue {
     /// [`OutOfStep`].
     #[inline]
     pub fn waiting(&self) -> Result<u16, OutOfStep> {
-        let theirs = self.available.half(2).load(Acquire);
-        let waiting = theirs.wrapping_sub(self.position);
-        if waiting > self.size {
-            return Err(OutOfStep);
-        }
+        let waiting = counts::waiting(self.size, self.position, self.available.half(2)).ok_or(OutOfStep)?;
         self.most.set(self.most.get().max(waiting));
         Ok(waiting)
     }
@@ -359,17 +352,19 @@ impl Queue {
         if old == self.position {
             return false;
         }
-        self.used.half(2).store(self.position, Release);
+        counts::show(self.used.half(2), self.position);
         self.note_used(2, 2);
         if !self.has_call {
             return false;
         }
-        fence(SeqCst);
-        if self.features & EVENT_IDX == 0 {
-            return self.available.half(0).load(Relaxed) & NO_INTERRUPT == 0;
-        }
-        let event = self.available.half(4 + usize::from(self.size) * 2).load(Relaxed);
-        self.position.wrapping_sub(event).wrapping_sub(1) < self.position.wrapping_sub(old)
+        let event = self.event(&self.available, 4 + usize::from(self.size) * 2);
+        counts::should_call(old, self.position, event, self.available.half(0))
+    }
+
+    /// The event index at a place of a part, if the two sides count by events.
+    #[inline]
+    fn event<'a>(&self, part: &'a Part, at: usize) -> Option<&'a AtomicU16> {
+        (self.features & EVENT_IDX != 0).then(|| part.half(at))
     }
 
     /// This side polls, and needs no kicks. A guest that counts kicks by events gives one when its count
@@ -381,15 +376,12 @@ impl Queue {
 
     /// This side sleeps from now on, and wants kicks. It looks at the ring once more before it does.
     pub fn will_sleep(&self) {
-        if self.features & EVENT_IDX == 0 {
-            self.used.half(0).store(0, Relaxed);
-            self.note_used(0, 2);
-        } else {
-            let at = 4 + usize::from(self.size) * 8;
-            self.used.half(at).store(self.position, Relaxed);
-            self.note_used(at as u64, 2);
-        }
-        fence(SeqCst);
+        let at = 4 + usize::from(self.size) * 8;
+        let event = self.event(&self.used, at);
+        let noted = if event.is_some() { at as u64 } else { 0 };
+        counts::will_sleep(self.position, event, self.used.half(0));
+        // Behind the write: what is noted before it may be copied without it.
+        self.note_used(noted, 2);
     }
 
     /// Whether memory of it was taken away.
