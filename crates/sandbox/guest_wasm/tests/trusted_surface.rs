@@ -165,7 +165,7 @@ const NOT_COUNTED: [(&str, &[&str]); 15] = [
     // Taps are there while an operator captures or traces.
     ("engine", &["show_port", "show_instance", "show_copy", "show_taps", "show_lost", "flush_taps"]),
     // What an account consists of, when a reader asked for one.
-    ("engine", &["account_of", "account_of_port", "counts_of_relays"]),
+    ("engine", &["account_of", "account_of_node", "counts_of_relays"]),
     // Handed to threads beside the workers.
     ("engine", &["work", "submit", "set_preemptible", "set_limits"]),
     // A thread that begins, sleeps, or leaves its worker to another one.

@@ -444,7 +444,7 @@ impl Worker {
     }
 }
 
-fn account_of_node(node: &PortNode) -> PortAccount {
+pub(crate) fn account_of_node(node: &PortNode) -> PortAccount {
     let PortCounts { counters, in_flight } = PortCounts::of(node);
     let mut details = node.port.details();
     let missed = node.missed.load(Relaxed);

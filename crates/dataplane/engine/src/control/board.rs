@@ -12,7 +12,7 @@
 //! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that
 //! is being read, is seen to in the next turn.
 
-use crate::control::account::{InstanceAccount, PortAccount};
+use crate::control::account::{InstanceAccount, PortAccount, account_of_node};
 use crate::ids::{InstanceId, PortId};
 use crate::state::accounting::WorkerTime;
 use crate::worker::Worker;
@@ -178,11 +178,10 @@ impl Worker {
                 let account = self.account_of(index, None);
                 self.instances[index].board.show(account)
             }
-            Wanted::Port(index) if self.ports.get(index).is_some() => {
-                let account = self.account_of_port(index);
-                self.ports[index].board.show(account)
+            Wanted::Port(index) => {
+                self.ports.get(index).is_some_and(|node| node.board.show(account_of_node(node)))
             }
-            Wanted::Instance(_) | Wanted::Port(_) => false,
+            Wanted::Instance(_) => false,
             Wanted::Worker => {
                 let (time, relays) = (self.time.spent, self.counts_of_relays());
                 self.upkeep.viewer.worker.show(WorkerPart { time, relays })

@@ -168,6 +168,16 @@ impl Fleet {
         .unwrap_or_default()
     }
 
+    /// Whether an instance is throttled.
+    #[cfg(test)]
+    pub(crate) fn throttled(&self, instance: FleetInstance) -> bool {
+        self.with(|workers, state| {
+            let home = state.instance(instance);
+            home.is_some_and(|home| workers[home.worker].instances[home.id.index()].throttled_by.is_some())
+        })
+        .unwrap_or(false)
+    }
+
     /// The workers that a change quiesces.
     #[cfg(test)]
     pub(crate) fn touched(&self, deed: impl FnOnce(&mut Change<'_, '_>)) -> Vec<usize> {

@@ -66,7 +66,7 @@ impl Worker {
             }
             self.wake_instance(to);
         }
-        if congested {
+        if congested && sender != to {
             self.throttle(sender, Ahead::Instance(to));
         }
     }

@@ -18,9 +18,13 @@
 //! such a wire: what leads to it is throttled, or not polled, and what it brings is taken all the same. The
 //! process wakes no worker when it has made room; one that sleeps looks again every 20 us.
 //!
-//! That is for functions that belong together. Where more than two ends are plugged into a switch, and
-//! between tenants, no sender is throttled: a receiver that takes too long there loses packets itself, as at
-//! any switch, and cannot stop instances that send to it among others. A function with a pool of its own is
+//! Where an instance picks the way at run time, by a service or a switch with more than two ends, it alone is
+//! held up: it waits while the receiver that it handed packets to has no room for a batch, and works. Nothing
+//! goes up the chain, where packets may take other ways, before its own queue fills; and a receiver that
+//! stands still stops none that sends to others. Processes behind such a switch are not waited for.
+//!
+//! That is for functions that belong together. Between tenants no sender is throttled: a receiver that takes
+//! too long loses packets itself, and cannot stop instances of others. A function with a pool of its own is
 //! its tenant's.
 //!
 //! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle
@@ -91,14 +95,15 @@ impl Worker {
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
-        let (sender, node) = (self.time.current, &mut self.ports[wire]);
+        let (sender, ahead, node) = (self.time.current, Ahead::Wire(wire), &mut self.ports[wire]);
         if node.port.room() >= node.watermark {
             node.wait = WireWait::default();
-        } else if node.is_responsive() && (sender == NO_CALLER || self.leads_to(sender, Ahead::Wire(wire))) {
+        } else if node.is_responsive() && (node.relay || sender == NO_CALLER || self.leads_to(sender, ahead))
+        {
             if !self.backpressure.congested.contains(&wire) {
                 self.backpressure.congested.push(wire);
             }
-            self.throttle(sender, Ahead::Wire(wire));
+            self.throttle(sender, ahead);
         }
     }
 
@@ -111,17 +116,20 @@ impl Worker {
         });
     }
 
-    /// Throttles an instance, and those from which its packets come.
+    /// Throttles an instance, and those from which its packets come. Where the running one has picked its way
+    /// itself, it alone is.
     #[cold]
     pub(crate) fn throttle(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             // The instance that handed packets on may be gone by now, and another one in its place.
-            if !self.leads_to(sender, to) {
+            let picked = !self.leads_to(sender, to);
+            if picked && sender != self.time.current {
                 return;
             }
-            let instance = &mut self.instances[sender];
-            if instance.throttled_by.replace(to) == Some(to) {
+            let Some(instance) = self.instances.get_mut(sender) else { return };
+            instance.picked = picked;
+            if instance.throttled_by.replace(to) == Some(to) || picked {
                 return;
             }
             (to, sender) = (Ahead::Instance(sender), instance.handed_by);
@@ -156,8 +164,8 @@ impl Worker {
                 None => return false,
             };
             let Some(receiver) = self.instances.get(next) else { return false };
-            if receiver.queue.is_congested() {
-                return true;
+            if receiver.queue.is_congested() || receiver.picked {
+                return receiver.queue.is_congested();
             }
             index = next;
         }
@@ -168,7 +176,7 @@ impl Worker {
     /// throttled it and those behind it is forgotten.
     #[inline]
     pub(crate) fn is_throttled(&mut self, index: usize) -> bool {
-        if self.instances[index].throttled_by.is_none() {
+        if self.instances[index].throttled_by.is_none() || self.instances[index].picked {
             return false;
         }
         let throttled = self.find_congestion(index);
@@ -208,13 +216,15 @@ impl Worker {
             }),
             Ahead::Wire(wire) => self.waits_for_wire(wire),
         };
-        if !waits || self.waits_in_circle(index, to) {
-            return false;
+        let waits = waits && !self.waits_in_circle(index, to);
+        let instance = &mut self.instances[index];
+        if instance.picked && !waits {
+            instance.throttled_by = None;
         }
-        if self.instances[index].waits_for.replace(to).is_none() {
+        if waits && instance.waits_for.replace(to).is_none() {
             self.backpressure.waiting.push(index);
         }
-        true
+        waits
     }
 
     /// Whether a wire has no room for a batch, and one more of an instance that has not noticed yet, and it

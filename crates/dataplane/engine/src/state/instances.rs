@@ -154,6 +154,8 @@ pub(crate) struct Instance {
     pub(crate) handed_by: usize,
     /// The receiver that had much to do already when it was handed packets.
     pub(crate) throttled_by: Option<Ahead>,
+    /// That is at the end of a way that it picked itself, and no matter of those that hand it packets.
+    pub(crate) picked: bool,
     /// The receiver that it waits for, to have room for what it would hand on.
     pub(crate) waits_for: Option<Ahead>,
     /// It does not run until it is resumed.
@@ -217,6 +219,7 @@ impl Instance {
             unpolled: 0,
             handed_by: usize::MAX,
             throttled_by: None,
+            picked: false,
             waits_for: None,
             paused: false,
             due: false,
@@ -279,7 +282,7 @@ impl Instance {
     /// packets to.
     #[inline]
     pub(crate) fn is_congested(&self) -> bool {
-        self.queue.is_congested() || self.throttled_by.is_some()
+        self.queue.is_congested() || self.throttled_by.is_some() && !self.picked
     }
 
     /// It does not run at present, however much waits for it.

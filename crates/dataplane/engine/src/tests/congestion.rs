@@ -411,3 +411,123 @@ fn a_wait_lasts_as_long_as_something_moves() {
     assert!(!wait.lasts(59, Cycles(1250), limit));
     assert!(!wait.lasts(61, Cycles(1251), limit), "until half of it is free");
 }
+
+/// How a function reaches the one of several that it picks.
+#[derive(Clone, Copy, Debug)]
+enum Pick {
+    Service,
+    Switch,
+}
+
+/// A function behind a port that always has more, the one after it, which picks the way at run time, and the
+/// slow one, on some worker, that it always picks.
+fn picking(rig: &Rig, pick: Pick, there: usize) -> [FleetInstance; 3] {
+    let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(4)).expect("a worker");
+    let verdict = match pick {
+        Pick::Service => Verdict::Service(7),
+        Pick::Switch => Verdict::Interface(1),
+    };
+    let quick = |manner| Manner { burn_each: rig.clock.cycles(Nanos(100)), ..manner };
+    let picks = rig.add(0, 0, quick(Manner::deciding(move |_, _| Action::Give(verdict)))).0;
+    let consume = || Manner::deciding(|_, _| Action::Give(Verdict::Consume));
+    let burn_each = rig.clock.cycles(Nanos(5_000));
+    let slow = rig.add(there, 0, Manner { burn_each, ..consume() }).0;
+    let (first, other) = (rig.add(0, 0, quick(Manner::wire())).0, rig.add(0, 0, consume()).0);
+    rig.link(End::Port(source), End::Instance(first, 0));
+    rig.link(End::Instance(first, 1), End::Instance(picks, 0));
+    match pick {
+        Pick::Service => {
+            for (number, end) in [(7, slow), (8, other)] {
+                rig.fleet.serve(service(number), End::Instance(end, 0)).expect("it is there");
+            }
+        }
+        Pick::Switch => {
+            let table =
+                Arc::new(virtual_switch::Switch::new(Default::default()).expect("the usual settings"));
+            let id = rig.fleet.add_switch("switch", table.clone(), None).expect("few");
+            let ends = [End::Instance(picks, 1), End::Instance(slow, 0), End::Instance(other, 0)];
+            let plugs = ends.map(|end| {
+                let plug = table.attach().expect("few");
+                rig.link(end, End::Switch(id, plug));
+                plug
+            });
+            // The slow one is the station to which the frames go.
+            let mut head = [0; virtual_switch::HEAD];
+            (head[0], head[6]) = (6, 4);
+            table.decide(plugs[1], &head, rig.clock.now());
+        }
+    }
+    [first, picks, slow]
+}
+
+#[test]
+fn an_instance_that_picks_its_way_is_throttled_and_nothing_is_lost() {
+    for (pick, there) in [(Pick::Service, 0), (Pick::Switch, 0), (Pick::Service, 1), (Pick::Switch, 1)] {
+        let rig = Rig::simulated(2);
+        let [first, picks, slow] = picking(&rig, pick, there);
+        // A worker that finds nothing sleeps until the span ends.
+        (0..200).for_each(|_| rig.pass(Nanos(500_000)));
+        let account = rig.balanced();
+        let got = |of| rig.fleet.counters_of(of).expect("it is there").packets;
+        assert!(got(slow) > 5_000, "{pick:?}, worker {there}: {} packets", got(slow));
+        assert!(got(first) < got(slow) + 4 * 1024, "{pick:?}, worker {there}: the rest waits outside");
+        assert!(got(picks) <= got(first));
+        assert_eq!(lost(&account), [], "{pick:?}, worker {there}, of {} packets", got(slow));
+        rig.stop();
+    }
+}
+
+#[test]
+fn those_before_an_instance_that_picks_its_way_go_on_until_its_own_queue_fills() {
+    let rig = Rig::simulated_with(&[WorkerSettings { spin: Nanos(0), turn: Nanos(5_000), ..patient() }], 1);
+    let [first, picks, slow] = picking(&rig, Pick::Service, 0);
+    let queued = |of: FleetInstance| rig.fleet.counters_of(of).expect("it is there").queue;
+    let mut alone = 0;
+    while queued(picks) < 256 {
+        assert!(
+            !rig.fleet.throttled(first),
+            "{} wait for what picks, {} behind it",
+            queued(picks),
+            queued(slow)
+        );
+        alone += u64::from(rig.fleet.throttled(picks));
+        rig.pass(Nanos(5_000));
+        assert!(rig.clock.now() < Nanos(1 << 40).saturating_add(Nanos::from_millis(1000)), "its queue fills");
+    }
+    assert!(alone > 0, "it alone was throttled");
+    while !rig.fleet.throttled(first) {
+        rig.pass(Nanos(5_000));
+        assert!(
+            rig.clock.now() < Nanos(1 << 40).saturating_add(Nanos::from_millis(1000)),
+            "its queue is full"
+        );
+    }
+    rig.stop();
+}
+
+/// Answers that go back by a service to what asked wait for nothing that waits for them.
+#[test]
+fn two_instances_that_pick_each_other_go_on() {
+    let rig = Rig::simulated(1);
+    let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(4)).expect("a worker");
+    let asks = rig.add(
+        0,
+        0,
+        Manner::deciding(|_, ingress| match ingress {
+            0 => Action::Give(Verdict::Service(7)),
+            _ => Action::Give(Verdict::Consume),
+        }),
+    );
+    let burn_each = rig.clock.cycles(Nanos(5_000));
+    let answers = Manner::deciding(|_, _| Action::Give(Verdict::Service(8)));
+    let answers = rig.add(0, 0, Manner { burn_each, ..answers });
+    rig.fleet.serve(service(7), End::Instance(answers.0, 0)).expect("it is there");
+    rig.fleet.serve(service(8), End::Instance(asks.0, 1)).expect("it is there");
+    rig.link(End::Port(source), End::Instance(asks.0, 0));
+    rig.pass(Nanos::from_millis(50));
+    let consumed = || rig.fleet.counters_of(asks.0).expect("it is there").ledger.consumed;
+    let before = consumed();
+    rig.pass(Nanos::from_millis(50));
+    assert!(before > 5_000 && consumed() > before + 5_000, "{before}, then {}", consumed());
+    rig.stop();
+}
