@@ -284,7 +284,8 @@ impl Controller {
             Named::File { path, digest: None } => {
                 let path = self.catalog.path(path);
                 let (stamp, digest) = *lock(&self.shelf.files).get(&path)?;
-                (Stamp::of(&path)? == stamp).then(|| there(pinned_file(text, digest), digest))?
+                let found = self.catalog.look(&path, Stamp::of).ok().flatten()?;
+                (found == stamp).then(|| there(pinned_file(text, digest), digest))?
             }
             Named::Artifact(reference) if reference.digest().is_none() => {
                 if resolve {
@@ -392,7 +393,8 @@ impl Controller {
     fn fetch_file(&self, text: &str, wanted: Option<Digest>) -> Result<String, Lack> {
         let kept = self.kept()?;
         let path = self.catalog.path(text);
-        let stamp = offload::waiting(|| Stamp::of(&path));
+        let looked = || self.catalog.look(&path, Stamp::of).ok().flatten();
+        let stamp = looked();
         let image = self.catalog.read_file(text).map_err(Lack::Wrong)?;
         let digest = Digest::from(image.digest());
         if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
@@ -405,8 +407,8 @@ impl Controller {
             kept.keep(&image).map(drop).map_err(|error| error.to_string())
         })?;
         // A process that wrote into it meanwhile may have changed more than was read.
-        if let Some(stamp) = stamp.filter(|stamp| Stamp::of(&path) == Some(*stamp) && stamp.is_old()) {
-            self.shelf.remember(path, stamp, digest);
+        if let Some(stamp) = stamp.filter(|stamp| looked() == Some(*stamp) && stamp.is_old()) {
+            self.shelf.remember(path.clone(), stamp, digest);
         }
         Ok(pinned)
     }

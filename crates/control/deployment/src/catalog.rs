@@ -4,6 +4,7 @@
 use crate::named::Named;
 use crate::regular_file;
 use crate::shared_images::SharedImages;
+use crate::slow_files::{Look, SlowFiles, WITHIN};
 use image::Image;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
@@ -12,6 +13,7 @@ use schema::Schema;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Largest image file that is read.
 const LARGEST_IMAGE: u64 = 32 << 20;
@@ -45,6 +47,8 @@ pub struct Catalog {
     taps: port_tap::Handed,
     /// The launcher's folder of guests' sockets.
     guest_sockets: PathBuf,
+    /// What is looked at of the host's files.
+    files: SlowFiles,
 }
 
 /// The launcher's folder of guests' sockets, if nothing else is said.
@@ -90,6 +94,7 @@ impl Catalog {
             processes: port_native::Processes::default(),
             taps: port_tap::Handed::default(),
             guest_sockets: GUEST_SOCKETS.into(),
+            files: SlowFiles::default(),
         }
     }
 
@@ -218,10 +223,29 @@ impl Catalog {
     /// What the system says, and what is wrong with the image.
     pub fn read_file(&self, path: &str) -> Result<Image, String> {
         let path = self.path(path);
-        // What is behind a file may never answer: a job that reads one keeps no thread from other jobs.
-        let bytes = offload::waiting(|| regular_file::read(&path, LARGEST_IMAGE))
+        let bytes = self
+            .reading(&path, LARGEST_IMAGE)
+            .end(Instant::now() + WITHIN)
+            .and_then(|read| read)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Image::load(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Looks at something about a file, in time.
+    ///
+    /// # Errors
+    /// Why nothing was found: what is behind the file did not answer.
+    pub fn look<T: Send + 'static>(
+        &self,
+        path: &Path,
+        look: impl FnOnce(&Path) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        self.files.begin(path, look).end(Instant::now() + WITHIN)
+    }
+
+    /// Begins to read a file of at most so many bytes.
+    pub(crate) fn reading(&self, path: &Path, most: u64) -> Look<Result<Vec<u8>, String>> {
+        self.files.begin(path, move |path| regular_file::read(path, most))
     }
 
     /// What was in the file when it was pinned: out of the folder, or out of the file if it has not changed.
@@ -272,7 +296,7 @@ impl config::Catalog for Catalog {
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-        regular_file::read(&self.path(path), most)
+        self.reading(&self.path(path), most).end(Instant::now() + WITHIN)?
     }
 
     fn container_image(&self, text: &str) -> Result<(), String> {

@@ -42,6 +42,7 @@ mod prepare;
 mod programs;
 mod regular_file;
 mod shared_images;
+mod slow_files;
 mod stations;
 mod stripes;
 mod taking;

@@ -3,15 +3,21 @@
 //!
 //! 1. A check asks a [`Material`] for images and files. What has not been read yet is noted as missing, and
 //!    the check's outcome is void.
-//! 2. [`Material::gather`] reads what was missing, with no lock held, and the check is done again.
+//! 2. [`Material::gather`] reads what was missing, with no lock held, and the check is done again. A file
+//!    that does not come in time is a fault of what names it.
 //! 3. What was read stays for later checks of the same change, so that each of them comes to the same.
 
 use crate::catalog::Catalog;
+use crate::slow_files::WITHIN;
 use image::Image;
 use manifest::Manifest;
 use schema::Schema;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Files that are read at a time.
+const TOGETHER: usize = 16;
 
 /// See the module's documentation.
 pub struct Material<'a> {
@@ -63,16 +69,25 @@ impl<'a> Material<'a> {
     /// Reads what was missing since the last call. Whether there was any: the check is to be done again then.
     pub fn gather(&self) -> bool {
         let missing = std::mem::take(&mut self.read().missing);
+        let mut files = Vec::new();
         for one in &missing {
             match one {
                 Missing::Image(text) => {
                     let image = self.catalog.load(text);
                     self.read().images.insert(text.clone(), image);
                 }
-                Missing::File(path, most) => {
-                    let file = config::Catalog::file(self.catalog, path, *most);
-                    self.read().files.insert((path.clone(), *most), file);
-                }
+                Missing::File(path, most) => files.push((path.clone(), *most)),
+            }
+        }
+        // One that does not come is waited for together with others.
+        for together in files.chunks(TOGETHER) {
+            let begun =
+                together.iter().map(|(path, most)| self.catalog.reading(&self.catalog.path(path), *most));
+            let begun: Vec<_> = begun.collect();
+            let until = Instant::now() + WITHIN;
+            for (key, reading) in together.iter().zip(begun) {
+                let file = reading.end(until).and_then(|read| read);
+                self.read().files.insert(key.clone(), file);
             }
         }
         !missing.is_empty()

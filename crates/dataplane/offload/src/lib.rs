@@ -27,10 +27,12 @@
 //! a core to each thread that wants the same core at the same time. The idle class is not used: a worker that
 //! polls without a pause would starve it for ever, along with the locks that it may hold.
 //!
-//! Limits: a job is not interrupted; what it calls must have a limit of its own (`sf_init` has one of 5 s).
+//! Limits: a job is not interrupted; what it calls must have a limit of its own (`sf_init` has one of 5 s),
+//! or is done [`Apart`].
 //! Dropping the [`Offload`] drops the jobs that wait; those that run go on to their end on their own. A panic
 //! in a job is caught where panics unwind, and the thread goes on.
 
+mod apart;
 mod pool;
 mod queue;
 mod share;
@@ -38,6 +40,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
+pub use apart::{Apart, NoResult};
 pub use pool::{Offload, Refused, Settings, Slot, processor_time, waiting};
 pub use queue::Usage;
 pub use share::Share;

@@ -95,6 +95,15 @@ pub fn waiting<T>(wait: impl FnOnce() -> T) -> T {
     wait()
 }
 
+/// What charges processor time to the tenant that this thread does a job for, if it does one.
+pub(crate) fn charging() -> Option<impl FnOnce(Nanos) + Send + use<>> {
+    let (shared, tenant) = PLACE.with_borrow(Clone::clone)?;
+    Some(move |used| {
+        let now = shared.now();
+        shared.state().queue.charge(&tenant, used, now);
+    })
+}
+
 /// A job that waits.
 struct Away {
     shared: Arc<Shared>,

@@ -1,9 +1,10 @@
 use crate::queue::{Bounds, FairQueue, Next};
-use crate::{Offload, Refused, Settings, Share, waiting};
+use crate::{Apart, NoResult, Offload, Refused, Settings, Share, waiting};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 use telemetry::clock::Nanos;
 
 const MS: u64 = 1_000_000;
@@ -293,4 +294,25 @@ fn a_job_that_waits_gives_up_its_place_and_a_job_may_wait_for_jobs() {
         assert_eq!(outer.run("d", || 1), Ok(1));
     }
     assert_eq!(waiting(|| 5), 5, "elsewhere it is just done");
+}
+
+#[test]
+fn work_apart_may_be_late_and_is_charged_to_the_tenant_of_the_job() {
+    let offload = Offload::new(&Settings { share: None, ..Settings::default() }).unwrap();
+    let (go, gate) = channel::<()>();
+    let far = || Instant::now() + Duration::from_secs(20);
+    let late = offload.run("red", move || {
+        let spent = Apart::begin(|| {
+            let began = crate::pool::processor_time();
+            while crate::pool::processor_time().since(began) < Nanos(2 * MS) {}
+        });
+        assert_eq!(spent.unwrap().wait(far()), Ok(()));
+        let hung = Apart::begin(move || gate.recv().is_err()).unwrap();
+        assert_eq!(hung.wait(Instant::now()), Err(NoResult::Late));
+        hung
+    });
+    let usage = offload.usage("red");
+    assert!(usage.used >= Nanos(2 * MS), "{usage:?}");
+    drop(go);
+    assert_eq!(late.unwrap().wait(far()), Ok(true), "it has gone on by itself");
 }
