@@ -96,10 +96,7 @@ impl<'a> Drawn<'a> {
         drawn.observers();
         drawn.remainders();
         drawn.graph.nodes.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
-        let key = |edge: &GraphEdge| {
-            (edge.from.clone(), edge.from_part.clone(), edge.to.clone(), edge.to_part.clone(), edge.kind)
-        };
-        drawn.graph.edges.sort_by_cached_key(key);
+        drawn.graph.edges.sort_by(|a, b| ends(a).cmp(&ends(b)));
         drawn
     }
 
@@ -299,12 +296,18 @@ impl<'a> Drawn<'a> {
     }
 }
 
+/// What edges are put in order by.
+fn ends(edge: &GraphEdge) -> (&str, Option<&str>, &str, Option<&str>, EdgeKind) {
+    let GraphEdge { from, from_part, to, to_part, kind, .. } = edge;
+    (from, from_part.as_deref(), to, to_part.as_deref(), *kind)
+}
+
 fn name_of(service: &Service) -> String {
     if service.tenant == api::DEFAULT_TENANT { service.number.to_string() } else { service.to_string() }
 }
 
 pub(super) fn lost(drops: &DropCounters) -> u64 {
-    drops.nonzero().map(|(_, count)| count).sum()
+    drops.total()
 }
 
 fn counted(entered: Entered) -> EdgeTraffic {

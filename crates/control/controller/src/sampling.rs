@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::clock::Cycles;
@@ -85,14 +85,14 @@ impl Sampled {
 /// What the thread remembers from one step to the next.
 #[derive(Default)]
 struct Sampler {
-    /// What the wiring says, as long as it is the same.
-    known: Option<Known>,
+    known: Known,
     sums: Sums,
 }
 
+/// What the wiring says, as long as it is the same. The wiring itself is not kept: it is as large as all that
+/// runs.
+#[derive(Default)]
 struct Known {
-    generation: u64,
-    wiring: Wiring,
     /// Of the graph's edges.
     fingerprint: u64,
     /// Names and owners of the graph's edges, in its order.
@@ -204,27 +204,20 @@ impl Controller {
 
     /// Keeps a step.
     fn keep_step(&self, account: &Account, Sampler { known, sums }: &mut Sampler) {
-        let generation = self.generation.load(Acquire);
-        let known = match known.take().filter(|known| known.generation == generation) {
-            Some(same) => known.insert(same),
-            None => {
-                let wiring = self.host.wiring();
-                known.insert(Known { generation, wiring, fingerprint: 0, edges: Vec::new() })
-            }
-        };
-        let containers = self.container_readings(&known.wiring, account);
-        let graph = self.drawn(&known.wiring, account, &containers);
+        let wiring = self.host.wiring();
+        let containers = self.container_readings(&wiring, account);
+        let graph = self.drawn(&wiring, account, &containers);
         let fingerprint = fingerprint(&graph);
         if known.fingerprint != fingerprint {
             known.fingerprint = fingerprint;
-            known.edges = self.edges(graph.clone(), &known.wiring);
+            known.edges = self.edges(graph.clone(), &wiring);
         }
         let mut history = lock(&self.sampled.history);
         history.begin(self.sampled.step());
         sums.step += 1;
-        keep_functions(&mut history, account, &known.wiring, sums);
+        keep_functions(&mut history, account, &wiring, sums);
         keep_containers(&mut history, &containers, sums);
-        keep_ports(&mut history, account, &known.wiring, sums);
+        keep_ports(&mut history, account, &wiring, sums);
         for node in graph.nodes.iter().filter(|node| node.kind == NodeKind::Device) {
             let values = [node.packets.unwrap_or(0), node.bytes.unwrap_or(0), node.drops];
             history.record(DEVICE, &node.name, node.tenant.as_deref(), &values);

@@ -2,6 +2,7 @@
 //! objects.
 
 use crate::beside::LaidContainer;
+use crate::copy_on_write::CopyOnWrite;
 use crate::devices::LaidDevices;
 use crate::observers::LaidObservation;
 use cpu_share::TenantId;
@@ -19,7 +20,7 @@ use wiring::{
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Deployed {
-    pub(crate) wiring: Wiring,
+    pub(crate) wiring: CopyOnWrite<Wiring>,
     pub(crate) tenants: HashMap<String, TenantId>,
     /// By their owners' names: tenants', and as [`own_pool`] says.
     pub(crate) pools: HashMap<String, (Arc<Pool>, PoolId)>,

@@ -21,6 +21,7 @@ mod beside;
 mod carry_out;
 mod catalog;
 pub mod compile;
+mod copy_on_write;
 mod deployed;
 mod desired;
 mod device_reading;
@@ -199,9 +200,10 @@ impl Host {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The wiring that runs, as far as it was carried out.
-    pub fn wiring(&self) -> Wiring {
-        self.deployed().wiring.clone()
+    /// The wiring that runs, as far as it was carried out: as it is now. To keep it makes the next change copy
+    /// all of it.
+    pub fn wiring(&self) -> Arc<Wiring> {
+        self.deployed().wiring.now()
     }
 
     /// The function of a name.

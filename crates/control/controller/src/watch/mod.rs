@@ -160,7 +160,7 @@ impl Controller {
         if watches.is_empty() {
             return;
         }
-        let mut then = self.host.wiring();
+        let mut then = Arc::unwrap_or_clone(self.host.wiring());
         let is_known = plan.apply(&mut then).is_ok();
         for watch in watches.iter() {
             let view = View::new(&then, &self.catalog, Some(&watch.tenant));

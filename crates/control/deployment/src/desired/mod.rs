@@ -315,7 +315,7 @@ mod tests {
             let _ = read_all(&desired, &Wiring::default());
             material.gather();
             let (wiring, _) = read_all(&desired, &Wiring::default()).expect("nothing is wrong");
-            let deployed = Deployed { wiring, ..Deployed::default() };
+            let deployed = Deployed { wiring: wiring.into(), ..Deployed::default() };
             let (mut affected, mut all) = (Vec::new(), Vec::new());
             for _ in 0..21 {
                 let began = std::time::Instant::now();

@@ -37,7 +37,7 @@ fn what_is_wanted_runs_and_what_is_not_wanted_any_more_is_gone() {
     drop(done);
     // A file in which nothing stands has the tenant `default`, which has a pool.
     let empty = config::check("nothing", "superfluid: 1", &rig.catalog).expect("right").wiring;
-    assert_eq!(rig.host.wiring(), Wiring { workers: rig.host.workers().clone(), ..empty });
+    assert_eq!(*rig.host.wiring(), Wiring { workers: rig.host.workers().clone(), ..empty });
     let account = rig.account();
     assert!(account.ports.is_empty() && account.instances.is_empty() && account.switches.is_empty());
     rig.host.stop().expect("it ran").balance().expect("balanced");
