@@ -182,7 +182,8 @@ fn objects_are_listed_described_and_deleted() {
     assert!(status == 1 && told.contains("there is no port/lam; did you mean `lan`?"), "{told}");
 
     let (status, told) = daemon.refused("delete function fw");
-    assert_eq!((status, told.as_str()), (1, "functions.fw: chain/edge needs it; delete that first"));
+    let needed = "function/fw is still needed, and is not deleted:\nfunctions.fw: chain/edge needs it; delete that first";
+    assert_eq!((status, told.as_str()), (1, needed));
     assert_eq!(daemon.done("delete function/fw chain/edge"), "chain/edge deleted\nfunction/fw deleted\n");
     let (status, told) = daemon.refused("delete -f edge.yaml");
     assert!(status == 1 && told.contains("there is no chain/edge"), "{told}");

@@ -36,7 +36,15 @@ fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut A
     let answer = match client.delete(name.kind, &name.name, &options.waiting.change()) {
         Ok(answer) => answer,
         Err(error) => {
-            let missing = error.problem().and_then(api::Problem::problem_type) == Some(ProblemType::NotFound);
+            let kind = error.problem().and_then(api::Problem::problem_type);
+            let faults = error.problem().is_some_and(|problem| !problem.faults.is_empty());
+            if kind == Some(ProblemType::Conflict) && faults {
+                // The faults are of those that name it.
+                return Err(
+                    Failure::from(error).below(&format!("{name} is still needed, and is not deleted:"))
+                );
+            }
+            let missing = kind == Some(ProblemType::NotFound);
             if missing && options.missing_ok {
                 drop(progress);
                 return tell(name, "not there", options.shown.output, acts);

@@ -32,6 +32,11 @@ impl Failure {
         &self.text
     }
 
+    /// The same below a line.
+    pub(crate) fn below(self, line: &str) -> Failure {
+        Failure { text: format!("{line}\n{}", self.text), ..self }
+    }
+
     /// The same with something behind its last line.
     pub(crate) fn with(mut self, more: &str) -> Failure {
         self.text.push_str(more);
