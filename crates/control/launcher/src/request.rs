@@ -1,9 +1,9 @@
 //! What clients ask and what they are told: one JSON object a line, each way.
 //!
-//! `{"start": {...}}`, `{"check": {...}}`, `{"limit": {...}}`, `{"share": {...}}`, `{"stop": {"name": "ids"}}`,
-//! `{"list": {}}`, `{"queues": {"name": "ids"}}`, `{"kill": {...}}`; answered by `{"done": null}`,
-//! `{"guests": {...}}`, `{"used": {...}}`, `{"queues": [...]}` or `{"refused": "..."}`. An unknown key is
-//! refused: there is none for users, namespaces, devices, capabilities or hooks.
+//! `{"start": {...}}`, `{"check": {...}}`, `{"limit": {...}}`, `{"share": {...}}`,
+//! `{"stop": {"name": "ids"}}`, `{"list": {}}`, `{"queues": {"name": "ids"}}`, `{"kill": {...}}`; answered by
+//! `{"done": null}`, `{"guests": {...}}`, `{"used": {...}}`, `{"queues": [...]}` or `{"refused": "..."}`. An
+//! unknown key is refused: there is none for users, namespaces, devices, capabilities or hooks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -179,7 +179,8 @@ pub struct Interface {
     /// The longest IP packet of a TAP device; the kernel's default without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The Ethernet address of the guest's end, `02:00:00:00:00:01`; without it one that follows from `outer`.
+    /// The Ethernet address of the guest's end, `02:00:00:00:00:01`; without it one that follows from
+    /// `outer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }

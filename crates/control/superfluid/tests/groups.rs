@@ -314,8 +314,8 @@ functions:
     });
 }
 
-/// What else opens a device comes and goes, and connections of the one that stays go on: its guard is the same
-/// one.
+/// What else opens a device comes and goes, and connections of the one that stays go on: its guard is the
+/// same one.
 #[test]
 fn connections_outlive_what_opens_the_device_beside_them() {
     isolated("connections_outlive_what_opens_the_device_beside_them", || {

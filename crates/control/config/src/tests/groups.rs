@@ -352,7 +352,7 @@ fn each_opener_is_guarded_by_itself_and_with_its_own_addresses() {
     assert!(
         own("groups@red~f:0").contains("192.0.2.9/24") && own("groups@red~i:0").contains("198.51.100.77/24")
     );
-    // What opens the device beside it is nothing to its name, or to what it is, but for members of its groups.
+    // What opens the device beside it is nothing to its name, or to what it is, but for its groups' members.
     let alone = good(&net(GROUPS, of, "")).wiring;
     let plan = wiring::Plan::between(&alone, &wiring);
     assert_eq!(plan.add_instances.keys().collect::<Vec<_>>(), ["i", "groups@red~i:0"]);

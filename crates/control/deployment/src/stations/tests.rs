@@ -365,8 +365,8 @@ fn functions_that_are_no_guards_are_told_of_no_members() {
     assert_eq!(shared.learned(), None);
 }
 
-/// Two guarded devices, `one` behind `groups@one~gate:0` and `two`, with the list 7 of `watcher`'s guard; both
-/// may form addresses in a network that is advertised.
+/// Two guarded devices, `one` behind `groups@one~gate:0` and `two`, with the list 7 of `watcher`'s guard;
+/// both may form addresses in a network that is advertised.
 fn forming() -> Shared {
     let mut shared = Shared::new();
     shared.state.stations.clear();
