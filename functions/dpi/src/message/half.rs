@@ -117,7 +117,8 @@ impl Half {
     }
 
     /// The connection has ended, or seems to: what there is of a message may be all. Whether its receiver got
-    /// what ended it is not known, so that what comes all the same is read. `is_last`: nothing comes any more.
+    /// what ended it is not known, so that what comes all the same is read. `is_last`: nothing comes any
+    /// more.
     pub fn end(&mut self, is_last: bool, reading: &mut Reading<'_, '_>) {
         if self.state == State::Head && reading.direction == Direction::ToClient && !self.head.is_empty() {
             // A response that is a body alone.

@@ -103,7 +103,6 @@ fn a_bond_takes_turns() {
     let mut decisions = device.decide(opener(0), 4, Nanos(0));
     let got: Vec<_> = (0..4).map(|_| decisions.next(0, 0, || [0; 16])).collect();
     assert_eq!(got, [0, 1, 2, 0].map(|index| Way::To(port(index))));
-    drop(decisions);
     assert_eq!(to(&device, opener(0)), [port(1)], "the next batch goes on");
 }
 
