@@ -62,7 +62,7 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked --no-fail-fast
 
-peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, a multicast router, coturn, unbound, bird, virtual machines of QEMU at the other end
+peers:           ## Open vSwitch's tunnels, nginx and wrk, a DHCP server, radvd, a multicast router, coturn, unbound, bird, scapy and tshark, virtual machines of QEMU at the other end
 	@scripts/setup test peers
 	@cargo test --profile quick --workspace --locked --test real_peers --test programs -- --ignored --test-threads=1
 

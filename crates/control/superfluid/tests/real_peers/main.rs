@@ -3,7 +3,9 @@
 //! peers` installs the peers; a test whose peer is not installed says so and passes.
 
 mod address_translation;
+mod advertisements;
 mod dhcp;
+mod dissectors;
 #[path = "../support/guest_system.rs"]
 mod guest_system;
 mod guests;
@@ -14,6 +16,9 @@ mod multicast;
 mod open_vswitch;
 mod resolution;
 mod routing;
+#[allow(dead_code, reason = "others use more of it")]
+#[path = "../support/mod.rs"]
+mod support;
 mod virtual_machines;
 mod web_servers;
 
