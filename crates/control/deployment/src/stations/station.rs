@@ -92,7 +92,8 @@ impl Station {
             return Ok(());
         }
         self.device.change(settings.clone(), now)?;
-        if (self.settings.mac, self.settings.dhcp) != (settings.mac, settings.dhcp) {
+        let known_by = |of: &Settings| (of.mac, of.dhcp, is_shared(of));
+        if known_by(&self.settings) != known_by(settings) {
             // Ports know it by these.
             self.missed_before = self.missed();
             self.links.clear();
@@ -141,6 +142,7 @@ impl Station {
             let identity = Identity {
                 mac: self.settings.mac,
                 dhcp: self.settings.dhcp,
+                is_shared: is_shared(&self.settings),
                 addresses: self.addresses.clone(),
                 awaited: self.awaited.clone(),
                 around: around.clone(),
@@ -287,6 +289,12 @@ impl Station {
         self.device.stop(now);
         self.send();
     }
+}
+
+/// Whether what opens a device forms addresses behind the device's own MAC address, and so has to be given the
+/// answers of neighbours that it asked itself.
+fn is_shared(settings: &Settings) -> bool {
+    !settings.slaac.is_empty()
 }
 
 /// What the frames of a station have around them at a port: of the device's own outside of its tunnel if it

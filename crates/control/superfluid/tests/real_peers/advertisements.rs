@@ -94,11 +94,6 @@ fn hosts_form_addresses_that_their_groups_know() {
         set(&line.client, "ipv6/conf/all/forwarding", "1");
         // An address by the interface's own, and a temporary one that is preferred.
         set(&line.server, "ipv6/conf/eth0/use_tempaddr", "2");
-        // Answers to the device's neighbours are the platform's, as those to ARP are.
-        for network in [7, 8] {
-            let neighbour = format!("2001:db8:{network}::1 lladdr 02:00:00:00:00:01 dev eth0");
-            line.server.ip(&format!("neigh replace {neighbour}")).expect("a neighbour");
-        }
         let folder = tempfile::tempdir().expect("a folder");
         let Some(mut router) = advertise(&line.client, folder.path()) else { return };
         serve(&line.server);

@@ -653,6 +653,7 @@ fn identity() -> port::station::Identity {
     port::station::Identity {
         mac: [2, 0, 0, 0, 0, 9],
         dhcp: false,
+        is_shared: false,
         addresses: Arc::default(),
         awaited: Arc::default(),
         around: port::station::Around::Nothing,

@@ -481,6 +481,7 @@ fn a_station_has_the_process_for_a_neighbour() {
     let identity = port::station::Identity {
         mac: [2, 0, 0, 0, 0, 9],
         dhcp: false,
+        is_shared: false,
         addresses: Arc::default(),
         awaited: Arc::default(),
         around: port::station::Around::Nothing,

@@ -73,6 +73,8 @@ pub struct Identity {
     pub mac: [u8; 6],
     /// Whether answers of a DHCP server are for it.
     pub dhcp: bool,
+    /// Whether what is behind it has its MAC address too, and asks neighbours itself: their answers go on.
+    pub is_shared: bool,
     /// Its addresses: it answers echo requests to them. They may change at any time.
     pub addresses: Arc<RwLock<Vec<IpAddr>>>,
     /// What it waits for. It may change at any time.
@@ -119,7 +121,11 @@ impl Identity {
             IPV6 => self.wants_v6(packet),
             _ => false,
         };
-        if is_ours { take } else { Take::Pass }
+        match is_ours {
+            true if self.is_shared && is_answer(ethertype, packet) => Take::Copy,
+            true => take,
+            false => Take::Pass,
+        }
     }
 
     /// What a frame of the station's network carries.
@@ -198,5 +204,14 @@ impl Identity {
     /// Whether an address is the station's. A worker waits for no lock: while they are changed it has none.
     fn has(&self, address: IpAddr) -> bool {
         self.addresses.try_read().is_ok_and(|addresses| addresses.contains(&address))
+    }
+}
+
+/// Whether a packet of a neighbour protocol answers a question of ARP or neighbour discovery.
+fn is_answer(ethertype: u16, packet: &[u8]) -> bool {
+    match ethertype {
+        ARP => packet.get(6..8) == Some(&[0, 2]),
+        IPV6 => packet.get(6) == Some(&58) && matches!(packet.get(40), Some(134 | 136)),
+        _ => false,
     }
 }

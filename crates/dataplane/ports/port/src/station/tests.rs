@@ -90,6 +90,7 @@ pub(super) fn identity(addresses: &[&str]) -> Identity {
     Identity {
         mac: MAC,
         dhcp: true,
+        is_shared: false,
         addresses: Arc::new(RwLock::new(addresses)),
         awaited: Arc::default(),
         around: Around::Nothing,
@@ -160,6 +161,26 @@ fn a_station_gets_neighbour_protocols_and_nothing_else() {
     }
     let without = Identity { dhcp: false, ..identity(&[]) };
     assert_eq!(without.select(&frame(MAC, 0x0800, &ipv4(17, [192, 0, 2, 9], 0, &dhcp))), Take::Pass);
+}
+
+#[test]
+fn answers_go_on_to_what_shares_the_stations_address() {
+    let shared = Identity { is_shared: true, ..identity(&["192.0.2.9", "fe80::9"]) };
+    for (what, kind, rest, expected) in [
+        ("an ARP reply", 0x0806, vec![0, 1, 8, 0, 6, 4, 0, 2], Take::Copy),
+        ("an ARP question", 0x0806, vec![0, 1, 8, 0, 6, 4, 0, 1], Take::All),
+        ("an advertisement", 0x86dd, ipv6(false, 136, 9), Take::Copy),
+        ("a router's advertisement", 0x86dd, ipv6(false, 134, 9), Take::Copy),
+        ("a solicitation", 0x86dd, ipv6(false, 135, 9), Take::All),
+        ("a ping of IPv6", 0x86dd, ipv6(false, 128, 9), Take::All),
+        ("too big", 0x86dd, ipv6(false, 2, 9), Take::Pass),
+    ] {
+        let frame = frame(MAC, kind, &rest);
+        assert_eq!(shared.select(&frame), expected, "{what}");
+        for length in 0..frame.len() {
+            shared.select(&frame[..length]);
+        }
+    }
 }
 
 #[test]
