@@ -41,7 +41,8 @@ pub fn are_right(view: &View<'_>) -> bool {
                 return false;
             };
             let length = usize::from(u16::from_be_bytes([a, b]));
-            // A length of 0 over IPv6 is a jumbogram's (RFC 2675 section 4), and Linux takes it in any packet.
+            // A length of 0 over IPv6 is a jumbogram's (RFC 2675 section 4), and Linux takes it in any
+            // packet.
             let datagram =
                 if length == 0 && !view.source.is_ipv4 { Some(segment) } else { segment.get(..length) };
             match datagram {

@@ -1,11 +1,12 @@
-//! Any filters of up to 16 devices at a port, and any packet: what the classifier finds by hashing words of the packet is what
-//! one finds who asks the filters one after the other.
+//! Any filters of up to 16 devices at a port, and any packet: what the classifier finds by hashing words of
+//! the packet is what one finds who asks the filters one after the other.
 
 use capture::{Filter, Outcome};
 use classifier::{Classifier, Rule};
 
 pub fn run(data: &[u8]) {
-    // Lines of a priority, a mark of those that observe, and an expression; what follows the first zero is the packet.
+    // Lines of a priority, a mark of those that observe, and an expression; what follows the first zero is
+    // the packet.
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let Ok(text) = std::str::from_utf8(&data[..end]) else { return };
     let packet = data.get(end + 1..).unwrap_or_default();

@@ -5,7 +5,8 @@
 //! 2. Sides that are compared run in turns in one process (A B A B), and the ratio is taken for each pair, so
 //!    that a busy machine disturbs both alike.
 //! 3. A [`Measurement`] is the median of at least [`RUNS`] runs, with the lowest and the highest.
-//! 4. [`Report::to_json`] and [`Report::to_table`] show it beside its bound, which is read from `SPECIFICATION.md`.
+//! 4. [`Report::to_json`] and [`Report::to_table`] show it beside its bound, which is read from
+//!    `SPECIFICATION.md`.
 //!
 //! Functions that are compared do their work on packets that differ: 131,072 or more, so that a branch
 //! predictor cannot learn their order. What they decided is checked, outside of the time that is measured.

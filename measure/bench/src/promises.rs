@@ -1,10 +1,10 @@
-//! What is promised: the first table of `SPECIFICATION.md`, which is part of this program. A bench says what it
-//! measured; its figures are judged by what is written there, and a result that is promised and was not measured
-//! does not hold.
+//! What is promised: the first table of `SPECIFICATION.md`, which is part of this program. A bench says what
+//! it measured; its figures are judged by what is written there, and a result that is promised and was not
+//! measured does not hold.
 //!
-//! A row names results, `` `bench/a-us`, `b-us` ``, and says their bounds: one for all of them, or one for each, with
-//! semicolons between. A bound is `at most 30 us`, `at least 1,500,000` or `0.95 to 1.4`; in brackets behind
-//! it stands the one for a host that other machines use too.
+//! A row names results, `` `bench/a-us`, `b-us` ``, and says their bounds: one for all of them, or one for
+//! each, with semicolons between. A bound is `at most 30 us`, `at least 1,500,000` or `0.95 to 1.4`; in
+//! brackets behind it stands the one for a host that other machines use too.
 
 use crate::report::{Bound, Measurement};
 use std::sync::LazyLock;
@@ -22,8 +22,8 @@ pub(crate) struct Promise {
 const SPECIFICATION: &str = include_str!("../../../SPECIFICATION.md");
 const HEAD: &str = "| result | what is measured | bound | command |";
 
-/// All promises, in the document's order. A row that is written otherwise promises nothing; a test holds that there
-/// is none.
+/// All promises, in the document's order. A row that is written otherwise promises nothing; a test holds that
+/// there is none.
 static PROMISES: LazyLock<Vec<Promise>> =
     LazyLock::new(|| rows(HEAD).filter_map(|row| promises_of(&row).ok()).flatten().collect());
 

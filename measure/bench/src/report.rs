@@ -11,8 +11,8 @@ pub enum Bound {
     AtMost(f64),
     /// It is this or more.
     AtLeast(f64),
-    /// Not less than the first, which would be a fault of the measurement (a sandbox that beats the same code outside
-    /// of it by more than noise was not compared with it), and the second or less.
+    /// Not less than the first, which would be a fault of the measurement (a sandbox that beats the same code
+    /// outside of it by more than noise was not compared with it), and the second or less.
     Within(f64, f64),
 }
 
@@ -41,7 +41,8 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// A figure from its runs. What is promised of it is known when the bench is [judged](crate::promises::judge).
+    /// A figure from its runs. What is promised of it is known when the bench is
+    /// [judged](crate::promises::judge).
     pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64]) -> Measurement {
         Measurement {
             name: name.to_owned(),

@@ -1,5 +1,5 @@
-//! `SPECIFICATION.md` names benches that there are, every result once and with a bound that can be read, and tells
-//! of nothing missed that it does not promise.
+//! `SPECIFICATION.md` names benches that there are, every result once and with a bound that can be read, and
+//! tells of nothing missed that it does not promise.
 
 use crate::Bench;
 use crate::promises::{promises_of, results, rows};

@@ -200,8 +200,8 @@ impl Host {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The wiring that runs, as far as it was carried out: as it is now. To keep it makes the next change copy
-    /// all of it.
+    /// The wiring that runs, as far as it was carried out: as it is now. To keep it makes the next change
+    /// copy all of it.
     pub fn wiring(&self) -> Arc<Wiring> {
         self.deployed().wiring.now()
     }

@@ -195,8 +195,8 @@ impl Host {
         Ok(self.run_start(&payer, move || difference::of(before, after, &files))?)
     }
 
-    /// Everything that a function is now, and the packets that it has. It goes on. The copy is made beside the
-    /// workers, in its tenant's share.
+    /// Everything that a function is now, and the packets that it has. It goes on. The copy is made beside
+    /// the workers, in its tenant's share.
     ///
     /// # Errors
     /// [`PrepareError`].

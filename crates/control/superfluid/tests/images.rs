@@ -308,14 +308,14 @@ fn a_file_that_never_comes_keeps_nothing_else_waiting() {
             ));
         }
     }
-    // Until they are there: each reads in the account of its tenant.
-    daemon.wait("jobs wait", || {
+    // Until they are there: each reads on a thread of its own, in the account of its tenant.
+    daemon.wait("looks at files wait", || {
         let threads = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("a process");
         let slow = threads.flatten().filter(|task| {
             let of = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
             // It waits within the kernel, and no signal but one that ends it would wake it.
             let stat = of("stat");
-            of("comm").starts_with("offload")
+            of("comm").trim() == "apart"
                 && stat.rsplit_once(") ").is_some_and(|(_, it)| it.starts_with('D'))
         });
         slow.count() >= 3

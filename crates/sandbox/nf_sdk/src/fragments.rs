@@ -6,7 +6,8 @@
 //!    first fragment: what reads frames reads it.
 //! 3. What is incomplete when its time is over makes room, with the next fragment or by
 //!    [`Fragments::expire`].
-//! 4. A function that drops a datagram says so ([`Fragments::bar`]): the fragment that was missing comes again.
+//! 4. A function that drops a datagram says so ([`Fragments::bar`]): the fragment that was missing comes
+//!    again.
 //!
 //! Limits: a datagram of up to 65,535 bytes; sixteen incomplete ones between two addresses and of those that
 //! share their place in the table. Where room is scarce a source has a part of it. A fragment that there is

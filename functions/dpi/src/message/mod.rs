@@ -6,9 +6,9 @@
 //! 3. Each becomes a [`Message`], from which [`Message::parts`] takes the buffers that rules ask for
 //!    ([`fields`], [`http`], [`uri`], [`body`]).
 //!
-//! Limits: heads of 64 KiB and parts of longer ones, TLS hellos of 132 KiB, bodies as [`Limits`] say; all that is held comes out of one
-//! [`Share`] of memory, of which a client has a part when it is scarce. What exceeds a limit is not read any
-//! further, and counted.
+//! Limits: heads of 64 KiB and parts of longer ones, TLS hellos of 132 KiB, bodies as [`Limits`] say; all
+//! that is held comes out of one [`Share`] of memory, of which a client has a part when it is scarce. What
+//! exceeds a limit is not read any further, and counted.
 
 pub mod asked;
 pub mod body;

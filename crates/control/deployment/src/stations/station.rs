@@ -291,8 +291,8 @@ impl Station {
     }
 }
 
-/// Whether what opens a device forms addresses behind the device's own MAC address, and so has to be given the
-/// answers of neighbours that it asked itself.
+/// Whether what opens a device forms addresses behind the device's own MAC address, and so has to be given
+/// the answers of neighbours that it asked itself.
 fn is_shared(settings: &Settings) -> bool {
     !settings.slaac.is_empty()
 }

@@ -171,10 +171,10 @@ impl Fleet {
         Ok(account)
     }
 
-    /// Everything, with the ledgers, the numbers of packets and calls and the times of functions at one moment
-    /// at which all workers are quiesced; instances and ports in the order they were added. Workers go on as
-    /// soon as these are copied: names, histograms, what functions count themselves and the details of ports
-    /// are read afterwards, like those of [`Fleet::survey`].
+    /// Everything, with the ledgers, the numbers of packets and calls and the times of functions at one
+    /// moment at which all workers are quiesced; instances and ports in the order they were added. Workers go
+    /// on as soon as these are copied: names, histograms, what functions count themselves and the details of
+    /// ports are read afterwards, like those of [`Fleet::survey`].
     ///
     /// # Errors
     /// [`FleetError::Stopped`].

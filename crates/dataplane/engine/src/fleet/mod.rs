@@ -5,8 +5,8 @@
 //!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
 //! 3. From then on everything is done with workers that are quiesced ([`Quiesced`]): a pause, a move, another
-//!    wire, the ledgers of an account. It is the same code as before the start. A worker that sleeps is not woken for it,
-//!    and one that is not concerned works on.
+//!    wire, the ledgers of an account. It is the same code as before the start. A worker that sleeps is not
+//!    woken for it, and one that is not concerned works on.
 //! 4. [`Fleet::stop`] drains all workers together and gives the final account.
 //!
 //! A wire whose ends are on two workers is two relays (`port::relay`), one for each direction; a relay is

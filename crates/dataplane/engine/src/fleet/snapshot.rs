@@ -59,8 +59,8 @@ impl State {
 
     /// The end of all workers, after draining.
     pub(super) fn finish(&mut self, workers: &mut Quiesced<'_>) -> Account {
-        // The functions' reports and how ports were are of the time before the ports are closed; the counts are
-        // of afterwards.
+        // The functions' reports and how ports were are of the time before the ports are closed; the counts
+        // are of afterwards.
         let reports = workers.iter_mut().map(|worker| worker.reports(true)).collect();
         let place = |home: Home<PortId>| (home.worker, home.id.index());
         let status = |(worker, index)| workers[worker].account_of_port(index).status;
