@@ -2,12 +2,14 @@
 //! it ends.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A variable in the environment of the script and of everything it starts.
 const MARK: &str = "SUPERFLUID_EDGE_TEST";
+/// Only a script that hangs takes as long.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn edge(mark: &str) -> Child {
     let own = std::env::current_exe().expect("the test's own path");
@@ -65,16 +67,18 @@ fn everything_passes_and_nothing_is_left() {
 #[test]
 fn an_interrupted_run_shows_the_account_and_leaves_nothing() {
     let mut script = edge("interrupted");
-    let mut stdout = BufReader::new(script.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    while !line.starts_with("ping") {
-        line.clear();
-        assert_ne!(stdout.read_line(&mut line).expect("a line"), 0, "the script ended early");
+    // In the midst of a step, whose command ends by itself.
+    let begin = Instant::now();
+    while !left_behind("interrupted").iter().any(|command| command.contains("iperf3\0--client")) {
+        assert!(script.try_wait().expect("its state").is_none(), "the script ended early");
+        assert!(begin.elapsed() < LIMIT, "iperf3 does not run");
+        std::thread::sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&script), Signal::INT).expect("it runs");
-    let mut rest = String::new();
-    stdout.read_to_string(&mut rest).expect("the rest");
-    assert_eq!(script.wait().expect("its end").code(), Some(130), "{rest}");
+    let output = script.wait_with_output().expect("its end");
+    let rest = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{rest}\n{errors}");
     assert!(rest.contains("sf-lan: received "), "{rest}");
     assert!(!rest.contains("server to client"), "{rest}");
     assert_eq!(left_behind("interrupted"), [""; 0]);

@@ -315,8 +315,7 @@ fn a_file_that_never_comes_keeps_nothing_else_waiting() {
             let of = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
             // It waits within the kernel, and no signal but one that ends it would wake it.
             let stat = of("stat");
-            of("comm").trim() == "apart"
-                && stat.rsplit_once(") ").is_some_and(|(_, it)| it.starts_with('D'))
+            of("comm").trim() == "apart" && stat.rsplit_once(") ").is_some_and(|(_, it)| it.starts_with('D'))
         });
         slow.count() >= 3
     });
