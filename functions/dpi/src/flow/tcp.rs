@@ -366,7 +366,7 @@ fn is_simultaneous(flow: &Flow, Segment { tcp, is_second, from, .. }: Segment, m
     tcp.seq.wrapping_add(1) == flow.sides[0].start() && flow.reopening.is_some_and(is_to)
 }
 
-/// Both have sent a SYN: the one that sent the first goes on being the client, as whom it takes itself.
+/// Both have sent a SYN: the one that sent the first goes on being the client, as it has it itself.
 fn meet(flow: &mut Flow, Segment { tcp, .. }: Segment) -> Step {
     if let Some(opening) = flow.reopening.take() {
         let acked = flow.sides[0].next;
