@@ -105,7 +105,7 @@ fn removes(machine: &Machine) {
     machine.attempt("ls /etc/systemd/system/*.wants/superfluid.service").expect_err("it is not enabled");
 }
 
-/// Nothing of it is left but the user, to whom files may belong, and what the operator wrote.
+/// Nothing of it is left but the user, which files may belong to, and what the operator wrote.
 fn purges(machine: &Machine) {
     machine.run("dpkg --purge superfluid");
     machine.attempt("dpkg --status superfluid").expect_err("dpkg knows nothing of it");
