@@ -66,7 +66,7 @@ use counters::{Count, Counters};
 use frame::Key;
 use place::Tick;
 use ports::Ports;
-use table::{Learning, Table};
+use table::Table;
 use telemetry::clock::Nanos;
 
 /// Where a frame goes.
@@ -128,7 +128,7 @@ impl Switch {
 
     /// Learns where the sources of frames from one port are, and says where each frame goes: appends a route
     /// for each, in order. `heads` are the frames' beginnings, see [`head`]. What was found out for a frame
-    /// is not found out again for the next one.
+    /// is not found out again for the next one if that has the same addresses.
     pub fn decide_batch(
         &self,
         from: SwitchPort,
@@ -137,29 +137,14 @@ impl Switch {
         routes: &mut Vec<Route>,
     ) {
         let now = Tick::of(now);
-        let mut learned: Option<(Key, Result<Learning, Count>)> = None;
-        let mut found: Option<(Key, Decision)> = None;
+        let mut last: Option<((Key, Key), Decision)> = None;
         routes.extend(heads.into_iter().map(|head| {
             let (source, destination) = frame::keys(&head);
-            let learning = match learned {
-                Some((key, learning)) if key == source => learning,
-                _ => {
-                    let learning = self.learn(from, source, now);
-                    learned = Some((source, learning));
-                    if learning == Ok(Learning::News) {
-                        found = None;
-                    }
-                    learning
-                }
+            let decision = match last {
+                Some((keys, decision)) if keys == (source, destination) => decision,
+                _ => self.learn(from, source, now).and_then(|()| self.find(from, destination, now)),
             };
-            let decision = learning.and_then(|_| match found {
-                Some((key, decision)) if key == destination => decision,
-                _ => {
-                    let decision = self.find(from, destination, now);
-                    found = Some((destination, decision));
-                    decision
-                }
-            });
+            last = Some(((source, destination), decision));
             self.count(from, decision)
         }));
     }
@@ -206,11 +191,12 @@ impl Switch {
     }
 
     #[inline]
-    fn learn(&self, from: SwitchPort, source: Key, now: Tick) -> Result<Learning, Count> {
+    fn learn(&self, from: SwitchPort, source: Key, now: Tick) -> Result<(), Count> {
         if !source.is_station() {
             return Err(Count::NoSource);
         }
-        Ok(self.table.learn(source, from, now, &self.ports, &self.counters))
+        self.table.learn(source, from, now, &self.ports, &self.counters);
+        Ok(())
     }
 
     #[inline]

@@ -26,15 +26,6 @@ pub struct Entry {
     pub age: Nanos,
 }
 
-/// Whether the table is another than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Learning {
-    /// What was known is still what is known.
-    Known,
-    /// A station is where it was not.
-    News,
-}
-
 #[derive(Debug)]
 pub(crate) struct Table {
     generations: Box<[AtomicU64]>,
@@ -95,20 +86,11 @@ impl Table {
 
     /// A station was heard at a port.
     #[inline]
-    pub fn learn(
-        &self,
-        key: Key,
-        from: SwitchPort,
-        now: Tick,
-        ports: &Ports,
-        counters: &Counters,
-    ) -> Learning {
+    pub fn learn(&self, key: Key, from: SwitchPort, now: Tick, ports: &Ports, counters: &Counters) {
         let (set, first) = self.set(key);
-        match set.find(key, first) {
-            Some(place) if place.port() == from && now.since(place.heard()) <= self.renewal => {
-                Learning::Known
-            }
-            _ => self.write(&set, first, key, Place::new(from, now), ports, counters),
+        let is_news = |place: Place| place.port() != from || now.since(place.heard()) > self.renewal;
+        if set.find(key, first).is_none_or(is_news) {
+            self.write(&set, first, key, Place::new(from, now), ports, counters);
         }
     }
 
@@ -121,15 +103,12 @@ impl Table {
         place: Place,
         ports: &Ports,
         counters: &Counters,
-    ) -> Learning {
+    ) {
         let count = |what| counters.add(place.port(), what, 1);
-        let Some(mut locked) = set.try_lock() else {
-            count(Count::Deferred);
-            return Learning::Known;
-        };
+        let Some(mut locked) = set.try_lock() else { return count(Count::Deferred) };
         // Under the lock: detaching a port goes through all sets after the port's number is void.
         if !ports.contains(place.port()) {
-            return Learning::Known;
+            return;
         }
         let known = locked.entries(first).find_map(|(way, entry)| {
             let (there, old) = entry?;
@@ -139,8 +118,7 @@ impl Table {
             let (way, end) = self.victim(&locked, first, place);
             locked.replace(way, Some((key, place)));
             end.into_iter().for_each(count);
-            count(Count::Learned);
-            return Learning::News;
+            return count(Count::Learned);
         };
         // Another worker's clock may have been ahead: time does not go back.
         let heard = place.heard().max(old.heard());
@@ -148,12 +126,8 @@ impl Table {
         if place.heard().since(old.heard()) > self.age {
             count(Count::Aged);
             count(Count::Learned);
-            Learning::News
         } else if old.port() != place.port() {
             count(Count::Moved);
-            Learning::News
-        } else {
-            Learning::Known
         }
     }
 
