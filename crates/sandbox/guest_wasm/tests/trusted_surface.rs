@@ -192,7 +192,7 @@ const NOT_COUNTED: [(&str, &[&str]); 15] = [
 
 /// Names that the standard library, another crate or a trait object of another kind has too: a call by such a
 /// name says nothing.
-const SHARED: [&str; 54] = [
+const SHARED: [&str; 55] = [
     "add",
     "advance",
     "as_ptr",
@@ -229,6 +229,7 @@ const SHARED: [&str; 54] = [
     "push",
     "put_on",
     "read",
+    "remove",
     "replace",
     "slots",
     "store",

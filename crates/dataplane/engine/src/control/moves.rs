@@ -87,7 +87,8 @@ impl Worker {
         let mut instance = self.instances.remove(id.index())?;
         self.upkeep.called.retain(|number| *number != id.index());
         self.upkeep.starting.retain(|number| *number != id.index());
-        instance.called = false;
+        self.timers.due.remove(&(instance.timer_at, id.index()));
+        (instance.called, instance.timer_at, instance.due) = (false, Nanos::MAX, false);
         let standing = self.time.scheduler.remove(instance.entity);
         instance.links.iter_mut().for_each(|link| *link = None);
         instance.observers.clear();
@@ -101,7 +102,6 @@ impl Worker {
     pub(crate) fn put_instance(&mut self, moving: Moving) -> InstanceId {
         let Moving { mut instance, standing } = moving;
         instance.entity = self.time.scheduler.add_with(instance.tenant, instance.claim, standing);
-        (instance.timer_at, instance.due) = (Nanos::MAX, false);
         instance.batch = instance.batch.min(self.settings.batch);
         let id = self.insert_instance(instance);
         self.reschedule(id.index());

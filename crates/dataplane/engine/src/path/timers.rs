@@ -25,11 +25,8 @@ impl Worker {
     pub(crate) fn expire_timers(&mut self) -> bool {
         let due = self.timers.next() <= self.time.now.nanos;
         for _ in 0..DUE_AT_ONCE {
-            let Some((at, index)) = self.timers.pop_due(self.time.now.nanos) else { break };
-            let Some(instance) = self.instances.get_mut(index) else { continue };
-            if instance.timer_at != at {
-                continue;
-            }
+            let Some(index) = self.timers.pop_due(self.time.now.nanos) else { break };
+            let instance = &mut self.instances[index];
             instance.timer_at = Nanos::MAX;
             match instance.life {
                 Life::Down { .. } => self.restart_due(index),

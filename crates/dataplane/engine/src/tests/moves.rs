@@ -191,7 +191,7 @@ fn deadlines_that_come_nearer_at_every_call_do_not_pile_up() {
     for n in 0..100_000 {
         bench.worker.schedule(f.index(), Nanos(u64::MAX / 2 - n));
     }
-    assert!(bench.worker.timers.heap.len() < 100, "{}", bench.worker.timers.heap.len());
+    assert_eq!(bench.worker.timers.due.len(), 1);
     assert_eq!(bench.worker.timers.next(), Nanos(u64::MAX / 2 - 99_999));
     bench.finish();
 }
