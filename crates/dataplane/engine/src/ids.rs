@@ -58,6 +58,15 @@ pub enum Target {
     Switch(SwitchId, SwitchPort),
 }
 
+/// What has packets, or gets them next, by its number on its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// An instance.
+    Instance(usize),
+    /// A port, with what is behind it where that is a wire to another worker or a process.
+    Port(usize),
+}
+
 /// Why a wire was not laid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {

@@ -7,7 +7,7 @@ use crate::control::board::Viewer;
 use crate::control::events::Event;
 use crate::control::quiesce::Remote;
 use crate::control::upkeep::Upkeep;
-use crate::ids::{PoolId, SwitchId, Target};
+use crate::ids::{Holder, PoolId, SwitchId, Target};
 use crate::parking::Parking;
 use crate::parking::slot::Asked;
 use crate::path::devices::IN_A_ROW;
@@ -174,10 +174,13 @@ impl Worker {
 
     /// The end that everything reaches which goes to a target, be it behind switches; `None` when that
     /// depends on the packets.
-    pub(crate) fn only_end(&self, mut target: Target) -> Option<Target> {
+    pub(crate) fn only_end(&self, mut target: Target) -> Option<Holder> {
         for _ in 0..=IN_A_ROW {
-            let Target::Switch(id, from) = target else { return Some(target) };
-            target = self.switch(id).only(from)?;
+            match target {
+                Target::Instance(to, _) => return Some(Holder::Instance(to.index())),
+                Target::Port(to) => return Some(Holder::Port(to.index())),
+                Target::Switch(id, from) => target = self.switch(id).only(from)?,
+            }
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use crate::control::events::Event;
 use crate::control::starts::Start;
-use crate::path::switching::Source;
+use crate::ids::Holder;
 use crate::state::instances::Instance;
 use crate::worker::Worker;
 use guest::{Guest, GuestFault};
@@ -89,7 +89,7 @@ impl Worker {
         if let Life::Up { guest, .. } = dead {
             self.dispose(&owner, guest);
         }
-        self.drop_batch(Source::Instance(index), lost, DropReason::FunctionTrapped);
+        self.drop_batch(Holder::Instance(index), lost, DropReason::FunctionTrapped);
         self.schedule(index, retry_at);
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
     }
@@ -104,7 +104,7 @@ impl Worker {
             instance.counters.missed += copies.len() as u64;
         }
         instance.is_observer = observes;
-        self.consume(Source::Instance(index), copies);
+        self.consume(Holder::Instance(index), copies);
     }
 
     /// A batch has come to an instance that is down.
@@ -112,7 +112,7 @@ impl Worker {
     pub(crate) fn bypass(&mut self, index: usize, mut batch: Vec<Packet>) {
         // The copies that an observer was sent are waited for by no function.
         let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
-        let source = Source::Instance(index);
+        let source = Holder::Instance(index);
         while let Some(ingress) = batch.first().map(|packet| packet.record().ingress) {
             let alike = self.batches.take_if(&mut batch, |_, packet| packet.record().ingress == ingress);
             match other_interface(&self.instances[index], ingress).filter(|_| open) {

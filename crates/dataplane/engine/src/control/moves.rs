@@ -1,8 +1,7 @@
 //! What is done to a worker's parts at a quiescent point: pausing, other claims, moving away and in.
 
 use crate::control::fault::Life;
-use crate::ids::{InstanceId, PortId, Target};
-use crate::path::switching::Source;
+use crate::ids::{Holder, InstanceId, PortId, Target};
 use crate::state::instances::{Instance, Policies};
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
@@ -140,9 +139,9 @@ impl Worker {
         let mut waiting = Vec::new();
         relay.drain(&mut waiting);
         let Some(target) = node.target else { return };
-        let (source, pool) = (Source::Port(id.index()), node.pool);
+        let (source, pool) = (Holder::Port(id.index()), node.pool);
         if let Target::Instance(to, interface) = target {
-            self.bring(source, pool, target, &mut waiting);
+            self.bring(source, pool, Holder::Instance(to.index()), &mut waiting);
             return self.enqueue_beyond(to.index(), interface, waiting);
         }
         while !waiting.is_empty() {
@@ -157,7 +156,7 @@ impl Worker {
         for mut packet in packets {
             let budget = packet.record().hop_budget;
             if budget == 0 {
-                self.drop_batch(Source::Instance(to), vec![packet], DropReason::HopBudget);
+                self.drop_batch(Holder::Instance(to), vec![packet], DropReason::HopBudget);
                 continue;
             }
             packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));

@@ -4,8 +4,7 @@
 use crate::control::account::{Account, InstanceAccount, PortAccount};
 use crate::control::events::Event;
 use crate::control::fault::Life;
-use crate::ids::{InstanceId, PortId};
-use crate::path::switching::Source;
+use crate::ids::{Holder, InstanceId, PortId};
 use crate::state::instances::Instance;
 use crate::worker::Worker;
 use telemetry::DropReason;
@@ -111,7 +110,7 @@ impl Worker {
             // Their buffers come back with the guest.
             instance.counters.ledger.dropped[DropReason::HeldAtStop] += kept as u64;
         }
-        self.drop_batch(Source::Instance(index), held, DropReason::HeldAtStop);
+        self.drop_batch(Holder::Instance(index), held, DropReason::HeldAtStop);
     }
 
     /// Closes a port's driver, and tells if it did not end well.

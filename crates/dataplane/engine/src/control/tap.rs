@@ -1,8 +1,7 @@
 //! Taps: code that is shown packets without being part of their way: a capture, say, or a trace.
 
-use crate::ids::{InstanceId, PoolId, PortId, SwitchId};
+use crate::ids::{Holder, InstanceId, PoolId, PortId, SwitchId};
 use crate::path::observers::{Seen, passes};
-use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
@@ -138,11 +137,11 @@ impl Worker {
 
     /// Tells the taps of the sender of a packet that the packet was copied.
     #[cold]
-    pub(crate) fn show_copy(&mut self, source: Source, original: &Packet, pool: PoolId, copy: &Packet) {
-        let here = self.pool_of_source(source);
+    pub(crate) fn show_copy(&mut self, source: Holder, original: &Packet, pool: PoolId, copy: &Packet) {
+        let here = self.pool_of(source);
         let taps = match source {
-            Source::Instance(index) => &mut self.instances[index].taps,
-            Source::Port(index) => &mut self.ports[index].taps,
+            Holder::Instance(index) => &mut self.instances[index].taps,
+            Holder::Port(index) => &mut self.ports[index].taps,
         };
         let (here, there) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(pool.0)]);
         for tap in taps {
@@ -152,19 +151,19 @@ impl Worker {
 
     /// Shows packets that end to the taps of the instance or port that had them.
     #[cold]
-    pub(crate) fn show_lost(&mut self, of: Source, packets: &[Packet], reason: DropReason) {
+    pub(crate) fn show_lost(&mut self, of: Holder, packets: &[Packet], reason: DropReason) {
         match of {
-            Source::Instance(index) => self.show_instance(index, packets, Passage::Lost(reason)),
-            Source::Port(index) => self.show_port(index, packets, Passage::Lost(reason)),
+            Holder::Instance(index) => self.show_instance(index, packets, Passage::Lost(reason)),
+            Holder::Port(index) => self.show_port(index, packets, Passage::Lost(reason)),
         }
     }
 
-    /// Whether there are taps on what an end hands on.
+    /// Whether there are taps at it.
     #[inline]
-    pub(crate) fn is_tapped(&self, source: Source) -> bool {
-        match source {
-            Source::Instance(index) => !self.instances[index].taps.is_empty(),
-            Source::Port(index) => !self.ports[index].taps.is_empty(),
+    pub(crate) fn is_tapped(&self, holder: Holder) -> bool {
+        match holder {
+            Holder::Instance(index) => !self.instances[index].taps.is_empty(),
+            Holder::Port(index) => !self.ports[index].taps.is_empty(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
 
 use crate::forwarding::Forwarding;
-use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
+use crate::ids::{Holder, InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use crate::path::observers::{Observer, Seen, View};
 use crate::path::switching::SwitchNode;
 use crate::state::backpressure::WireWait;
@@ -393,8 +393,8 @@ impl Worker {
 
     fn consumer_of(&self, node: &PortNode) -> Option<usize> {
         match self.only_end(node.target?) {
-            Some(Target::Instance(id, _)) => Some(id.index()),
-            Some(Target::Switch(..) | Target::Port(_)) | None => None,
+            Some(Holder::Instance(only)) => Some(only),
+            Some(Holder::Port(_)) | None => None,
         }
     }
 
@@ -417,11 +417,9 @@ impl Worker {
     /// What is charged for polling a port where no instance is.
     fn payer_of(&self, node: &PortNode) -> Option<Arc<Meter>> {
         match self.only_end(node.target?) {
-            Some(Target::Instance(..)) => None,
-            Some(Target::Port(to)) => {
-                node.meter.clone().or_else(|| self.ports.get(to.index())?.meter.clone())
-            }
-            Some(Target::Switch(..)) | None => node.meter.clone(),
+            Some(Holder::Instance(_)) => None,
+            Some(Holder::Port(to)) => node.meter.clone().or_else(|| self.ports.get(to)?.meter.clone()),
+            None => node.meter.clone(),
         }
     }
 

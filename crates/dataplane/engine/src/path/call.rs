@@ -2,9 +2,8 @@
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
-use crate::ids::Target;
+use crate::ids::{Holder, Target};
 use crate::path::observers::Seen;
-use crate::path::switching::Source;
 use crate::worker::Worker;
 use guest::{GuestFault, LeftOver, Progress};
 use packet_memory::Packet;
@@ -68,7 +67,7 @@ impl Worker {
     /// What an observer was sent are its own copies, which end here.
     fn end_observed(&mut self, index: usize, batch: Vec<Packet>, observed: Result<(), GuestFault>) {
         self.instances[index].counters.count_bytes(&batch);
-        self.consume(Source::Instance(index), batch);
+        self.consume(Holder::Instance(index), batch);
         match observed {
             Ok(()) => self.after_call(index),
             Err(fault) => self.on_guest_fault(index, &fault, None),
@@ -127,7 +126,7 @@ impl Worker {
             Target::Switch(..) => self.straight_on(target, &mut batch, Some(answers.bytes)),
             end => end,
         };
-        self.deliver(Source::Instance(index), pool, target, batch);
+        self.deliver(Holder::Instance(index), pool, target, batch);
         if answers.has_left_over {
             self.after_call(index);
         }

@@ -2,11 +2,9 @@
 //! pool. They move as batches, one by one only where each goes its own way.
 
 use crate::control::tap::Passage;
-use crate::ids::{InstanceId, PoolId, Target};
-use crate::path::switching::Source;
+use crate::ids::{Holder, PoolId, Target};
 use crate::state::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
-use crate::state::backpressure::Ahead;
 use crate::worker::Worker;
 use nf_abi::HOP_BUDGET;
 use packet_memory::Packet;
@@ -15,11 +13,11 @@ use telemetry::DropReason;
 impl Worker {
     /// Hands a batch on that lies in a pool.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, source: Source, pool: PoolId, target: Target, mut batch: Vec<Packet>) {
+    pub(crate) fn deliver(&mut self, source: Holder, pool: PoolId, target: Target, mut batch: Vec<Packet>) {
         match target {
             Target::Instance(to, interface) => self.enqueue(source, pool, to.index(), interface, batch),
             Target::Port(port) => {
-                self.bring(source, pool, target, &mut batch);
+                self.bring(source, pool, Holder::Port(port.index()), &mut batch);
                 self.transmit(port.index(), &mut batch);
                 self.batches.recycle(batch);
             }
@@ -28,20 +26,20 @@ impl Worker {
     }
 
     /// The same with a batch in its sender's pool.
-    pub(crate) fn hand_on(&mut self, source: Source, target: Target, batch: Vec<Packet>) {
-        self.deliver(source, self.pool_of_source(source), target, batch);
+    pub(crate) fn hand_on(&mut self, source: Holder, target: Target, batch: Vec<Packet>) {
+        self.deliver(source, self.pool_of(source), target, batch);
     }
 
     /// Puts a batch into the next instance's queue, or into this worker's hand if that instance has nothing
     /// else to do and may run at once. Packets that stay with their tenant apply backpressure.
     #[inline(always)]
-    fn enqueue(&mut self, source: Source, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
+    fn enqueue(&mut self, source: Holder, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
         let may_hop = address(&mut batch, interface);
         let there = self.instances[to].pool;
         let (stays, together) = (there == pool, self.have_one_owner(pool, there));
         let mut receiver = &mut self.instances[to];
         if !(stays && may_hop && (1..=receiver.queue.room()).contains(&batch.len())) {
-            self.bring(source, pool, Target::Instance(InstanceId(to as u32), interface), &mut batch);
+            self.bring(source, pool, Holder::Instance(to), &mut batch);
             self.end_those_too_many(to, &mut batch);
             if batch.is_empty() {
                 return self.batches.recycle(batch);
@@ -67,7 +65,7 @@ impl Worker {
             self.wake_instance(to);
         }
         if congested && sender != to {
-            self.throttle(sender, Ahead::Instance(to));
+            self.throttle(sender, Holder::Instance(to));
         }
     }
 
@@ -77,10 +75,10 @@ impl Worker {
     fn end_those_too_many(&mut self, to: usize, batch: &mut Vec<Packet>) {
         let mut ended = self.batches.spare();
         ended.extend(batch.extract_if(.., |packet| packet.record().hop_budget > HOP_BUDGET));
-        self.drop_batch(Source::Instance(to), ended, DropReason::HopBudget);
+        self.drop_batch(Holder::Instance(to), ended, DropReason::HopBudget);
         let mut ended = self.batches.spare();
         ended.extend(batch.drain(self.instances[to].queue.room().min(batch.len())..));
-        self.drop_batch(Source::Instance(to), ended, DropReason::QueueFull);
+        self.drop_batch(Holder::Instance(to), ended, DropReason::QueueFull);
     }
 
     /// Hands packets of its pool to a port.
@@ -104,9 +102,9 @@ impl Worker {
 
     /// Copies packets into the pool of their receiver, if that is another one.
     #[inline]
-    pub(crate) fn bring(&mut self, from: Source, pool: PoolId, target: Target, batch: &mut Vec<Packet>) {
-        if self.pool_of(target).is_some_and(|there| there != pool) {
-            self.copy_to_pool(from, batch, target);
+    pub(crate) fn bring(&mut self, from: Holder, pool: PoolId, to: Holder, batch: &mut Vec<Packet>) {
+        if self.pool_of(to) != pool {
+            self.copy_to_pool(from, to, batch);
         }
     }
 
@@ -114,19 +112,13 @@ impl Worker {
     /// boundary. What is beyond that the sender pays for: a sender that floods a receiver would leave it no
     /// time to take anything.
     #[cold]
-    fn copy_to_pool(&mut self, from: Source, batch: &mut Vec<Packet>, target: Target) {
-        let (end, payer, room) = match (target, from) {
-            (Target::Instance(to, _), _) => {
-                let receiver = &self.instances[to.index()];
-                (Source::Instance(to.index()), receiver.entity, receiver.queue.room())
-            }
-            (Target::Port(port), Source::Instance(from)) => {
-                (Source::Port(port.index()), self.instances[from].entity, usize::MAX)
-            }
-            (Target::Port(port), Source::Port(_)) => (Source::Port(port.index()), NO_INSTANCE, usize::MAX),
-            (Target::Switch(..), _) => return,
+    pub(crate) fn copy_to_pool(&mut self, from: Holder, to: Holder, batch: &mut Vec<Packet>) {
+        let (payer, room) = match (to, from) {
+            (Holder::Instance(to), _) => (self.instances[to].entity, self.instances[to].queue.room()),
+            (Holder::Port(_), Holder::Instance(from)) => (self.instances[from].entity, usize::MAX),
+            (Holder::Port(_), Holder::Port(_)) => (NO_INSTANCE, usize::MAX),
         };
-        let (here, there) = (self.pool_of_source(from), self.pool_of_source(end));
+        let (here, there) = (self.pool_of(from), self.pool_of(to));
         let most = self.pools[usize::from(there.0)].room();
         if batch.iter().any(|packet| packet.length() > most) {
             let long = batch.extract_if(.., |packet| packet.length() > most).collect();
@@ -142,7 +134,7 @@ impl Worker {
             theirs.copy_into(copy, mine, packet);
         }
         self.time.switch(before);
-        self.ledger_of(end).copied += count as u64;
+        self.ledger_of(to).copied += count as u64;
         self.ledger_of(from).consumed += count as u64;
         if self.is_tapped(from) {
             batch.iter().zip(&copies).for_each(|(packet, copy)| self.show_copy(from, packet, there, copy));
@@ -155,29 +147,20 @@ impl Worker {
     }
 
     /// Ends packets for a reason, in the account of the instance or port that had them.
-    pub(crate) fn drop_batch(&mut self, of: Source, mut batch: Vec<Packet>, reason: DropReason) {
+    pub(crate) fn drop_batch(&mut self, of: Holder, mut batch: Vec<Packet>, reason: DropReason) {
         if self.is_tapped(of) && !batch.is_empty() {
             self.show_lost(of, &batch, reason);
         }
         self.ledger_of(of).dropped[reason] += batch.len() as u64;
-        self.pools[usize::from(self.pool_of_source(of).0)].free_batch(batch.drain(..));
+        self.pools[usize::from(self.pool_of(of).0)].free_batch(batch.drain(..));
         self.batches.recycle(batch);
     }
 
     /// Ends packets that have come to where they were to go.
-    pub(crate) fn consume(&mut self, of: Source, mut batch: Vec<Packet>) {
+    pub(crate) fn consume(&mut self, of: Holder, mut batch: Vec<Packet>) {
         self.ledger_of(of).consumed += batch.len() as u64;
-        self.pools[usize::from(self.pool_of_source(of).0)].free_batch(batch.drain(..));
+        self.pools[usize::from(self.pool_of(of).0)].free_batch(batch.drain(..));
         self.batches.recycle(batch);
-    }
-
-    /// The pool of an end; a switch has none, its ports' are whatever they lead to.
-    pub(crate) fn pool_of(&self, target: Target) -> Option<PoolId> {
-        match target {
-            Target::Instance(to, _) => Some(self.instances[to.index()].pool),
-            Target::Port(port) => Some(self.ports[port.index()].pool),
-            Target::Switch(..) => None,
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Virtual devices: what comes in by one of their plugs goes on as they decide, in the sender's context.
 
 use crate::forwarding::Forwarding;
-use crate::ids::{SwitchId, Target};
-use crate::path::switching::{Source, SwitchNode};
+use crate::ids::{Holder, SwitchId, Target};
+use crate::path::switching::SwitchNode;
 use crate::state::Batches;
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -84,13 +84,13 @@ impl Worker {
     }
 
     /// Hands a batch to a device.
-    pub(crate) fn pass(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
+    pub(crate) fn pass(&mut self, source: Holder, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         self.decapsulate(source, id, from, &mut batch);
         self.enter(source, id, from, batch)
     }
 
     /// The same with packets that have no headers which openers do not see.
-    pub(crate) fn enter(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
+    pub(crate) fn enter(&mut self, source: Holder, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         let SwitchNode { forwarding, counts, .. } = self.switch(id);
         let whole = match forwarding {
             Forwarding::Device(device) => {
@@ -124,14 +124,14 @@ impl Worker {
     /// Finds out where each of the packets goes. What devices see that take none is shown there at once.
     fn decide_ways(
         &mut self,
-        source: Source,
+        source: Holder,
         id: SwitchId,
         from: SwitchPort,
         packets: &[Packet],
     ) -> Vec<Way> {
         let mut ways = std::mem::take(&mut self.batches.ways);
         ways.clear();
-        let owner = self.pool_of_source(source);
+        let owner = self.pool_of(source);
         let memory = &self.pools[usize::from(owner.0)];
         match &self.switches[id.index()].forwarding {
             Forwarding::Device(device) => {
@@ -158,9 +158,9 @@ impl Worker {
     }
 
     /// Hands packets on that go one way, or ends them.
-    fn go(&mut self, source: Source, (id, from): (SwitchId, SwitchPort), mut batch: Vec<Packet>, way: Way) {
+    fn go(&mut self, source: Holder, (id, from): (SwitchId, SwitchPort), mut batch: Vec<Packet>, way: Way) {
         if self.switch(id).is_watched() {
-            self.show_passing(id, from, Some(way), &batch, self.pool_of_source(source));
+            self.show_passing(id, from, Some(way), &batch, self.pool_of(source));
         }
         self.switch(id).counts.go(from, way, batch.len() as u64);
         let reason = match way {
@@ -191,7 +191,7 @@ impl Worker {
     }
 
     /// Hands packets on by one plug.
-    pub(crate) fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, batch: Vec<Packet>) {
+    pub(crate) fn leave_by(&mut self, source: Holder, id: SwitchId, plug: SwitchPort, batch: Vec<Packet>) {
         let reason = match self.switch(id).end(plug) {
             Some(target) if self.batches.in_a_row < IN_A_ROW => {
                 self.batches.in_a_row += 1;
@@ -209,7 +209,7 @@ impl Worker {
     /// them on.
     fn leave_for(
         &mut self,
-        source: Source,
+        source: Holder,
         (id, plug): (SwitchId, SwitchPort),
         target: Target,
         mut batch: Vec<Packet>,

@@ -2,9 +2,8 @@
 //! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to
 //! cut, unless its segments are too long.
 
-use crate::ids::SwitchId;
+use crate::ids::{Holder, SwitchId};
 use crate::path::classify::classify;
-use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use path_mtu::{Remedy, too_long};
@@ -28,9 +27,9 @@ impl Worker {
 
     /// Whether all of these packets fit the link by which they leave.
     #[inline]
-    pub(crate) fn fit_mtu(&self, source: Source, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
+    pub(crate) fn fit_mtu(&self, source: Holder, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
         let longest = self.device(id).map_or(u32::MAX, |device| device.longest(plug));
-        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let pool = &self.pools[usize::from(self.pool_of(source).0)];
         let fits = |it: &Packet| longest_segment(pool, it) <= longest.saturating_add(tags(pool, it));
         batch.iter().all(|it| it.length() <= longest || fits(it))
     }
@@ -39,7 +38,7 @@ impl Worker {
     #[cold]
     pub(crate) fn leave_oversized(
         &mut self,
-        source: Source,
+        source: Holder,
         id: SwitchId,
         plug: SwitchPort,
         mut packet: Packet,
@@ -49,7 +48,7 @@ impl Worker {
             return self.drop_batch(source, vec![packet], DropReason::NoDevice);
         };
         let (longest, here) = (device.longest(plug), device.device_port(plug));
-        let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
+        let pool = self.pools[usize::from(self.pool_of(source).0)].clone();
         finish_checksum(&pool, &mut packet);
         // With headers in front the packet's own tags are inside of them, and count.
         let inside = if headers > 0 { tags(&pool, &packet) } else { 0 };
@@ -97,11 +96,11 @@ impl Worker {
     }
 
     /// Cuts a packet that is still to be cut into segments, in its pool; another packet is its own.
-    pub(crate) fn segments(&mut self, source: Source, packet: Packet, segments: &mut Vec<Packet>) {
+    pub(crate) fn segments(&mut self, source: Holder, packet: Packet, segments: &mut Vec<Packet>) {
         if !is_whole(&packet) {
             return segments.push(packet);
         }
-        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let pool = &self.pools[usize::from(self.pool_of(source).0)];
         match split(pool, packet, pool.room() as usize, segments) {
             Ok(split) => {
                 let ledger = self.ledger_of(source);

@@ -1,9 +1,8 @@
 //! Where packets come in: ports are polled, in the account of the instance that gets what they bring.
 
 use crate::control::tap::Passage;
-use crate::ids::Target;
+use crate::ids::{Holder, Target};
 use crate::path::classify::classify;
-use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -151,7 +150,7 @@ impl Worker {
             self.show_port(index, &batch, Passage::Received);
         }
         self.time.receivers.clear();
-        self.deliver(Source::Port(index), pool, target, batch);
+        self.deliver(Holder::Port(index), pool, target, batch);
         // Before those that other ports bring.
         self.put_back();
         self.charge_receivers(index);
@@ -160,9 +159,9 @@ impl Worker {
     /// The port or wire, if any, that has no room for what a port would bring, and is worth waiting for.
     #[inline]
     pub(crate) fn blocked_by(&self, target: Target) -> Option<usize> {
-        let Some(Target::Port(out)) = self.only_end(target) else { return None };
-        let node = &self.ports[out.index()];
-        (node.port.room() < self.settings.batch && node.is_responsive()).then_some(out.index())
+        let Some(Holder::Port(out)) = self.only_end(target) else { return None };
+        let node = &self.ports[out];
+        (node.port.room() < self.settings.batch && node.is_responsive()).then_some(out)
     }
 
     /// Charges what receiving from a port has cost to the instances that got packets, by how many they got.

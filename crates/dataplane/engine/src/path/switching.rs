@@ -6,7 +6,7 @@
 
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
-use crate::ids::{PoolId, PortId, SwitchId, Target};
+use crate::ids::{Holder, PoolId, SwitchId, Target};
 use crate::path::observers::Observer;
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -95,33 +95,27 @@ impl SwitchNode {
     }
 }
 
-/// What hands packets on: an instance or a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    Instance(usize),
-    Port(usize),
-}
-
 impl Worker {
-    pub(crate) fn pool_of_source(&self, source: Source) -> PoolId {
-        match source {
-            Source::Instance(index) => self.instances[index].pool,
-            Source::Port(index) => self.ports[index].pool,
+    /// The pool that something has its packets in.
+    pub(crate) fn pool_of(&self, holder: Holder) -> PoolId {
+        match holder {
+            Holder::Instance(index) => self.instances[index].pool,
+            Holder::Port(index) => self.ports[index].pool,
         }
     }
 
-    /// Where the packets are counted that one hands on.
-    pub(crate) fn ledger_of(&mut self, source: Source) -> &mut Ledger {
-        match source {
-            Source::Instance(index) => &mut self.instances[index].counters.ledger,
-            Source::Port(index) => &mut self.ports[index].ledger,
+    /// Where its packets are counted.
+    pub(crate) fn ledger_of(&mut self, holder: Holder) -> &mut Ledger {
+        match holder {
+            Holder::Instance(index) => &mut self.instances[index].counters.ledger,
+            Holder::Port(index) => &mut self.ports[index].ledger,
         }
     }
 
     /// Hands a batch to a switch.
     pub(crate) fn switch_batch(
         &mut self,
-        source: Source,
+        source: Holder,
         id: SwitchId,
         from: SwitchPort,
         mut batch: Vec<Packet>,
@@ -129,14 +123,16 @@ impl Worker {
         let Forwarding::Learning(table) = &self.switches[id.index()].forwarding else {
             return self.pass(source, id, from, batch);
         };
-        let pool = self.pool_of_source(source);
+        let pool = self.pool_of(source);
         let mut routes = std::mem::take(&mut self.batches.routes);
         routes.clear();
         let (memory, now) = (&self.pools[usize::from(pool.0)], self.time.now.nanos);
         let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
         table.decide_batch(from, heads, now, &mut routes);
         self.show_passing(id, from, None, &batch, pool);
-        while let Some((route, together)) = self.batches.take_together(&mut batch, &mut routes) {
+        while let Some(route) = routes.first().copied() {
+            let together = self.batches.take_if(&mut batch, |n, _| routes[n] == route);
+            routes.retain(|other| *other != route);
             self.follow(source, id, from, together, route);
         }
         self.batches.recycle(batch);
@@ -144,7 +140,7 @@ impl Worker {
     }
 
     /// Hands packets on that a switch sends one way.
-    fn follow(&mut self, source: Source, id: SwitchId, from: SwitchPort, batch: Vec<Packet>, route: Route) {
+    fn follow(&mut self, source: Holder, id: SwitchId, from: SwitchPort, batch: Vec<Packet>, route: Route) {
         let reason = match route {
             Route::To(port) => match self.switch(id).end(port) {
                 Some(target) => return self.hand_on(source, target, batch),
@@ -158,7 +154,7 @@ impl Worker {
 
     /// Hands copies to each of a switch's ports but the one that packets came by; the last one gets the
     /// packets themselves.
-    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
+    fn flood(&mut self, source: Holder, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
         let back = self.switch(id).end(from);
         // Two ports that lead to one end would give it two copies.
         let mut targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
@@ -178,16 +174,16 @@ impl Worker {
     /// a frame that goes round in a loop at most 65,536 packets come to functions. What cannot pay comes to
     /// none.
     pub(crate) fn pay_for_copies(&self, ends: impl Iterator<Item = Target>, batch: &mut [Packet]) {
-        let is_port = |id: PortId| !self.ports[id.index()].relay;
-        let may_return = |end: &Target| !matches!(self.only_end(*end), Some(Target::Port(id)) if is_port(id));
+        let is_inside = |end: Holder| !matches!(end, Holder::Port(port) if !self.ports[port].relay);
+        let may_return = |end: &Target| self.only_end(*end).is_none_or(is_inside);
         let price = DOUBLING * ends.filter(may_return).count().next_power_of_two().trailing_zeros() as u8;
         batch.iter_mut().for_each(|it| it.edit(|it| it.hop_budget = it.hop_budget.saturating_sub(price)));
     }
 
     /// Copies of packets in their sender's pool; between tenants they are copied again, as the originals are.
     /// One that could not be made is counted as made and lost at once.
-    pub(crate) fn duplicate(&mut self, source: Source, packets: &[Packet]) -> Vec<Packet> {
-        let (pool, mut copies) = (self.pool_of_source(source), self.batches.spare());
+    pub(crate) fn duplicate(&mut self, source: Holder, packets: &[Packet]) -> Vec<Packet> {
+        let (pool, mut copies) = (self.pool_of(source), self.batches.spare());
         for packet in packets {
             let copy = self.pools[usize::from(pool.0)].duplicate(packet);
             self.ledger_of(source).copied += 1;

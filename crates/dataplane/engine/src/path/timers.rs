@@ -5,7 +5,7 @@
 //! once in a turn, within its share.
 
 use crate::control::fault::Life;
-use crate::path::switching::Source;
+use crate::ids::Holder;
 use crate::state::accounting::NO_INSTANCE;
 use crate::worker::Worker;
 use telemetry::DropReason;
@@ -69,7 +69,7 @@ impl Worker {
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
         let mut expired = self.batches.spare();
         guest.slots().expire(self.time.now.nanos, EXPIRED_AT_ONCE, &mut expired);
-        self.drop_batch(Source::Instance(index), expired, DropReason::HoldExpired);
+        self.drop_batch(Holder::Instance(index), expired, DropReason::HoldExpired);
     }
 
     /// A paused function's time stands still; that of packets which it holds does not.

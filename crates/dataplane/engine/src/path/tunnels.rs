@@ -5,9 +5,8 @@
 //! copied bytes: a guest that changes the packet meanwhile changes nothing in front of it.
 
 use crate::forwarding::Forwarding;
-use crate::ids::{SwitchId, Target};
+use crate::ids::{Holder, SwitchId, Target};
 use crate::path::classify::flow_of;
-use crate::path::switching::Source;
 use crate::worker::Worker;
 use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, datagram, put_back, take_off};
 use nf_abi::offload::{CHECKSUM_VALID, GSO_NONE, NEEDS_CHECKSUM};
@@ -33,14 +32,13 @@ impl Worker {
     /// Takes off what comes in by a plug the headers that it has there.
     pub(crate) fn decapsulate(
         &mut self,
-        source: Source,
+        source: Holder,
         id: SwitchId,
         from: SwitchPort,
         batch: &mut Vec<Packet>,
     ) {
         let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
-        let (pool, with_flow_hash) =
-            (&self.pools[usize::from(self.pool_of_source(source).0)], self.ports.flow_hash);
+        let (pool, with_flow_hash) = (&self.pools[usize::from(self.pool_of(source).0)], self.ports.flow_hash);
         let mut refused = self.batches.spare();
         let by = number(id, from);
         let other =
@@ -58,13 +56,13 @@ impl Worker {
     /// long.
     pub(crate) fn encapsulates_in_place(
         &self,
-        source: Source,
+        source: Holder,
         (id, plug): (SwitchId, SwitchPort),
         target: Target,
         batch: &[Packet],
     ) -> bool {
-        let here = self.pool_of_source(source);
-        let stays = self.only_end(target).and_then(|end| self.pool_of(end)) == Some(here);
+        let here = self.pool_of(source);
+        let stays = self.only_end(target).is_some_and(|end| self.pool_of(end) == here);
         let Some((device, tunnels)) = tunnels_at(&self.switch(id).forwarding, plug) else { return false };
         let (longest, pool) = (device.longest(plug), &self.pools[usize::from(here.0)]);
         let own = tunnels.encapsulate.map_or(0, |own| own.overhead());
@@ -77,14 +75,14 @@ impl Worker {
     /// Puts headers on packets that leave by a plug.
     pub(crate) fn encapsulate_all(
         &mut self,
-        source: Source,
+        source: Holder,
         id: SwitchId,
         plug: SwitchPort,
         batch: &mut Vec<Packet>,
     ) {
         let mut refused = Vec::new();
         let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
-        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let pool = &self.pools[usize::from(self.pool_of(source).0)];
         let (here, identification) = (number(id, plug), &mut self.batches.identification);
         let (longest, mut reasons) = (device.longest(plug), Vec::new());
         refused.extend(batch.extract_if(.., |packet| {
@@ -105,20 +103,19 @@ impl Worker {
     /// are still to be cut, and hands them on.
     pub(crate) fn leave_encapsulated(
         &mut self,
-        source: Source,
+        source: Holder,
         (id, plug): (SwitchId, SwitchPort),
         target: Target,
         mut batch: Vec<Packet>,
     ) {
-        let Some(end @ Target::Port(port)) = self.only_end(target) else {
+        let Some(end @ Holder::Port(_)) = self.only_end(target) else {
             return self.drop_batch(source, batch, DropReason::NoRoute);
         };
         let mut source = source;
-        let pool = self.pool_of_source(source);
-        if self.pool_of(end) != Some(pool) {
-            self.bring(source, pool, end, &mut batch);
+        if self.pool_of(end) != self.pool_of(source) {
+            self.copy_to_pool(source, end, &mut batch);
             // From here on they are the port's.
-            source = Source::Port(port.index());
+            source = end;
         }
         let mut packets = self.batches.spare();
         for packet in batch.drain(..) {

@@ -1,7 +1,7 @@
 //! The verdicts: what an instance has decided on each packet of its batch is carried out.
 
 use crate::control::fault::Life;
-use crate::path::switching::Source;
+use crate::ids::Holder;
 use crate::worker::Worker;
 use guest::BAD_VERDICT;
 use nf_abi::Verdict;
@@ -20,7 +20,7 @@ impl Worker {
 
     /// Carries out a verdict for all packets of a batch.
     fn carry_out(&mut self, index: usize, mut batch: Vec<Packet>, verdict: Option<Verdict>) {
-        let source = Source::Instance(index);
+        let source = Holder::Instance(index);
         let instance = &mut self.instances[index];
         let reason = match verdict {
             Some(Verdict::Interface(k)) => match instance.link(k) {

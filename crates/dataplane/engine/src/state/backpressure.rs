@@ -31,22 +31,13 @@
 //! lose what is too much: a chain on one worker whose both directions are overloaded is one.
 
 use crate::control::fault::Life;
-use crate::ids::{PoolId, Target};
+use crate::ids::{Holder, PoolId, Target};
 use crate::state::accounting::NO_CALLER;
 use crate::worker::Worker;
 use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// Longest time to wait for room in a wire from which nothing is taken.
 pub(crate) const WIRE_WAIT: Nanos = Nanos::from_millis(100);
-
-/// The next receiver on the packets' way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
-    /// An instance on the same worker.
-    Instance(usize),
-    /// The port at this end of a wire to another worker, or one to a process.
-    Wire(usize),
-}
 
 /// How long an instance that hands packets to a wire waits for room.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +86,7 @@ impl Worker {
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
-        let (sender, ahead, node) = (self.time.current, Ahead::Wire(wire), &mut self.ports[wire]);
+        let (sender, ahead, node) = (self.time.current, Holder::Port(wire), &mut self.ports[wire]);
         if node.port.room() >= node.watermark {
             node.wait = WireWait::default();
         } else if node.is_responsive() && (node.relay || sender == NO_CALLER || self.leads_to(sender, ahead))
@@ -119,7 +110,7 @@ impl Worker {
     /// Throttles an instance, and those from which its packets come. Where the running one has picked its way
     /// itself, it alone is.
     #[cold]
-    pub(crate) fn throttle(&mut self, mut sender: usize, mut to: Ahead) {
+    pub(crate) fn throttle(&mut self, mut sender: usize, mut to: Holder) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             // The instance that handed packets on may be gone by now, and another one in its place.
@@ -132,23 +123,16 @@ impl Worker {
             if instance.throttled_by.replace(to) == Some(to) || picked {
                 return;
             }
-            (to, sender) = (Ahead::Instance(sender), instance.handed_by);
+            (to, sender) = (Holder::Instance(sender), instance.handed_by);
         }
     }
 
     /// Whether an instance is there and wired to the next one of its tenant, be it over a switch without
     /// other ends.
-    fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
+    fn leads_to(&self, index: usize, ahead: Holder) -> bool {
         let Some(instance) = self.instances.get(index) else { return false };
-        let is_own = |pool| self.have_one_owner(instance.pool, pool);
-        let leads = |target: &Target| match self.only_end(*target) {
-            Some(Target::Instance(to, _)) => {
-                ahead == Ahead::Instance(to.index()) && is_own(self.instances[to.index()].pool)
-            }
-            Some(Target::Port(to)) => ahead == Ahead::Wire(to.index()) && is_own(self.ports[to.index()].pool),
-            Some(Target::Switch(..)) | None => false,
-        };
-        instance.links.iter().flatten().any(leads)
+        let leads = |link: &Target| self.only_end(*link) == Some(ahead);
+        instance.links.iter().flatten().any(leads) && self.have_one_owner(instance.pool, self.pool_of(ahead))
     }
 
     /// Whether the chain from an instance on is congested: where it is, is followed.
@@ -157,8 +141,8 @@ impl Worker {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             let next = match self.instances.get(index).and_then(|instance| instance.throttled_by) {
-                Some(Ahead::Instance(next)) => next,
-                Some(Ahead::Wire(wire)) => {
+                Some(Holder::Instance(next)) => next,
+                Some(Holder::Port(wire)) => {
                     return self.ports.get(wire).is_some_and(|node| node.is_filling_up());
                 }
                 None => return false,
@@ -182,7 +166,7 @@ impl Worker {
         let throttled = self.find_congestion(index);
         let mut next = Some(index).filter(|_| !throttled);
         while let Some(instance) = next.and_then(|index| self.instances.get_mut(index)) {
-            let Some(Ahead::Instance(ahead)) = instance.throttled_by.take() else { break };
+            let Some(Holder::Instance(ahead)) = instance.throttled_by.take() else { break };
             next = Some(ahead);
         }
         throttled
@@ -201,20 +185,20 @@ impl Worker {
     /// have filled it. An instance that reaches a wire through a switch notices with its next batch.
     #[cold]
     fn look_at_congested_wires(&mut self, index: usize) -> bool {
-        let leads = |wire: &&usize| self.leads_to(index, Ahead::Wire(**wire));
+        let leads = |wire: &&usize| self.leads_to(index, Holder::Port(**wire));
         let Some(wire) = self.backpressure.congested.iter().find(leads).copied() else { return false };
-        self.throttle(index, Ahead::Wire(wire));
-        self.look_for_room(index, Ahead::Wire(wire))
+        self.throttle(index, Holder::Port(wire));
+        self.look_for_room(index, Holder::Port(wire))
     }
 
     #[cold]
-    fn look_for_room(&mut self, index: usize, to: Ahead) -> bool {
+    fn look_for_room(&mut self, index: usize, to: Holder) -> bool {
         let waits = match to {
-            Ahead::Instance(next) => self.instances.get(next).is_some_and(|receiver| {
+            Holder::Instance(next) => self.instances.get(next).is_some_and(|receiver| {
                 let works = !receiver.paused && matches!(receiver.life, Life::Up { .. });
                 works && !receiver.queue.is_empty() && receiver.queue.room() < self.settings.batch
             }),
-            Ahead::Wire(wire) => self.waits_for_wire(wire),
+            Holder::Port(wire) => self.waits_for_wire(wire),
         };
         let waits = waits && !self.waits_in_circle(index, to);
         let instance = &mut self.instances[index];
@@ -243,8 +227,8 @@ impl Worker {
     /// Wires to other workers that an instance waits for.
     pub(crate) fn awaited_wires(&self) -> impl Iterator<Item = usize> {
         self.backpressure.waiting.iter().filter_map(|index| match self.instances.get(*index)?.waits_for? {
-            Ahead::Wire(wire) if self.ports.get(wire).is_some() => Some(wire),
-            Ahead::Wire(_) | Ahead::Instance(_) => None,
+            Holder::Port(wire) if self.ports.get(wire).is_some() => Some(wire),
+            Holder::Port(_) | Holder::Instance(_) => None,
         })
     }
 
@@ -260,10 +244,10 @@ impl Worker {
     }
 
     /// Whether an instance waits, others in between or not, for the one that is about to wait for it.
-    fn waits_in_circle(&self, index: usize, to: Ahead) -> bool {
+    fn waits_in_circle(&self, index: usize, to: Holder) -> bool {
         let mut ahead = Some(to);
         // No instance waits for itself, so that this comes to an end.
-        while let Some(Ahead::Instance(next)) = ahead {
+        while let Some(Holder::Instance(next)) = ahead {
             if next == index {
                 return true;
             }

@@ -9,10 +9,9 @@ use crate::control::board::Board;
 use crate::control::fault::{FailPolicy, Life, RestartPolicy};
 use crate::control::starts::{StartWork, Started};
 use crate::control::tap::Tap;
-use crate::ids::{PoolId, Target};
+use crate::ids::{Holder, PoolId, Target};
 use crate::path::observers::Observer;
 use crate::path::queue::Queue;
-use crate::state::backpressure::Ahead;
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
@@ -153,11 +152,11 @@ pub(crate) struct Instance {
     /// The number of the instance that handed it its last batch; none's when a port did.
     pub(crate) handed_by: usize,
     /// The receiver that had much to do already when it was handed packets.
-    pub(crate) throttled_by: Option<Ahead>,
+    pub(crate) throttled_by: Option<Holder>,
     /// That is at the end of a way that it picked itself, and no matter of those that hand it packets.
     pub(crate) picked: bool,
     /// The receiver that it waits for, to have room for what it would hand on.
-    pub(crate) waits_for: Option<Ahead>,
+    pub(crate) waits_for: Option<Holder>,
     /// It does not run until it is resumed.
     pub(crate) paused: bool,
     /// A deadline of it has passed: that is seen to when it is its turn.

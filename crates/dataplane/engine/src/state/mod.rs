@@ -79,16 +79,4 @@ impl Batches {
         }
         taken
     }
-
-    /// Takes the packets out of a batch that go the way of the first one; `ways` are theirs, in their order.
-    pub(crate) fn take_together<W: Copy + PartialEq>(
-        &mut self,
-        batch: &mut Vec<Packet>,
-        ways: &mut Vec<W>,
-    ) -> Option<(W, Vec<Packet>)> {
-        let way = *ways.first()?;
-        let taken = self.take_if(batch, |n, _| ways[n] == way);
-        ways.retain(|other| *other != way);
-        Some((way, taken))
-    }
 }
