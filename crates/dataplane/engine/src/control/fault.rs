@@ -68,7 +68,7 @@ impl Worker {
     #[cold]
     pub(crate) fn on_guest_fault(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
         self.collect(index);
-        let now = self.time.now;
+        let now = self.time.now.nanos;
         let instance = &mut self.instances[index];
         let Life::Up { guest, since, next_delay } = &mut instance.life else { return };
         instance.counters.faults += 1;
@@ -76,22 +76,28 @@ impl Worker {
         for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
             *sum = sum.wrapping_add(*count);
         }
-        let lived = now.nanos.since(*since);
-        let delay =
-            if lived >= instance.restart.longest_delay { instance.restart.first_delay } else { *next_delay };
-        let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
+        let is_first = now.since(*since) >= instance.restart.longest_delay;
+        let delay = if is_first { instance.restart.first_delay } else { *next_delay };
         let mut lost = batch.or(instance.suspended.take()).unwrap_or_default();
         guest.surrender(&mut lost);
-        let retry_at = now.nanos.saturating_add(delay);
-        let down = Life::Down { retry_at, next_delay, reason: fault.to_string() };
-        let dead = std::mem::replace(&mut instance.life, down);
-        let (name, owner) = (instance.name.clone(), instance.owner.clone());
-        if let Life::Up { guest, .. } = dead {
+        let owner = instance.owner.clone();
+        if let Life::Up { guest, .. } = self.take_down(index, delay, fault.to_string()) {
             self.dispose(&owner, guest);
         }
         self.drop_batch(Holder::Instance(index), lost, DropReason::FunctionTrapped);
+    }
+
+    /// An instance has no guest, and the next one is started after a delay. Returns what it was before.
+    pub(crate) fn take_down(&mut self, index: usize, delay: Nanos, reason: String) -> Life {
+        let instance = &mut self.instances[index];
+        let retry_at = self.time.now.nanos.saturating_add(delay);
+        let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
+        let down = Life::Down { retry_at, next_delay, reason: reason.clone() };
+        let before = std::mem::replace(&mut instance.life, down);
+        let name = instance.name.clone();
         self.schedule(index, retry_at);
-        self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
+        self.tell(Event::Fault { instance: name, reason, retry_after: delay });
+        before
     }
 
     /// An instance is an observer from now on, or no more: the copies that still wait for it would pass for

@@ -19,9 +19,7 @@ use crate::worker::Worker;
 use guest::Guest;
 use offload::Offload;
 use port::Bell;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use telemetry::clock::Nanos;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a start comes to: a guest, or why there is none, in words for the operator.
 pub type Started = Result<Box<dyn Guest>, String>;
@@ -57,7 +55,6 @@ impl Background for AtOnce {
 
 /// A start that is under way, as the instance sees it.
 pub(crate) struct Start {
-    done: AtomicBool,
     outcome: Mutex<Option<Started>>,
     /// Of the worker that has the instance.
     bell: Mutex<Arc<Bell>>,
@@ -65,15 +62,17 @@ pub(crate) struct Start {
 
 impl Start {
     fn new(bell: Arc<Bell>) -> Start {
-        Start { done: AtomicBool::new(false), outcome: Mutex::default(), bell: Mutex::new(bell) }
+        Start { outcome: Mutex::default(), bell: Mutex::new(bell) }
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        self.done.load(Acquire)
+    /// The outcome, once there is one. One that is being left at this moment is found the next time.
+    fn take(&self) -> Option<Started> {
+        self.outcome.try_lock().ok()?.take()
     }
 
-    fn outcome(&self) -> MutexGuard<'_, Option<Started>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether there is one.
+    fn is_done(&self) -> bool {
+        self.outcome.try_lock().is_ok_and(|outcome| outcome.is_some())
     }
 
     /// The instance is on another worker now.
@@ -82,24 +81,22 @@ impl Start {
     }
 }
 
-/// A start that is under way, as the thread that does the work sees it.
-struct Ticket(Arc<Start>);
+/// A start that is under way, as the thread that does the work sees it; empty once its outcome was left.
+struct Ticket(Option<Arc<Start>>);
 
 impl Ticket {
-    fn leave(&self, outcome: Started) {
-        *self.0.outcome() = Some(outcome);
-        // The lock is free by now: the worker that sees this waits for nothing.
-        self.0.done.store(true, Release);
-        let bell = self.0.bell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn leave(&mut self, outcome: Started) {
+        let Some(start) = self.0.take() else { return };
+        *start.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        // The lock is free by now: a worker that found it taken, and sleeps, is woken.
+        let bell = start.bell.lock().unwrap_or_else(PoisonError::into_inner).clone();
         bell.ring_if_asleep();
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if !self.0.is_done() {
-            self.leave(Err("the start was called off".to_owned()));
-        }
+        self.leave(Err("the start was called off".to_owned()));
     }
 }
 
@@ -109,21 +106,20 @@ const LOOKED_AT: usize = 64;
 impl Worker {
     /// Asks for the start of an instance that is due to be started again.
     pub(crate) fn restart_due(&mut self, index: usize) {
-        let now = self.time.now.nanos;
         let instance = &mut self.instances[index];
         let Life::Down { retry_at, next_delay, reason } = &mut instance.life else { return };
-        if *retry_at > now {
-            let retry_at = *retry_at;
+        let (retry_at, next_delay) = (*retry_at, *next_delay);
+        if retry_at > self.time.now.nanos {
             return self.schedule(index, retry_at);
         }
         let start = Arc::new(Start::new(self.parking.bell.clone()));
-        let (ticket, work) = (Ticket(start.clone()), instance.factory.work());
-        instance.life = Life::Starting { start, next_delay: *next_delay, reason: std::mem::take(reason) };
+        let (mut ticket, work) = (Ticket(Some(start.clone())), instance.factory.work());
+        instance.life = Life::Starting { start, next_delay, reason: std::mem::take(reason) };
         let job = Box::new(move || ticket.leave(work()));
         let submitted = self.upkeep.background.submit(&instance.owner, job);
         match submitted {
             Ok(()) => self.upkeep.starting.push_back(index),
-            Err(reason) => self.start_failed(index, reason),
+            Err(reason) => drop(self.take_down(index, next_delay, reason)),
         }
     }
 
@@ -133,13 +129,10 @@ impl Worker {
             let Some(index) = self.upkeep.starting.pop_front() else { return };
             let Some(instance) = self.instances.get_mut(index) else { continue };
             let Life::Starting { start, next_delay, .. } = &instance.life else { continue };
-            if !start.is_done() {
-                self.upkeep.starting.push_back(index);
-                continue;
-            }
-            let (outcome, delay) = (start.outcome().take(), *next_delay);
-            match outcome.unwrap_or_else(|| Err("the start was called off".to_owned())) {
-                Ok(mut guest) => {
+            let (outcome, delay) = (start.take(), *next_delay);
+            match outcome {
+                None => self.upkeep.starting.push_back(index),
+                Some(Ok(mut guest)) => {
                     if let Some((max_call, slots)) = instance.bounds {
                         guest.set_limits(max_call, slots);
                     }
@@ -152,23 +145,9 @@ impl Worker {
                     self.give_devices(index);
                     self.after_call(index);
                 }
-                Err(reason) => self.start_failed(index, reason),
+                Some(Err(reason)) => drop(self.take_down(index, delay, reason)),
             }
         }
-    }
-
-    /// The next attempt is made after a while, each time a longer one.
-    fn start_failed(&mut self, index: usize, reason: String) {
-        let now = self.time.now.nanos;
-        let instance = &mut self.instances[index];
-        let Life::Starting { next_delay, .. } = &instance.life else { return };
-        let (delay, longest) = (*next_delay, instance.restart.longest_delay);
-        let retry_at = now.saturating_add(delay);
-        let next_delay = Nanos(delay.0.saturating_mul(2)).min(longest);
-        instance.life = Life::Down { retry_at, next_delay, reason: reason.clone() };
-        let name = instance.name.clone();
-        self.schedule(index, retry_at);
-        self.tell(Event::Fault { instance: name, reason, retry_after: delay });
     }
 
     /// An instance whose start is under way has come to this worker.
