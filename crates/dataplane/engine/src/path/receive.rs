@@ -48,7 +48,7 @@ impl Worker {
                 let node = &mut self.ports[index];
                 if (node.port.in_flight() > 0 || paused) && !relay {
                     node.idle_polls = node.idle_polls.saturating_add(u32::from(paused));
-                    self.service_port(index);
+                    self.poll_port(index, 0);
                 }
                 continue;
             }
@@ -66,13 +66,6 @@ impl Worker {
             }
         }
         worked
-    }
-
-    /// Lets a port do what it has to do for packets on their way out.
-    fn service_port(&mut self, index: usize) {
-        let node = &mut self.ports[index];
-        let pool = &self.pools[usize::from(node.pool.0)];
-        node.port.receive(pool, self.time.now.nanos, 0, &mut Vec::new());
     }
 
     /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that
@@ -98,28 +91,23 @@ impl Worker {
     }
 
     /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the
-    /// instance that it is for.
+    /// instance that it is for. A port that only sends is asked for none: what it delays or has to complete
+    /// goes on all the same.
     pub(crate) fn poll_port(&mut self, index: usize, most: usize) -> bool {
-        let node = &mut self.ports[index];
-        let Some(target) = node.target else {
-            // It only sends; what it delays or has to complete goes on all the same.
-            self.service_port(index);
-            return false;
-        };
+        let node = &self.ports[index];
+        let target = node.target;
         // What one instance alone takes leads over no wire.
-        if node.consumer.is_none() && self.blocked_by(target).is_some() {
+        if node.consumer.is_none() && target.is_some_and(|target| self.blocked_by(target).is_some()) {
             return false;
         }
-        let node = &mut self.ports[index];
-        let mut batch = self.batches.spare();
-        let pool = &self.pools[usize::from(node.pool.0)];
-        let budget = self.settings.batch.min(most);
-        node.port.receive(pool, self.time.now.nanos, budget, &mut batch);
-        if batch.is_empty() {
-            node.idle_polls = node.idle_polls.saturating_add(1);
+        let budget = if target.is_some() { self.settings.batch.min(most) } else { 0 };
+        let (mut batch, node) = (self.batches.spare(), &mut self.ports[index]);
+        node.port.receive(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, budget, &mut batch);
+        let Some(target) = target.filter(|_| !batch.is_empty()) else {
+            node.idle_polls = node.idle_polls.saturating_add(u32::from(budget > 0));
             self.batches.recycle(batch);
             return false;
-        }
+        };
         node.idle_polls = 0;
         if node.relay {
             self.ports.note_passage(index);

@@ -53,8 +53,7 @@ impl Worker {
     fn run(&mut self, index: usize, until: Cycles) -> Option<usize> {
         let instance = &self.instances[index];
         let (entity, began) = (instance.entity, self.time.now.cycles);
-        let throttled = instance.throttled_by.is_some() || !self.backpressure.congested.is_empty();
-        if throttled && self.waits_for_room(index) {
+        if self.waits_for_room(index) {
             self.put_back();
             return self.pick();
         }
