@@ -30,8 +30,16 @@ unsafe impl Send for BatchArea {}
 const RESERVED_FROM: usize = 2 << 20;
 
 /// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock
-/// can tell.
-pub(crate) type OnEpoch = fn() -> UpdateDeadline;
+/// can tell. A slice is over only of a call that can be switched out.
+fn on_epoch() -> UpdateDeadline {
+    if watchdog::overdue() {
+        UpdateDeadline::Interrupt
+    } else if watchdog::slice_over() {
+        UpdateDeadline::Yield(1)
+    } else {
+        UpdateDeadline::Continue(1)
+    }
+}
 
 /// A running program, its functions and their limits.
 pub(crate) struct Body<T: HostState> {
@@ -60,9 +68,8 @@ impl<T: HostState> Body<T> {
         pool: &Arc<Pool>,
         host: T,
         limits: (Nanos, Nanos),
-        on_epoch: OnEpoch,
     ) -> Result<Body<T>, InstanceError> {
-        let mut body = Body::open(program, pool, host, limits, on_epoch)?;
+        let mut body = Body::open(program, pool, host, limits)?;
         let name = &program.facts().name;
         let contract = |reason: String| InstanceError::Contract { name: name.clone(), reason };
         let missing = |name: &str, error: wasmtime::Error| contract(format!("export `{name}`: {error:#}"));
@@ -103,7 +110,6 @@ impl<T: HostState> Body<T> {
         pool: &Arc<Pool>,
         host: T,
         limits: (Nanos, Nanos),
-        on_epoch: OnEpoch,
     ) -> Result<Body<T>, InstanceError> {
         let facts = program.facts();
         let engine = &program.sandbox.engine;
@@ -112,7 +118,7 @@ impl<T: HostState> Body<T> {
         let max_control_call = clock.cycles(limits.1);
         let mut store = Store::new(engine, host);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |_| Ok(on_epoch()));
+        store.epoch_deadline_callback(|_| Ok(on_epoch()));
 
         let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
         // The instance's own, which may be less than the manifest's.

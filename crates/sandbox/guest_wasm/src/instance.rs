@@ -6,7 +6,6 @@ use crate::preemptible::PreemptibleGuest;
 use crate::program::Program;
 use crate::settings::InstanceSettings;
 use crate::state::GuestState;
-use crate::watchdog;
 use guest::{
     Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Offer, Progress, SaveError,
     SlotConfig, SlotTable,
@@ -16,7 +15,6 @@ use snapshot::Saved;
 use std::any::Any;
 use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
-use wasmtime::UpdateDeadline;
 
 /// Makes an instance of the kind that its settings ask for.
 ///
@@ -49,7 +47,7 @@ impl WasmGuest {
     ) -> Result<WasmGuest, InstanceError> {
         let limits = limits(&settings);
         let state = GuestState::new(program.facts(), pool, settings);
-        Body::start(program, pool, state, limits, on_epoch).map(WasmGuest)
+        Body::start(program, pool, state, limits).map(WasmGuest)
     }
 
     /// Bytes of private memory now.
@@ -61,10 +59,6 @@ impl WasmGuest {
     pub fn log_lines_lost(&self) -> u64 {
         self.0.store.data().lines_lost
     }
-}
-
-pub(crate) fn on_epoch() -> UpdateDeadline {
-    if watchdog::overdue() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) }
 }
 
 impl Guest for WasmGuest {

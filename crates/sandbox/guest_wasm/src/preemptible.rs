@@ -36,7 +36,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use telemetry::clock::{Cycles, Moment, Nanos};
-use wasmtime::UpdateDeadline;
 
 /// A call in progress: it has the store, and gives it back with its result.
 type Call = Pin<Box<dyn Future<Output = (Box<Body<LentState>>, wasmtime::Result<()>)> + Send>>;
@@ -93,9 +92,7 @@ impl PreemptibleGuest {
     ) -> Result<PreemptibleGuest, InstanceError> {
         let limits = limits(&settings);
         let state = GuestState::new(program.facts(), pool, settings);
-        PreemptibleGuest::around(program, state, slice, |lent| {
-            Body::start(program, pool, lent, limits, on_epoch)
-        })
+        PreemptibleGuest::around(program, state, slice, |lent| Body::start(program, pool, lent, limits))
     }
 
     /// A guest around the body that `make` makes with one of the handles on the state.
@@ -163,7 +160,7 @@ impl PreemptibleGuest {
         self.state.state_mut().now = now.nanos;
         let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, spent);
         let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let (spent, overdue) = stretch.end(spent);
+        let (spent, overdue) = stretch.end_stretch(spent);
         match polled {
             Poll::Pending => {
                 self.stage = Stage::Suspended { call, count: packets.len(), spent };
@@ -196,16 +193,6 @@ fn misuse(stage: &Stage) -> GuestFault {
         }
         .to_owned(),
     )
-}
-
-pub(crate) fn on_epoch() -> UpdateDeadline {
-    if watchdog::overdue() {
-        UpdateDeadline::Interrupt
-    } else if watchdog::slice_over() {
-        UpdateDeadline::Yield(1)
-    } else {
-        UpdateDeadline::Continue(1)
-    }
 }
 
 impl Guest for PreemptibleGuest {

@@ -1,10 +1,10 @@
 //! Instances made of what was saved. A snapshot is believed as little as a guest: it says what a guest's
 //! memory and globals are, which the sandbox bounds anyway, and everything else of it is checked here.
 
-use crate::body::{Body, OnEpoch, limits};
+use crate::body::{Body, limits};
 use crate::error::{InstanceError, RestoreError};
-use crate::instance::{self, WasmGuest};
-use crate::preemptible::{self, PreemptibleGuest};
+use crate::instance::WasmGuest;
+use crate::preemptible::PreemptibleGuest;
 use crate::program::Program;
 use crate::save::to_wasm;
 use crate::settings::{InstanceSettings, Slice};
@@ -180,14 +180,13 @@ pub(crate) fn revive(
     empty.facts.memory_limit = state.facts.memory_limit;
     match pace.slice {
         None => {
-            let on_epoch = instance::on_epoch;
-            let mut body = Body::of(program, &pool, empty, pace, on_epoch, content)?;
+            let mut body = Body::of(program, &pool, empty, pace, content)?;
             body.adopt(state);
             Ok(Box::new(WasmGuest(body)))
         }
         Some(slice) => {
             let guest = PreemptibleGuest::around(program, empty, slice, |lent| {
-                let mut body = Body::of(program, &pool, lent, pace, preemptible::on_epoch, content)?;
+                let mut body = Body::of(program, &pool, lent, pace, content)?;
                 body.adopt(state);
                 Ok::<_, RestoreError>(body)
             })?;
@@ -203,10 +202,9 @@ impl<T: HostState> Body<T> {
         pool: &Arc<Pool>,
         host: T,
         pace: Pace,
-        on_epoch: OnEpoch,
         content: &Content<'_>,
     ) -> Result<Body<T>, RestoreError> {
-        let mut body = Body::open(program, pool, host, pace.limits, on_epoch)?;
+        let mut body = Body::open(program, pool, host, pace.limits)?;
         let name = || program.facts().name.clone();
         let wrong = |reason: String| RestoreError::Content { name: name(), reason };
         let no_memory =

@@ -156,22 +156,33 @@ pub(crate) struct Call(*const Watch);
 /// Begins a call that may take `limit` of its own from `at` on. The reach must live until the call's end.
 #[inline]
 pub(crate) fn begin(reach: &Reach, at: Cycles, limit: Cycles) -> Call {
-    enter(reach, at, limit, limit)
+    enter(reach, at, limit, Cycles(NEVER), Cycles(NEVER))
 }
 
-/// Notes a call that may take `limit`, and sees to it that the timer expires after `first`.
+/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take
+/// `limit` and has `spent` of it. The reach must live until the stretch's end.
+pub(crate) fn begin_stretch(reach: &Reach, at: Cycles, slice: Cycles, limit: Cycles, spent: Spent) -> Call {
+    enter(reach, at, limit.since(spent.own()), slice, whole(limit).since(spent.whole))
+}
+
+/// Notes a call, its own time, when it is switched out, and the most that it takes on all accounts, and sees
+/// to it that the timer expires in time for the first of them.
 #[inline(always)]
-fn enter(reach: &Reach, at: Cycles, limit: Cycles, first: Cycles) -> Call {
+fn enter(reach: &Reach, at: Cycles, limit: Cycles, slice: Cycles, whole: Cycles) -> Call {
     let watch = watch();
     // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
     let current = unsafe { &*watch };
     current.reach.store(std::ptr::from_ref(reach).cast_mut(), Relaxed);
     current.limit.store(limit.0, Relaxed);
+    current.slice.store(slice.0, Relaxed);
+    current.whole.store(whole.0, Relaxed);
     current.overdue.store(false, Relaxed);
+    current.slice_over.store(false, Relaxed);
     compiler_fence(SeqCst);
     current.began.store(at.0 | 1, Relaxed); // Never 0, which is no call.
     // The handler lets the timer rest when it finds no call: it must find this one before `due` is looked at.
     compiler_fence(SeqCst);
+    let first = limit.min(slice).min(whole);
     if current.due.load(Relaxed).saturating_sub(at.0) > first.0 {
         current.arm(first);
         current.due.store(at.0.saturating_add(first.0).min(NEVER - 1), Relaxed);
@@ -200,10 +211,17 @@ impl Call {
     #[inline]
     pub(crate) fn end(self) -> bool {
         // SAFETY: as in `enter`; a call ends on the thread that it began on.
+        unsafe { &*self.0 }.overdue.load(Relaxed)
+    }
+
+    /// The same of a stretch: what it and all before have had of the call's time as well.
+    pub(crate) fn end_stretch(self, before: Spent) -> (Spent, bool) {
+        // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
         let current = unsafe { &*self.0 };
-        current.began.store(0, Relaxed);
-        compiler_fence(SeqCst);
-        current.overdue.load(Relaxed)
+        let began = current.began.load(Relaxed);
+        let whole = before.whole + Cycles::now().since(Cycles(began));
+        let kernel = before.kernel + current.taken(began);
+        (Spent { whole, kernel }, self.end())
     }
 }
 
@@ -223,53 +241,9 @@ impl Spent {
     }
 }
 
-/// A stretch of a call in progress.
-pub(crate) struct Stretch(Call);
-
-/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take
-/// `limit` and has `spent` of it. The reach must live until the stretch's end.
-pub(crate) fn begin_stretch(
-    reach: &Reach,
-    at: Cycles,
-    slice: Cycles,
-    limit: Cycles,
-    spent: Spent,
-) -> Stretch {
-    let (left, whole) = (limit.since(spent.own()), whole(limit).since(spent.whole));
-    // SAFETY: as in `enter`. The handler looks at these only when it finds a call.
-    let current = unsafe { &*watch() };
-    current.slice.store(slice.0, Relaxed);
-    current.whole.store(whole.0, Relaxed);
-    compiler_fence(SeqCst);
-    Stretch(enter(reach, at, left, slice.min(left).min(whole)))
-}
-
 /// The most that a call may take on all accounts which may take `limit` of its own.
 fn whole(limit: Cycles) -> Cycles {
     limit.max(clock().cycles(WHOLE_CALL))
-}
-
-impl Stretch {
-    /// Ends the stretch: what it and all before have had of the call's time, and whether that was up.
-    pub(crate) fn end(self, before: Spent) -> (Spent, bool) {
-        // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
-        let current = unsafe { &*self.0.0 };
-        let began = current.began.load(Relaxed);
-        let whole = before.whole + Cycles::now().since(Cycles(began));
-        let kernel = before.kernel + current.taken(began);
-        (Spent { whole, kernel }, current.overdue.load(Relaxed))
-    }
-}
-
-impl Drop for Stretch {
-    fn drop(&mut self) {
-        // SAFETY: as in `enter`.
-        let current = unsafe { &*self.0.0 };
-        current.slice.store(NEVER, Relaxed);
-        current.whole.store(NEVER, Relaxed);
-        compiler_fence(SeqCst);
-        current.slice_over.store(false, Relaxed);
-    }
 }
 
 /// Whether the stretch in progress on this thread is to be switched out.
