@@ -4,10 +4,7 @@
 //! The functions without a sandbox: they work on the packets' own records, in place. Copies of the records,
 //! and checks of what comes back, are needed by sandboxes alone.
 
-use guest::{
-    Answers, Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
-    SlotTable,
-};
+use guest::{Answers, Frozen, Guest, GuestFault, Kept, NotFrozen, Progress, SaveError};
 use nf_abi::PacketRecord;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
@@ -42,14 +39,12 @@ pub(crate) struct NativeGuest<F> {
     function: F,
     pool: Arc<Pool>,
     /// It keeps and makes no packets; the engine asks all the same.
-    slots: SlotTable,
-    emitted: Vec<Packet>,
+    kept: Kept,
 }
 
 impl<F: NativeFunction> NativeGuest<F> {
     pub(crate) fn new(function: F, pool: Arc<Pool>) -> NativeGuest<F> {
-        let slots = SlotTable::new(SlotConfig { quota: 0, longest_hold: Nanos(0) });
-        NativeGuest { function, pool, slots, emitted: Vec::new() }
+        NativeGuest { function, pool, kept: Kept::nothing() }
     }
 
     /// One call; what the function decides is in the packets' records.
@@ -75,30 +70,14 @@ impl<F: NativeFunction + Send + 'static> Guest for NativeGuest<F> {
     fn observe(&mut self, _packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
         Err(GuestFault::Contract("a native function observes nothing".to_owned()))
     }
-    fn deadline(&self) -> Option<Nanos> {
-        None
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
     }
     fn timer(&mut self, _now: Moment) -> Result<(), GuestFault> {
         Ok(())
-    }
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.emitted
-    }
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.slots
-    }
-    fn take_generated(&mut self) -> u64 {
-        0
-    }
-    fn surrender(&mut self, _out: &mut Vec<Packet>) {}
-    fn counters(&self) -> &[u64] {
-        &[]
-    }
-    fn take_log(&mut self) -> Vec<LogLine> {
-        Vec::new()
-    }
-    fn take_events(&mut self) -> Events {
-        Events::default()
     }
     fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
         Ok(None)

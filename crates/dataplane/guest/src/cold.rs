@@ -1,8 +1,7 @@
 //! A frozen guest in the place of one that runs.
 
 use crate::{
-    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, NotThawed, Progress, SaveError,
-    SlotConfig, SlotTable,
+    Frozen, Guest, GuestFault, HandOutFault, Kept, NotFrozen, NotThawed, Progress, SaveError, SlotConfig,
 };
 use packet_memory::Packet;
 use snapshot::Saved;
@@ -13,8 +12,14 @@ enum State {
     Frozen(Box<dyn Frozen>),
     /// It was called all the same.
     Warm(Box<dyn Guest>),
-    /// Another one has its place.
-    Gone,
+    /// Another one has its place, and this one nothing.
+    Gone(Box<Kept>),
+}
+
+impl State {
+    fn gone() -> State {
+        State::Gone(Box::new(Kept::nothing()))
+    }
 }
 
 /// A frozen guest that can be looked at like one that runs, and is thawed when it is called.
@@ -23,25 +28,23 @@ enum State {
 /// detour.
 pub struct Cold {
     state: State,
-    /// A frozen guest has nothing on its way.
-    emitted: Vec<Packet>,
 }
 
 impl Cold {
     /// A guest that was frozen.
     pub fn new(frozen: Box<dyn Frozen>) -> Cold {
-        Cold { state: State::Frozen(frozen), emitted: Vec::new() }
+        Cold { state: State::Frozen(frozen) }
     }
 
     /// Stands where a guest is about to be put.
     pub fn nobody() -> Cold {
-        Cold { state: State::Gone, emitted: Vec::new() }
+        Cold { state: State::gone() }
     }
 
     /// The guest, thawed if it is not yet.
     fn warm(&mut self) -> Result<&mut Box<dyn Guest>, String> {
         if let State::Frozen(_) = self.state {
-            let State::Frozen(frozen) = std::mem::replace(&mut self.state, State::Gone) else {
+            let State::Frozen(frozen) = std::mem::replace(&mut self.state, State::gone()) else {
                 unreachable!()
             };
             match frozen.thaw() {
@@ -54,7 +57,7 @@ impl Cold {
         }
         match &mut self.state {
             State::Warm(guest) => Ok(guest),
-            State::Frozen(_) | State::Gone => Err("it has been taken out".to_owned()),
+            State::Frozen(_) | State::Gone(_) => Err("it has been taken out".to_owned()),
         }
     }
 
@@ -80,11 +83,19 @@ impl Guest for Cold {
         self.called()?.observe(packets, now)
     }
 
-    fn deadline(&self) -> Option<Nanos> {
+    fn kept(&self) -> &Kept {
         match &self.state {
-            State::Frozen(frozen) => frozen.deadline(),
-            State::Warm(guest) => guest.deadline(),
-            State::Gone => None,
+            State::Frozen(frozen) => frozen.kept(),
+            State::Warm(guest) => guest.kept(),
+            State::Gone(nothing) => nothing,
+        }
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.kept_mut(),
+            State::Warm(guest) => guest.kept_mut(),
+            State::Gone(nothing) => nothing,
         }
     }
 
@@ -92,14 +103,7 @@ impl Guest for Cold {
         match &mut self.state {
             State::Frozen(frozen) => frozen.set_devices(entries),
             State::Warm(guest) => guest.set_devices(entries),
-            State::Gone => {}
-        }
-    }
-
-    fn take_asks(&mut self) -> Vec<Ask> {
-        match &mut self.state {
-            State::Warm(guest) => guest.take_asks(),
-            State::Frozen(_) | State::Gone => Vec::new(),
+            State::Gone(_) => {}
         }
     }
 
@@ -111,63 +115,14 @@ impl Guest for Cold {
         match &mut self.state {
             State::Warm(guest) => guest.finish(now),
             // What was frozen is left as it is.
-            State::Frozen(_) | State::Gone => Ok(false),
-        }
-    }
-
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        match &mut self.state {
-            State::Warm(guest) => guest.take_emitted(),
-            State::Frozen(_) | State::Gone => &mut self.emitted,
-        }
-    }
-
-    fn slots(&mut self) -> &mut SlotTable {
-        match &mut self.state {
-            State::Frozen(frozen) => frozen.slots(),
-            State::Warm(guest) => guest.slots(),
-            State::Gone => unreachable!("slots are not read while a guest is exchanged"),
-        }
-    }
-
-    fn take_generated(&mut self) -> u64 {
-        match &mut self.state {
-            State::Warm(guest) => guest.take_generated(),
-            // One that was restored and frozen before anything ran has packets that are not counted yet.
-            State::Frozen(frozen) => frozen.take_generated(),
-            State::Gone => 0,
+            State::Frozen(_) | State::Gone(_) => Ok(false),
         }
     }
 
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         match &mut self.state {
-            State::Frozen(frozen) => frozen.surrender(out),
             State::Warm(guest) => guest.surrender(out),
-            State::Gone => {}
-        }
-    }
-
-    fn counters(&self) -> &[u64] {
-        match &self.state {
-            State::Frozen(frozen) => frozen.counters(),
-            State::Warm(guest) => guest.counters(),
-            State::Gone => &[],
-        }
-    }
-
-    fn take_log(&mut self) -> Vec<LogLine> {
-        match &mut self.state {
-            State::Frozen(frozen) => frozen.take_log(),
-            State::Warm(guest) => guest.take_log(),
-            State::Gone => Vec::new(),
-        }
-    }
-
-    fn take_events(&mut self) -> Events {
-        match &mut self.state {
-            State::Frozen(frozen) => frozen.take_events(),
-            State::Warm(guest) => guest.take_events(),
-            State::Gone => Events::default(),
+            State::Frozen(_) | State::Gone(_) => self.kept_mut().surrender(out),
         }
     }
 
@@ -175,7 +130,7 @@ impl Guest for Cold {
         match &mut self.state {
             // It says nothing in its sleep: a report is not worth waking it, nor losing it if it cannot be
             // thawed.
-            State::Frozen(_) | State::Gone => Ok(None),
+            State::Frozen(_) | State::Gone(_) => Ok(None),
             State::Warm(guest) => guest.report(now),
         }
     }
@@ -204,7 +159,7 @@ impl Guest for Cold {
         match &mut self.state {
             State::Frozen(frozen) => frozen.set_limits(max_call, slots),
             State::Warm(guest) => guest.set_limits(max_call, slots),
-            State::Gone => {}
+            State::Gone(_) => {}
         }
     }
 
@@ -212,7 +167,7 @@ impl Guest for Cold {
         match &mut self.state {
             State::Frozen(frozen) => frozen.footprint(),
             State::Warm(guest) => guest.memory(),
-            State::Gone => 0,
+            State::Gone(_) => 0,
         }
     }
 
@@ -220,7 +175,7 @@ impl Guest for Cold {
         match &mut self.state {
             State::Frozen(frozen) => frozen.save(),
             State::Warm(guest) => guest.save(),
-            State::Gone => Err(SaveError::Unable),
+            State::Gone(_) => Err(SaveError::Unable),
         }
     }
 
@@ -228,7 +183,7 @@ impl Guest for Cold {
         match self.state {
             State::Frozen(frozen) => Ok(frozen),
             State::Warm(guest) => guest.freeze(),
-            State::Gone => Err(NotFrozen { guest: self, error: SaveError::Unable }),
+            State::Gone(_) => Err(NotFrozen { guest: self, error: SaveError::Unable }),
         }
     }
 
@@ -238,7 +193,7 @@ impl Guest for Cold {
 
     fn thaw(&mut self) -> Result<Option<Box<dyn Guest>>, String> {
         self.warm()?;
-        match std::mem::replace(&mut self.state, State::Gone) {
+        match std::mem::replace(&mut self.state, State::gone()) {
             State::Warm(guest) => Ok(Some(guest)),
             other => {
                 self.state = other;

@@ -7,8 +7,9 @@
 //! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped. A
 //!    guest that was made preemptible may be switched out in the middle ([`Progress::Suspended`]): the batch
 //!    then waits, untouched, until [`Guest::resume`] has come to the end of the call.
-//! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets
-//!    that the function gave up or made come out by [`Guest::take_emitted`].
+//! 3. The engine carries the verdicts out. What the host has for the guest beside its memory is in its
+//!    [`Kept`]: a packet to be held goes into the [`SlotTable`] there, and packets that the function gave up
+//!    or made come out of it.
 //! 4. [`Guest::timer`] runs when its one deadline has passed.
 //! 5. Between two calls [`Guest::save`] takes a copy of all that it is, and [`Guest::freeze`] turns a guest
 //!    that will not run for a while into a compact [`Frozen`] one, which is thawed later.
@@ -20,6 +21,7 @@
 
 mod cold;
 mod fault;
+mod kept;
 mod offer;
 mod packets;
 mod save;
@@ -28,6 +30,7 @@ mod slots;
 
 pub use cold::Cold;
 pub use fault::{GuestFault, HandOutFault};
+pub use kept::Kept;
 pub use offer::Offer;
 pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
@@ -96,7 +99,7 @@ pub struct Answers {
     pub interface: Option<u16>,
     /// Bytes of all packets.
     pub bytes: u64,
-    /// The call may have left something beside verdicts: [`Guest::left_over`] tells what.
+    /// The call may have left something beside verdicts: [`Kept::left_over`] tells what.
     pub has_left_over: bool,
 }
 
@@ -176,14 +179,16 @@ pub trait Guest: Send {
     /// read-only).
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
-    /// When [`Guest::timer`] is due: the deadline that the function set, or at once when there is something
-    /// new of its devices; and when [`Guest::take_asks`] is, which comes before.
-    fn deadline(&self) -> Option<Nanos>;
+    /// What the host keeps for it, which the engine works on between its calls.
+    fn kept(&self) -> &Kept;
+
+    /// The same, to be changed.
+    fn kept_mut(&mut self) -> &mut Kept;
 
     /// What the function reads of the devices behind its interfaces from its next [`Guest::timer`] on, as
     /// `nf_abi::stream::DEVICES` has it.
     fn set_devices(&mut self, entries: Arc<[u8]>) {
-        let _ = entries;
+        self.kept_mut().new_devices = Some(entries);
     }
 
     /// Has the function take a changed file of its configuration from its next [`Guest::timer`] on, a part in
@@ -191,12 +196,6 @@ pub trait Guest: Send {
     fn offer(&mut self, offer: &Arc<Offer>) -> bool {
         let _ = offer;
         false
-    }
-
-    /// The addresses that the function asked for since the last call of this method, at most
-    /// [`nf_abi::MAX_ASKS`].
-    fn take_asks(&mut self) -> Vec<Ask> {
-        Vec::new()
     }
 
     /// Puts what is new of the devices in its place and tells the function; has it go on with a changed file
@@ -216,37 +215,52 @@ pub trait Guest: Send {
         Ok(false)
     }
 
-    /// Packets that the function gave up or made during the last call, each with its verdict in the record.
-    /// The engine empties it after every call.
-    fn take_emitted(&mut self) -> &mut Vec<Packet>;
+    /// When [`Guest::timer`] is due, or [`Guest::take_asks`]; see [`Kept::due`].
+    fn deadline(&self) -> Option<Nanos> {
+        self.kept().due()
+    }
+
+    /// The addresses that the function asked for since the last call of this method, at most
+    /// [`nf_abi::MAX_ASKS`].
+    fn take_asks(&mut self) -> Vec<Ask> {
+        self.kept_mut().take_asks()
+    }
+
+    /// Packets that the function gave up or made during the last call; see [`Kept::emitted`].
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        &mut self.kept_mut().emitted
+    }
 
     /// The packets that the function keeps.
-    fn slots(&mut self) -> &mut SlotTable;
-
-    /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or
-    /// that of a packet it holds, and whether [`Guest::take_emitted`] has anything. The engine asks after
-    /// every call whose [`Answers`] do not rule it out.
-    fn left_over(&mut self) -> LeftOver {
-        let due = |at: Option<Nanos>| at.unwrap_or(Nanos::MAX);
-        let due = due(self.deadline()).min(due(self.slots().next_expiry()));
-        LeftOver { due, has_emitted: !self.take_emitted().is_empty() }
+    fn slots(&mut self) -> &mut SlotTable {
+        &mut self.kept_mut().slots
     }
 
     /// Packets that the function made since the last call of this method.
-    fn take_generated(&mut self) -> u64;
+    fn take_generated(&mut self) -> u64 {
+        std::mem::take(&mut self.kept_mut().generated)
+    }
 
     /// Gives back every packet that the guest has, whatever its state. A suspended call is ended, and the
     /// guest with it.
-    fn surrender(&mut self, out: &mut Vec<Packet>);
+    fn surrender(&mut self, out: &mut Vec<Packet>) {
+        self.kept_mut().surrender(out);
+    }
 
     /// The counters named in the manifest, in its order.
-    fn counters(&self) -> &[u64];
+    fn counters(&self) -> &[u64] {
+        &self.kept().counters
+    }
 
     /// Log lines since the last call of this method.
-    fn take_log(&mut self) -> Vec<LogLine>;
+    fn take_log(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.kept_mut().log)
+    }
 
     /// Events since the last call of this method.
-    fn take_events(&mut self) -> Events;
+    fn take_events(&mut self) -> Events {
+        self.kept_mut().take_events()
+    }
 
     /// The function's own report, one JSON value; `None` when it has none to give.
     ///

@@ -1,7 +1,6 @@
 //! Guests that were saved, and guests that are kept without running.
 
-use crate::{Events, Guest, LogLine, SlotConfig, SlotTable};
-use packet_memory::Packet;
+use crate::{Guest, Kept, SlotConfig};
 use snapshot::{ContentError, Saved};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
@@ -56,29 +55,14 @@ pub trait Frozen: Send {
     /// As [`Guest::set_limits`].
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig);
 
-    /// The deadline that the function set: what is new of its devices waits until it is thawed.
-    fn deadline(&self) -> Option<Nanos>;
+    /// As [`Guest::kept`]. What is new of its devices is not there: that waits until it is thawed.
+    fn kept(&self) -> &Kept;
 
-    /// As [`Guest::set_devices`].
+    /// As [`Guest::kept_mut`].
+    fn kept_mut(&mut self) -> &mut Kept;
+
+    /// As [`Guest::set_devices`], once it is thawed.
     fn set_devices(&mut self, entries: Arc<[u8]>);
-
-    /// As [`Guest::take_generated`].
-    fn take_generated(&mut self) -> u64;
-
-    /// As [`Guest::slots`].
-    fn slots(&mut self) -> &mut SlotTable;
-
-    /// As [`Guest::surrender`].
-    fn surrender(&mut self, out: &mut Vec<Packet>);
-
-    /// As [`Guest::counters`].
-    fn counters(&self) -> &[u64];
-
-    /// As [`Guest::take_log`].
-    fn take_log(&mut self) -> Vec<LogLine>;
-
-    /// As [`Guest::take_events`].
-    fn take_events(&mut self) -> Events;
 }
 
 /// A guest that was not frozen.

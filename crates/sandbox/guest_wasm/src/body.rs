@@ -84,7 +84,7 @@ impl<T: HostState> Body<T> {
         let fault = |body: &mut Body<T>, fault| InstanceError::Fault {
             name: name.clone(),
             fault,
-            log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+            log: std::mem::take(&mut body.store.data_mut().state_mut().kept.log),
         };
         let now = watchdog::clock().moment();
         let address = body.control(&batch, (), now).map_err(|error| fault(&mut body, error))?;
@@ -98,7 +98,7 @@ impl<T: HostState> Body<T> {
             Ok(code) => Err(InstanceError::Refused {
                 name: name.clone(),
                 code,
-                log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+                log: std::mem::take(&mut body.store.data_mut().state_mut().kept.log),
             }),
             Err(error) => Err(fault(&mut body, error)),
         }
@@ -133,7 +133,7 @@ impl<T: HostState> Body<T> {
             Some(_) => InstanceError::Fault {
                 name: facts.name.clone(),
                 fault: fault(&error, limits.1),
-                log: std::mem::take(&mut store.data_mut().state_mut().log),
+                log: std::mem::take(&mut store.data_mut().state_mut().kept.log),
             },
             None => InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") },
         })?;
@@ -253,7 +253,7 @@ impl<T: HostState> Body<T> {
         if differ == 0
             && let Some(verdict) = state.facts.allowed(verdict)
         {
-            let (interface, has_left_over) = (verdict.interface(), state.has_left_over());
+            let (interface, has_left_over) = (verdict.interface(), state.kept.has_left_over());
             return Answers { interface, bytes: extents >> 32, has_left_over };
         }
         self.take_over_each(packets)
@@ -282,7 +282,7 @@ impl<T: HostState> Body<T> {
     /// Calls with packets in the records: the time is the short one.
     #[inline]
     pub(crate) fn call_batch(&mut self, count: usize, now: Moment) -> Result<(), GuestFault> {
-        self.store.data_mut().state_mut().now = now.nanos;
+        self.store.data_mut().state_mut().kept.now = now.nanos;
         let call = watchdog::begin(&self.reach, now.cycles, self.max_call);
         let result = T::call(&mut self.store, &self.process, (count as u32, now.nanos.0));
         self.ended(call.end(), result, self.limits.0)
@@ -327,7 +327,7 @@ impl<T: HostState> Body<T> {
         params: P,
         now: Moment,
     ) -> Result<R, GuestFault> {
-        self.store.data_mut().state_mut().now = now.nanos;
+        self.store.data_mut().state_mut().kept.now = now.nanos;
         let call = watchdog::begin(&self.reach, Cycles::now(), self.max_control_call);
         let result = T::call(&mut self.store, function, params);
         self.ended(call.end(), result, self.limits.1)
@@ -339,11 +339,11 @@ impl<T: HostState> Body<T> {
 
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
         let told = self.tell(now)?;
-        let deadline = self.store.data().state().deadline;
+        let deadline = self.store.data().state().kept.deadline;
         if told && deadline.is_none_or(|deadline| deadline > now.nanos) {
             return Ok(());
         }
-        self.store.data_mut().state_mut().deadline = None;
+        self.store.data_mut().state_mut().kept.deadline = None;
         self.call_at::<()>(exports::TIMER, now).map(drop)
     }
 
@@ -354,7 +354,7 @@ impl<T: HostState> Body<T> {
         if has_devices {
             self.call_at::<()>(exports::DEVICES, now)?;
         }
-        let has_change = self.store.data().state().change.is_some();
+        let has_change = self.store.data().state().kept.change.is_some();
         if has_change {
             let answer = self.call_at(exports::CHANGE, now)?.unwrap_or(nf_abi::change::REFUSED);
             self.store.data_mut().state_mut().answer(answer);
@@ -369,7 +369,7 @@ impl<T: HostState> Body<T> {
     /// Calls an optional function that takes the time; `None`: there is none.
     fn call_at<R: WasmResults + Sync>(&mut self, name: &str, now: Moment) -> Result<Option<R>, GuestFault> {
         let Some(function) = self.optional::<u64, R>(name) else { return Ok(None) };
-        self.store.data_mut().state_mut().now = now.nanos;
+        self.store.data_mut().state_mut().kept.now = now.nanos;
         let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
         let result = T::call(&mut self.store, &function, now.nanos.0);
         self.ended(call.end(), result, self.limits.0).map(Some)

@@ -8,8 +8,7 @@ use crate::restore::{Content, Pace, Source, revive};
 use crate::save::{assemble, to_wasm};
 use crate::settings::Slice;
 use crate::state::GuestState;
-use guest::{Events, Frozen, Guest, LogLine, NotThawed, SaveError, SlotConfig, SlotTable};
-use packet_memory::Packet;
+use guest::{Frozen, Guest, Kept, NotThawed, SaveError, SlotConfig};
 use snapshot::{Memory, Saved, Value};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
@@ -24,6 +23,8 @@ pub(crate) struct FrozenGuest {
     /// Of the program's mutable globals, in their order.
     pub(crate) values: Box<[Value]>,
     pub(crate) batch: u32,
+    /// What it is told of its devices when it is thawed.
+    pub(crate) new_devices: Option<Arc<[u8]>>,
     pub(crate) state: GuestState,
 }
 
@@ -40,7 +41,10 @@ impl Frozen for FrozenGuest {
         };
         let pace = Pace { limits: frozen.limits, slice: frozen.slice };
         match revive(&frozen.program, pace, &content, &mut frozen.state) {
-            Ok(guest) => Ok(guest),
+            Ok(mut guest) => {
+                guest.kept_mut().new_devices = frozen.new_devices.take();
+                Ok(guest)
+            }
             Err(error) => Err(NotThawed { frozen, reason: error.to_string() }),
         }
     }
@@ -58,35 +62,15 @@ impl Frozen for FrozenGuest {
         self.state.set_slots(slots);
     }
 
-    fn deadline(&self) -> Option<Nanos> {
-        self.state.deadline
+    fn kept(&self) -> &Kept {
+        &self.state.kept
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.state.kept
     }
 
     fn set_devices(&mut self, entries: Arc<[u8]>) {
-        self.state.new_devices = Some(entries);
-    }
-
-    fn take_generated(&mut self) -> u64 {
-        std::mem::take(&mut self.state.generated)
-    }
-
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.state.slots
-    }
-
-    fn surrender(&mut self, out: &mut Vec<Packet>) {
-        self.state.surrender(out);
-    }
-
-    fn counters(&self) -> &[u64] {
-        &self.state.counters
-    }
-
-    fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut self.state.log)
-    }
-
-    fn take_events(&mut self) -> Events {
-        self.state.take_events()
+        self.new_devices = Some(entries);
     }
 }

@@ -19,7 +19,7 @@ impl<T: HostState> Body<T> {
     pub(crate) fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
         let until = watchdog::clock().now().saturating_add(limit);
         let (memory, globals) = (self.memory(), self.globals());
-        let deadline = self.store.data().state().deadline;
+        let deadline = self.store.data().state().kept.deadline;
         let left = until.since(watchdog::clock().now());
         let fault = match self.within(left, Body::export_state) {
             Ok(state) => return Ok(state),
@@ -28,7 +28,7 @@ impl<T: HostState> Body<T> {
         if self.shell.as_ref().and_then(|shell| shell.with(|shell| shell.is_lost())) != Some(false) {
             return Err(HandOutFault { fault, finished: true });
         }
-        self.store.data_mut().state_mut().deadline = deadline;
+        self.store.data_mut().state_mut().kept.deadline = deadline;
         let program = self.program.clone();
         let typed = globals.iter().zip(&program.globals);
         let values: Vec<Val> = typed.filter_map(|(value, global)| to_wasm(*value, &global.kind)).collect();

@@ -8,6 +8,7 @@ use crate::state::{GuestState, HostState};
 use crate::watchdog;
 use guest::{Ask, LogLine};
 use nf_abi::{DeviceEntry, IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
+use telemetry::clock::Nanos;
 use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
@@ -91,25 +92,25 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
         stream::STATE => append(&mut state.export, bytes, LONGEST_OUTPUT),
         stream::REPORT => append(&mut state.report, bytes, LONGEST_REPORT),
         stream::EVENT => {
-            let full = state.events.lines.len() >= MOST_EVENTS
-                || state.event_bytes + bytes.len() > MOST_EVENT_BYTES
+            let full = state.kept.events.lines.len() >= MOST_EVENTS
+                || state.kept.event_bytes + bytes.len() > MOST_EVENT_BYTES
                 || bytes.len() > MAX_EVENT;
             if full {
-                state.events.lost = state.events.lost.saturating_add(1);
+                state.kept.events.lost = state.kept.events.lost.saturating_add(1);
                 return error::LIMIT;
             }
-            state.event_bytes += bytes.len();
-            state.events.lines.push(line(bytes));
+            state.kept.event_bytes += bytes.len();
+            state.kept.events.lines.push(line(bytes));
             0
         }
         stream::DEVICES => ask(state, bytes),
         stream::LOG_ERROR..=stream::LOG_DEBUG => {
-            if state.log.len() >= state.most_lines {
+            if state.kept.log.len() >= state.most_lines {
                 state.lines_lost = state.lines_lost.saturating_add(1);
                 return error::LIMIT;
             }
             let text = line(&bytes[..bytes.len().min(LONGEST_LINE)]);
-            state.log.push(LogLine { severity: which, text });
+            state.kept.log.push(LogLine { severity: which, text });
             0
         }
         _ => error::STREAM,
@@ -120,7 +121,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
 fn ask(state: &mut GuestState, bytes: &[u8]) -> i32 {
     match bytes.try_into().ok().and_then(DeviceEntry::decode) {
         Some(DeviceEntry::Neighbour { interface, address, .. }) if interface < state.facts.interfaces => {
-            if state.ask(Ask { interface, address }) {
+            if state.kept.ask(Ask { interface, address }) {
                 0
             } else {
                 error::LIMIT
@@ -145,7 +146,7 @@ fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {
 }
 
 fn counter_add<T: HostState>(mut caller: Caller<'_, T>, index: u32, amount: u64) -> i32 {
-    let Some(counter) = caller.data_mut().state_mut().counters.get_mut(index as usize) else {
+    let Some(counter) = caller.data_mut().state_mut().kept.counters.get_mut(index as usize) else {
         return error::COUNTER;
     };
     *counter = counter.wrapping_add(amount);
@@ -157,20 +158,20 @@ fn packet_new<T: HostState>(mut caller: Caller<'_, T>, slot: u32, address: u32, 
     let Some(slot) = checked_slot(slot) else { return 0 };
     let Some(bytes) = range(memory, address, length).filter(|bytes| !bytes.is_empty()) else { return 0 };
     let fits = bytes.len() <= state.pool.room() as usize;
-    if !fits || state.kept() >= state.quota || state.slots.check(slot).is_err() {
+    if !fits || state.kept.packets() >= state.quota || state.kept.slots.check(slot).is_err() {
         return 0;
     }
     let Some(mut packet) = state.pool.allocate() else { return 0 };
-    let now = state.now;
+    let now = state.kept.now;
     packet.edit(|record| (record.timestamp, record.hop_budget) = (now.0, nf_abi::HOP_BUDGET));
     if state.pool.write(&mut packet, bytes).is_err() {
         state.pool.free(packet);
         return 0;
     }
     let first = packet.buffer() + packet.offset();
-    match state.slots.keep(slot, packet, now) {
+    match state.kept.slots.keep(slot, packet, now) {
         Ok(()) => {
-            state.generated += 1;
+            state.kept.generated += 1;
             first
         }
         Err((packet, _)) => {
@@ -196,19 +197,19 @@ fn packet_emit<T: HostState>(
     if offset != u32::MAX && !state.facts.allows_extent(offset, length, state.pool.buffer_size()) {
         return error::RANGE;
     }
-    let Some(mut packet) = state.slots.take(slot) else { return error::SLOT };
+    let Some(mut packet) = state.kept.slots.take(slot) else { return error::SLOT };
     if offset != u32::MAX && !packet.set_extent(offset, length, state.pool.buffer_size()) {
         packet.edit(|record| record.verdict = guest::BAD_VERDICT);
-        state.emitted.push(packet);
+        state.kept.emitted.push(packet);
         return error::RANGE;
     }
     packet.edit(|record| (record.verdict, record.mark) = (verdict, mark));
-    state.emitted.push(packet);
+    state.kept.emitted.push(packet);
     0
 }
 
 fn timer_set<T: HostState>(mut caller: Caller<'_, T>, deadline: u64) -> i32 {
-    caller.data_mut().state_mut().deadline = (deadline != 0).then_some(telemetry::clock::Nanos(deadline));
+    caller.data_mut().state_mut().kept.deadline = (deadline != 0).then_some(Nanos(deadline));
     0
 }
 

@@ -7,8 +7,7 @@ use crate::program::Program;
 use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use guest::{
-    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Offer, Progress, SaveError,
-    SlotConfig, SlotTable,
+    Frozen, Guest, GuestFault, HandOutFault, Kept, NotFrozen, Offer, Progress, SaveError, SlotConfig,
 };
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
@@ -73,20 +72,17 @@ impl Guest for WasmGuest {
         self.0.observe(packets, now)
     }
 
-    fn deadline(&self) -> Option<Nanos> {
-        self.0.store.data().due()
+    fn kept(&self) -> &Kept {
+        &self.0.store.data().kept
     }
 
-    fn set_devices(&mut self, entries: Arc<[u8]>) {
-        self.0.store.data_mut().new_devices = Some(entries);
+    #[inline]
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.0.store.data_mut().kept
     }
 
     fn offer(&mut self, offer: &Arc<Offer>) -> bool {
-        self.0.store.data_mut().offer(offer)
-    }
-
-    fn take_asks(&mut self) -> Vec<Ask> {
-        self.0.store.data_mut().take_asks()
+        self.kept_mut().offer(offer)
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
@@ -97,41 +93,12 @@ impl Guest for WasmGuest {
         self.0.finish(now)
     }
 
-    #[inline]
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.0.store.data_mut().emitted
-    }
-
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.0.store.data_mut().slots
-    }
-
-    fn take_generated(&mut self) -> u64 {
-        std::mem::take(&mut self.0.store.data_mut().generated)
-    }
-
     fn memory(&mut self) -> usize {
         self.0.private_bytes()
     }
 
     fn memory_place(&mut self) -> usize {
         self.0.private_place()
-    }
-
-    fn surrender(&mut self, out: &mut Vec<Packet>) {
-        self.0.store.data_mut().surrender(out);
-    }
-
-    fn counters(&self) -> &[u64] {
-        &self.0.store.data().counters
-    }
-
-    fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut self.0.store.data_mut().log)
-    }
-
-    fn take_events(&mut self) -> Events {
-        self.0.store.data_mut().take_events()
     }
 
     fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {

@@ -26,8 +26,7 @@ use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog::{self, Reach, Spent};
 use guest::{
-    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Offer, Progress, SaveError,
-    SlotConfig, SlotTable,
+    Frozen, Guest, GuestFault, HandOutFault, Kept, NotFrozen, Offer, Progress, SaveError, SlotConfig,
 };
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
@@ -157,7 +156,7 @@ impl PreemptibleGuest {
         packets: &mut [Packet],
         now: Moment,
     ) -> Result<Progress, GuestFault> {
-        self.state.state_mut().now = now.nanos;
+        self.kept_mut().now = now.nanos;
         let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, spent);
         let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let (spent, overdue) = stretch.end_stretch(spent);
@@ -234,20 +233,16 @@ impl Guest for PreemptibleGuest {
         self.ready()?.observe(packets, now)
     }
 
-    fn deadline(&self) -> Option<Nanos> {
-        self.state.state().due()
+    fn kept(&self) -> &Kept {
+        &self.state.state().kept
     }
 
-    fn set_devices(&mut self, entries: Arc<[u8]>) {
-        self.state.state_mut().new_devices = Some(entries);
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.state.state_mut().kept
     }
 
     fn offer(&mut self, offer: &Arc<Offer>) -> bool {
-        self.state.state_mut().offer(offer)
-    }
-
-    fn take_asks(&mut self) -> Vec<Ask> {
-        self.state.state_mut().take_asks()
+        self.kept_mut().offer(offer)
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
@@ -256,18 +251,6 @@ impl Guest for PreemptibleGuest {
 
     fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
         self.ready()?.finish(now)
-    }
-
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.state.state_mut().emitted
-    }
-
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.state.state_mut().slots
-    }
-
-    fn take_generated(&mut self) -> u64 {
-        std::mem::take(&mut self.state.state_mut().generated)
     }
 
     fn memory(&mut self) -> usize {
@@ -284,19 +267,7 @@ impl Guest for PreemptibleGuest {
 
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         self.end_call();
-        self.state.state_mut().surrender(out);
-    }
-
-    fn counters(&self) -> &[u64] {
-        &self.state.state().counters
-    }
-
-    fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut self.state.state_mut().log)
-    }
-
-    fn take_events(&mut self) -> Events {
-        self.state.state_mut().take_events()
+        self.kept_mut().surrender(out);
     }
 
     fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {

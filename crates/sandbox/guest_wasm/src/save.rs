@@ -29,7 +29,7 @@ impl<T: HostState> Body<T> {
         let state = self.store.data_mut().state_mut();
         let empty = GuestState::empty(facts, &state.pool);
         let mut state = std::mem::replace(state, empty);
-        state.memory = None;
+        let (_, new_devices) = (state.memory.take(), state.kept.new_devices.take());
         Ok(FrozenGuest {
             program: self.program.clone(),
             limits: self.limits,
@@ -37,6 +37,7 @@ impl<T: HostState> Body<T> {
             memory,
             values: values.into(),
             batch: self.batch_address,
+            new_devices,
             state,
         })
     }
@@ -44,8 +45,8 @@ impl<T: HostState> Body<T> {
     /// Packets that were given up are nowhere a snapshot could have them from.
     pub(crate) fn carried_out(&self) -> Result<(), SaveError> {
         let state = self.store.data().state();
-        match state.emitted.len() {
-            0 if state.change.is_some() => Err(SaveError::Changing),
+        match state.kept.emitted.len() {
+            0 if state.kept.change.is_some() => Err(SaveError::Changing),
             0 => Ok(()),
             packets => Err(SaveError::Busy { packets }),
         }

@@ -3,17 +3,14 @@
 use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
-use guest::{Ask, Events, LogLine, Offer, SlotConfig, SlotTable, pack, unpack};
-use nf_abi::{MAX_ASKS, change, stream};
+use guest::{Events, Kept, LogLine, SlotConfig, pack, unpack};
+use nf_abi::{change, stream};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::borrow::Cow;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
-
-/// Asks of an instance are told once in this time at most.
-const ASKS_APART: Nanos = Nanos::from_millis(1);
 
 /// What the host keeps for an instance; host calls work on it.
 pub(crate) struct GuestState {
@@ -26,28 +23,15 @@ pub(crate) struct GuestState {
     pub(crate) import: Option<Vec<u8>>,
     pub(crate) export: Option<Vec<u8>>,
     pub(crate) report: Option<Vec<u8>>,
-    pub(crate) log: Vec<LogLine>,
+    /// What the engine works on, too.
+    pub(crate) kept: Kept,
+    /// Most lines of its log between two collections, and how many found no room.
     pub(crate) most_lines: usize,
     pub(crate) lines_lost: u64,
-    pub(crate) events: Events,
-    pub(crate) event_bytes: usize,
-    pub(crate) counters: Vec<u64>,
-    pub(crate) slots: SlotTable,
+    /// Most packets that it has, see [`Kept::packets`].
     pub(crate) quota: usize,
-    pub(crate) emitted: Vec<Packet>,
-    pub(crate) generated: u64,
-    pub(crate) deadline: Option<Nanos>,
-    pub(crate) now: Nanos,
-    /// What it reads of the devices behind its interfaces, and what it will from its next timer on.
+    /// What it reads of the devices behind its interfaces.
     pub(crate) devices: Arc<[u8]>,
-    pub(crate) new_devices: Option<Arc<[u8]>>,
-    /// A changed file that it is to take.
-    pub(crate) change: Option<Arc<Offer>>,
-    /// Addresses that it asks for; since there are some, when they are to be told.
-    pub(crate) asks: Vec<Ask>,
-    pub(crate) asks_due: Option<Nanos>,
-    /// When asks may be told again.
-    asks_from: Nanos,
 }
 
 impl GuestState {
@@ -63,24 +47,11 @@ impl GuestState {
             import: None,
             export: None,
             report: None,
-            log: Vec::new(),
+            kept: Kept::new(settings.slots, usize::from(facts.counters)),
             most_lines: settings.log_lines,
             lines_lost: 0,
-            events: Events::default(),
-            event_bytes: 0,
-            counters: vec![0; usize::from(facts.counters)],
-            slots: SlotTable::new(settings.slots),
             quota: settings.slots.quota as usize,
-            emitted: Vec::new(),
-            generated: 0,
-            deadline: None,
-            now: Nanos(0),
             devices: Arc::default(),
-            new_devices: None,
-            change: None,
-            asks: Vec::new(),
-            asks_due: None,
-            asks_from: Nanos(0),
         }
     }
 
@@ -94,10 +65,10 @@ impl GuestState {
         let text = |text: &String| text.capacity() + size_of::<String>();
         self.facts.name.capacity()
             + self.config.capacity()
-            + self.counters.capacity() * size_of::<u64>()
-            + self.log.iter().map(|line| text(&line.text) + size_of::<u64>()).sum::<usize>()
-            + self.events.lines.iter().map(text).sum::<usize>()
-            + self.emitted.capacity() * size_of::<Packet>()
+            + self.kept.counters.capacity() * size_of::<u64>()
+            + self.kept.log.iter().map(|line| text(&line.text) + size_of::<u64>()).sum::<usize>()
+            + self.kept.events.lines.iter().map(text).sum::<usize>()
+            + self.kept.emitted.capacity() * size_of::<Packet>()
     }
 
     /// What a snapshot says of it, but for the packets.
@@ -105,14 +76,14 @@ impl GuestState {
         let line = |line: &LogLine| Line { severity: line.severity, text: line.text.clone() };
         SavedState {
             batch,
-            now: self.now.0,
-            deadline: self.deadline.map(|deadline| deadline.0),
-            generated: self.generated,
-            counters: self.counters.clone(),
-            log: self.log.iter().map(line).collect(),
+            now: self.kept.now.0,
+            deadline: self.kept.deadline.map(|deadline| deadline.0),
+            generated: self.kept.generated,
+            counters: self.kept.counters.clone(),
+            log: self.kept.log.iter().map(line).collect(),
             lines_lost: self.lines_lost,
-            events: self.events.lines.clone(),
-            events_lost: self.events.lost,
+            events: self.kept.events.lines.clone(),
+            events_lost: self.kept.events.lost,
         }
     }
 
@@ -121,7 +92,7 @@ impl GuestState {
         let held = |(slot, packet, due): (u16, &Packet, Nanos)| {
             pack(&self.pool, packet, PacketState::Held { slot, due: due.0 })
         };
-        self.slots.iter().map(held).collect()
+        self.kept.slots.iter().map(held).collect()
     }
 
     /// Makes it what a snapshot says, but for the packets. Texts are made harmless as if the guest wrote them
@@ -130,14 +101,15 @@ impl GuestState {
     pub(crate) fn restore(&mut self, saved: &SavedState) {
         let harmless = |text: &String| host_calls::line(text.as_bytes());
         let line = |line: &Line| LogLine { severity: line.severity, text: harmless(&line.text) };
-        self.now = Nanos(saved.now);
-        self.deadline = saved.deadline.map(Nanos);
-        self.generated = 0;
-        self.counters.clone_from(&saved.counters);
-        self.log = saved.log.iter().map(line).collect();
+        self.kept.now = Nanos(saved.now);
+        self.kept.deadline = saved.deadline.map(Nanos);
+        self.kept.generated = 0;
+        self.kept.counters.clone_from(&saved.counters);
+        self.kept.log = saved.log.iter().map(line).collect();
         self.lines_lost = saved.lines_lost;
-        self.events = Events { lines: saved.events.iter().map(harmless).collect(), lost: saved.events_lost };
-        self.event_bytes = self.events.lines.iter().map(String::len).sum();
+        self.kept.events =
+            Events { lines: saved.events.iter().map(harmless).collect(), lost: saved.events_lost };
+        self.kept.event_bytes = self.kept.events.lines.iter().map(String::len).sum();
     }
 
     /// Takes held packets over, and counts them as generated: no port of this host has received them. Says of
@@ -147,7 +119,7 @@ impl GuestState {
         packets: &[SavedPacket],
         now: Nanos,
     ) -> Result<(), (u16, String)> {
-        let latest = now.saturating_add(self.slots.longest_hold());
+        let latest = now.saturating_add(self.kept.slots.longest_hold());
         for packet in packets {
             let PacketState::Held { slot, due } = packet.state else { continue };
             let (ingress, interfaces) = (packet.record().ingress, self.facts.interfaces);
@@ -155,82 +127,32 @@ impl GuestState {
                 return Err((slot, format!("it came in by interface {ingress} of {interfaces}")));
             }
             let made = unpack(&self.pool, packet).map_err(|error| (slot, error.to_string()))?;
-            if let Err((made, refusal)) = self.slots.keep_until(slot, made, Nanos(due).min(latest)) {
+            if let Err((made, refusal)) = self.kept.slots.keep_until(slot, made, Nanos(due).min(latest)) {
                 self.pool.free(made);
-                return Err((slot, format!("{refusal}: {} of {} are kept", self.slots.len(), self.quota)));
+                return Err((
+                    slot,
+                    format!("{refusal}: {} of {} are kept", self.kept.slots.len(), self.quota),
+                ));
             }
-            self.generated += 1;
+            self.kept.generated += 1;
         }
         Ok(())
     }
 
     /// Sets other bounds on the packets that it keeps.
     pub(crate) fn set_slots(&mut self, slots: SlotConfig) {
-        self.slots.set_config(slots);
+        self.kept.slots.set_config(slots);
         self.quota = slots.quota as usize;
-    }
-
-    /// Packets that count against the quota: kept ones, and those given up in the current call.
-    pub(crate) fn kept(&self) -> usize {
-        self.slots.len() + self.emitted.len()
-    }
-
-    /// Whether [`guest::Guest::left_over`] has something to tell.
-    #[inline]
-    pub(crate) fn has_left_over(&self) -> bool {
-        self.deadline.is_some() || self.change.is_some() || self.kept() > 0 || self.asks_due.is_some()
-    }
-
-    /// When its timer is due, see [`guest::Guest::deadline`].
-    pub(crate) fn due(&self) -> Option<Nanos> {
-        let asks = self.asks_due.filter(|_| !self.asks.is_empty());
-        match self.new_devices.is_some() || self.change.is_some() {
-            true => Some(Nanos(0)),
-            false => [asks, self.deadline].into_iter().flatten().min(),
-        }
-    }
-
-    /// Notes an address that it asks for: told as soon as its call has ended, but once in [`ASKS_APART`] at
-    /// most. Whether there was room.
-    pub(crate) fn ask(&mut self, ask: Ask) -> bool {
-        let has_room = self.asks.len() < MAX_ASKS;
-        if has_room {
-            self.asks.push(ask);
-            self.asks_due.get_or_insert(self.asks_from.max(self.now));
-        }
-        has_room
-    }
-
-    /// What it asked for since this was last called.
-    pub(crate) fn take_asks(&mut self) -> Vec<Ask> {
-        if self.asks_due.take().is_some() {
-            self.asks_from = self.now.saturating_add(ASKS_APART);
-        }
-        std::mem::take(&mut self.asks)
     }
 
     /// Puts what is new of its devices in its place; whether there was something.
     pub(crate) fn renew_devices(&mut self) -> bool {
-        let new = self.new_devices.take();
-        let is_new = new.is_some();
-        if let Some(entries) = new {
-            self.devices = entries;
-        }
-        is_new
-    }
-
-    /// Keeps a changed file that it is to take, if it has none yet.
-    pub(crate) fn offer(&mut self, offer: &Arc<Offer>) -> bool {
-        let is_free = self.change.is_none();
-        if is_free {
-            self.change = Some(offer.clone());
-        }
-        is_free
+        self.kept.new_devices.take().map(|entries| self.devices = entries).is_some()
     }
 
     /// What it answers to the file that it was to take.
     pub(crate) fn answer(&mut self, answer: i32) {
-        let Some(offer) = self.change.take_if(|_| answer != change::MORE) else { return };
+        let Some(offer) = self.kept.change.take_if(|_| answer != change::MORE) else { return };
         match answer {
             change::TAKEN => offer.take(&mut self.config),
             _ => offer.refuse(),
@@ -243,7 +165,7 @@ impl GuestState {
             stream::CONFIG => (Cow::Borrowed(&self.config), offset),
             stream::STATE => (Cow::Borrowed(self.import.as_deref()?), offset),
             stream::DEVICES => (Cow::Borrowed(&self.devices), offset),
-            stream::CHANGE => (Cow::Borrowed(self.change.as_ref()?.lines()), offset),
+            stream::CHANGE => (Cow::Borrowed(self.kept.change.as_ref()?.lines()), offset),
             stream::SLOTS => (Cow::Owned(self.slot(offset).to_vec()), 0),
             _ => return None,
         })
@@ -251,27 +173,17 @@ impl GuestState {
 
     /// Where the packet in a slot is: an entry of `nf_abi::stream::SLOTS`.
     pub(crate) fn slot(&self, number: u32) -> [u8; 8] {
-        let packet = u16::try_from(number).ok().and_then(|slot| self.slots.get(slot));
+        let packet = u16::try_from(number).ok().and_then(|slot| self.kept.slots.get(slot));
         let (address, length) =
             packet.map_or((0, 0), |packet| (packet.buffer() + packet.offset(), packet.length()));
         (u64::from(address) | u64::from(length) << 32).to_le_bytes()
     }
-
-    /// Takes every packet out.
-    pub(crate) fn surrender(&mut self, out: &mut Vec<Packet>) {
-        out.append(&mut self.emitted);
-        self.slots.surrender(out);
-    }
-
-    pub(crate) fn take_events(&mut self) -> Events {
-        self.event_bytes = 0;
-        std::mem::take(&mut self.events)
-    }
 }
+
 impl Drop for GuestState {
     fn drop(&mut self) {
         let mut left = Vec::new();
-        self.surrender(&mut left);
+        self.kept.surrender(&mut left);
         self.pool.free_batch(left);
     }
 }

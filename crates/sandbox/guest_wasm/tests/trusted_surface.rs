@@ -192,7 +192,7 @@ const NOT_COUNTED: [(&str, &[&str]); 15] = [
 
 /// Names that the standard library, another crate or a trait object of another kind has too: a call by such a
 /// name says nothing.
-const SHARED: [&str; 55] = [
+const SHARED: [&str; 57] = [
     "add",
     "advance",
     "as_ptr",
@@ -213,6 +213,8 @@ const SHARED: [&str; 55] = [
     "is_empty",
     "iter",
     "iter_mut",
+    "kept",
+    "kept_mut",
     "leave",
     "len",
     "length",

@@ -14,10 +14,10 @@ use crate::control::fault::Life;
 use crate::control::takeover::TakeoverError;
 use crate::ids::InstanceId;
 use crate::worker::Worker;
-use guest::{Events, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable};
+use guest::{Guest, GuestFault, Kept, NotFrozen, Progress, SaveError};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
-use telemetry::clock::{Moment, Nanos};
+use telemetry::clock::Moment;
 
 /// A guest that was taken out of its instance. Dropped, it gives its packets' buffers back to their pool; the
 /// instance does not run until another guest is attached.
@@ -74,13 +74,10 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return Err(TakeoverError::Absent) };
         instance.counters.ledger.generated += guest.take_generated();
-        instance.detached = Some(guest.slots().len() + guest.take_emitted().len());
-        let stand_in = StandIn {
-            counters: guest.counters().to_vec(),
-            memory: guest.memory(),
-            frozen: guest.is_frozen(),
-            ..StandIn::default()
-        };
+        instance.detached = Some(guest.kept().packets());
+        let mut stand_in =
+            StandIn { kept: Kept::nothing(), memory: guest.memory(), frozen: guest.is_frozen() };
+        stand_in.kept.counters = guest.counters().to_vec();
         let guest = std::mem::replace(guest, Box::new(stand_in));
         // Deadlines are looked at when a guest is back.
         instance.due = false;
@@ -142,17 +139,14 @@ impl Worker {
 
 /// Stands in the place of a guest that is elsewhere: it shows what was counted, and is never called.
 struct StandIn {
-    counters: Vec<u64>,
+    kept: Kept,
     memory: usize,
     frozen: bool,
-    slots: SlotTable,
-    emitted: Vec<Packet>,
 }
 
 impl Default for StandIn {
     fn default() -> StandIn {
-        let slots = SlotTable::new(SlotConfig { quota: 0, longest_hold: Nanos(0) });
-        StandIn { counters: Vec::new(), memory: 0, frozen: false, slots, emitted: Vec::new() }
+        StandIn { kept: Kept::nothing(), memory: 0, frozen: false }
     }
 }
 
@@ -169,38 +163,16 @@ impl Guest for StandIn {
         elsewhere()
     }
 
-    fn deadline(&self) -> Option<Nanos> {
-        None
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
     fn timer(&mut self, _: Moment) -> Result<(), GuestFault> {
         elsewhere()
-    }
-
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.emitted
-    }
-
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.slots
-    }
-
-    fn take_generated(&mut self) -> u64 {
-        0
-    }
-
-    fn surrender(&mut self, _: &mut Vec<Packet>) {}
-
-    fn counters(&self) -> &[u64] {
-        &self.counters
-    }
-
-    fn take_log(&mut self) -> Vec<LogLine> {
-        Vec::new()
-    }
-
-    fn take_events(&mut self) -> Events {
-        Events::default()
     }
 
     fn report(&mut self, _: Moment) -> Result<Option<String>, GuestFault> {

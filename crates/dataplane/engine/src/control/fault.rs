@@ -72,8 +72,8 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, since, next_delay } = &mut instance.life else { return };
         instance.counters.faults += 1;
-        instance.counters.ledger.generated += guest.take_generated();
-        for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
+        instance.counters.ledger.generated += std::mem::take(&mut guest.kept_mut().generated);
+        for (sum, count) in instance.counters.former.iter_mut().zip(&guest.kept().counters) {
             *sum = sum.wrapping_add(*count);
         }
         let is_first = now.since(*since) >= instance.restart.longest_delay;

@@ -140,7 +140,7 @@ impl Worker {
     pub(crate) fn tell_asks(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let asks = guest.take_asks();
+        let asks = guest.kept_mut().take_asks();
         if !asks.is_empty() {
             (self.upkeep.tell)(Event::Asked { instance: instance.name.clone(), asks });
         }

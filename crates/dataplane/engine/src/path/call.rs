@@ -147,10 +147,11 @@ impl Worker {
     pub(crate) fn after_call(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let LeftOver { due, has_emitted } = guest.left_over();
+        let kept = guest.kept_mut();
+        let LeftOver { due, has_emitted } = kept.left_over();
         let emitted = has_emitted.then(|| {
-            instance.counters.ledger.generated += guest.take_generated();
-            std::mem::replace(guest.take_emitted(), self.batches.spare())
+            instance.counters.ledger.generated += std::mem::take(&mut kept.generated);
+            std::mem::replace(&mut kept.emitted, self.batches.spare())
         });
         self.schedule(index, due);
         let Some(emitted) = emitted else { return };

@@ -53,7 +53,7 @@ impl Worker {
         self.expire_held(index);
         self.tell_asks(index);
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
-        if guest.deadline().is_none_or(|deadline| deadline > now.nanos) {
+        if guest.kept().due().is_none_or(|deadline| deadline > now.nanos) {
             return self.after_call(index);
         }
         let called = guest.timer(now);
@@ -68,7 +68,7 @@ impl Worker {
     fn expire_held(&mut self, index: usize) {
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
         let mut expired = self.batches.spare();
-        guest.slots().expire(self.time.now.nanos, EXPIRED_AT_ONCE, &mut expired);
+        guest.kept_mut().slots.expire(self.time.now.nanos, EXPIRED_AT_ONCE, &mut expired);
         self.drop_batch(Holder::Instance(index), expired, DropReason::HoldExpired);
     }
 
@@ -78,7 +78,7 @@ impl Worker {
         self.time.switch(self.instances[index].entity);
         self.expire_held(index);
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
-        if let Some(at) = guest.slots().next_expiry() {
+        if let Some(at) = guest.kept().slots.next_expiry() {
             self.schedule(index, at);
         }
         self.time.switch(NO_INSTANCE);

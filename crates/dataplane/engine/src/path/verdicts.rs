@@ -39,7 +39,8 @@ impl Worker {
                     return self.drop_batch(source, batch, DropReason::FunctionDown);
                 };
                 // One packet has the slot; what else would is refused.
-                let kept = guest.slots().keep(slot, batch.swap_remove(0), self.time.now.nanos);
+                let slots = &mut guest.kept_mut().slots;
+                let kept = slots.keep(slot, batch.swap_remove(0), self.time.now.nanos);
                 batch.extend(kept.err().map(|(refused, _)| refused));
                 DropReason::HoldQuota
             }

@@ -241,7 +241,7 @@ impl Instance {
     /// Packets that this instance owns, by walking them.
     pub(crate) fn in_flight(&mut self) -> u64 {
         let kept = match &mut self.life {
-            Life::Up { guest, .. } => guest.slots().len() + guest.take_emitted().len(),
+            Life::Up { guest, .. } => guest.kept().packets(),
             Life::Down { .. } | Life::Starting { .. } => 0,
         };
         let suspended = self.suspended.as_ref().map_or(0, Vec::len);

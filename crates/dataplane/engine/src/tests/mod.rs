@@ -26,7 +26,7 @@ mod worker;
 
 use crate::*;
 use cpu_share::{Claim, TenantId};
-use guest::{Answers, Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
+use guest::{Answers, Guest, GuestFault, Kept, LogLine, Progress, SlotConfig};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortCounters, PortStatus, Wake};

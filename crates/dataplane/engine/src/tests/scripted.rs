@@ -98,24 +98,20 @@ impl Seen {
 pub(super) struct Scripted {
     pool: Arc<Pool>,
     manner: Manner,
-    slots: SlotTable,
-    emitted: Vec<Packet>,
+    kept: Kept,
     seen: Seen,
     clock: Clock,
     /// Gives up this slot at the next call.
     emit: Option<u16>,
-    deadline: Option<Nanos>,
-    new_devices: Option<Arc<[u8]>>,
-    asks: Vec<guest::Ask>,
     /// The verdicts of a call that is switched out, and how often it still will be.
     suspended: Option<(Vec<u32>, u32)>,
 }
 
 impl Scripted {
     fn give_up(&mut self) {
-        if let Some(mut packet) = self.emit.take().and_then(|slot| self.slots.take(slot)) {
+        if let Some(mut packet) = self.emit.take().and_then(|slot| self.kept.slots.take(slot)) {
             packet.edit(|record| record.verdict = Verdict::Interface(1).encode());
-            self.emitted.push(packet);
+            self.kept.emitted.push(packet);
         }
     }
 
@@ -164,7 +160,7 @@ impl Guest for Scripted {
         self.not_in_a_call();
         self.seen.note(Call::Process(packets.len()));
         self.spend(packets.len());
-        self.deadline = self.next_deadline(now);
+        self.kept.deadline = self.next_deadline(now);
         if self.manner.suspend > 0 {
             self.suspended = Some((Scripted::fingerprint(packets), self.manner.suspend - 1));
             return Ok(Progress::Suspended);
@@ -192,51 +188,29 @@ impl Guest for Scripted {
         seen.extend(packets.iter().map(|packet| self.pool.to_vec(packet)[0]));
         Ok(())
     }
-    fn deadline(&self) -> Option<Nanos> {
-        if self.new_devices.is_some() || !self.asks.is_empty() { Some(Nanos(0)) } else { self.deadline }
+    fn kept(&self) -> &Kept {
+        &self.kept
     }
-    fn set_devices(&mut self, entries: Arc<[u8]>) {
-        self.new_devices = Some(entries);
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
     }
-    fn take_asks(&mut self) -> Vec<guest::Ask> {
-        std::mem::take(&mut self.asks)
+    fn take_log(&mut self) -> Vec<LogLine> {
+        pass(&self.clock, LEAST);
+        Vec::new()
     }
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
         self.not_in_a_call();
-        if let Some(entries) = self.new_devices.take() {
+        if let Some(entries) = self.kept.new_devices.take() {
             self.seen.note(Call::Devices(entries[0]));
-            self.asks.push(guest::Ask { interface: 1, address: [192, 0, 2, entries[0]].into() });
+            self.kept.ask(guest::Ask { interface: 1, address: [192, 0, 2, entries[0]].into() });
             return Ok(());
         }
         self.seen.note(Call::Timer);
         if self.manner.overdue {
             self.spend(0);
         }
-        self.deadline = self.next_deadline(now);
+        self.kept.deadline = self.next_deadline(now);
         Ok(())
-    }
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.emitted
-    }
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.slots
-    }
-    fn take_generated(&mut self) -> u64 {
-        0
-    }
-    fn surrender(&mut self, out: &mut Vec<Packet>) {
-        out.append(&mut self.emitted);
-        self.slots.surrender(out);
-    }
-    fn counters(&self) -> &[u64] {
-        &[]
-    }
-    fn take_log(&mut self) -> Vec<LogLine> {
-        pass(&self.clock, LEAST);
-        Vec::new()
-    }
-    fn take_events(&mut self) -> Events {
-        Events::default()
     }
     fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
         self.not_in_a_call();
@@ -284,17 +258,15 @@ impl Factory {
         if self.starts.fetch_add(1, SeqCst) % 2 == 1 && self.manner.start_fails {
             return Err("every other start fails".into());
         }
+        let mut kept = Kept::new(SlotConfig { quota: 4, longest_hold: self.manner.hold }, 0);
+        kept.deadline = (self.manner.overdue || self.manner.every.is_some()).then_some(Nanos(1));
         Ok(Box::new(Scripted {
             pool: self.pool.clone(),
             manner: self.manner.clone(),
-            slots: SlotTable::new(SlotConfig { quota: 4, longest_hold: self.manner.hold }),
-            emitted: Vec::new(),
+            kept,
             seen: self.seen.clone(),
             clock: self.clock,
             emit: None,
-            deadline: (self.manner.overdue || self.manner.every.is_some()).then_some(Nanos(1)),
-            new_devices: None,
-            asks: Vec::new(),
             suspended: None,
         }))
     }

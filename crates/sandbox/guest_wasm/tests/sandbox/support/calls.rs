@@ -171,7 +171,7 @@ pub fn make(guest: &mut WasmGuest, pool: &Pool, packet: &mut Packet, call: &Call
     pool.write(packet, &call.to_bytes()).expect("a few words");
     let progress = guest.process(std::slice::from_mut(packet), now()).expect("host calls never trap");
     let Progress::Done(answers) = progress else { panic!("a call that ends") };
-    let left_over = guest.left_over();
+    let left_over = guest.kept().left_over();
     let has_left_over = left_over.due < Nanos::MAX || left_over.has_emitted;
     assert!(answers.has_left_over || !has_left_over, "{call:?}: {left_over:?}");
     packet.record().mark as i64
