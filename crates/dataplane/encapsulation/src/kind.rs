@@ -2,23 +2,24 @@
 
 use nf_abi::tunnel;
 
-/// A kind of header that is taken off or put on.
+/// A kind of header that is taken off or put on, by what a record says of a packet that was in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum LayerKind {
-    /// A tag, IEEE 802.1Q or 802.1ad.
-    Vlan,
+    /// A tag, IEEE 802.1Q or 802.1ad, which is no tunnel.
+    Vlan = tunnel::NONE,
     /// GRE, RFC 2784 and RFC 2890.
-    Gre,
+    Gre = tunnel::GRE,
     /// NVGRE, RFC 7637.
-    Nvgre,
+    Nvgre = tunnel::NVGRE,
     /// VXLAN, RFC 7348.
-    Vxlan,
+    Vxlan = tunnel::VXLAN,
     /// Geneve, RFC 8926.
-    Geneve,
+    Geneve = tunnel::GENEVE,
     /// A label of MPLS, RFC 3032.
-    Mpls,
+    Mpls = tunnel::MPLS,
     /// IP in IP, RFC 2003, RFC 2473, RFC 4213.
-    IpIp,
+    IpIp = tunnel::IP_IN_IP,
 }
 
 impl LayerKind {
@@ -51,17 +52,9 @@ impl LayerKind {
         LayerKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What a record says of a packet that was in it (`tunnel_type`). A tag is no tunnel.
+    /// What a record says of a packet that was in it (`tunnel_type`).
     pub const fn tunnel_type(self) -> u8 {
-        match self {
-            LayerKind::Vlan => tunnel::NONE,
-            LayerKind::Gre => tunnel::GRE,
-            LayerKind::Nvgre => tunnel::NVGRE,
-            LayerKind::Vxlan => tunnel::VXLAN,
-            LayerKind::Geneve => tunnel::GENEVE,
-            LayerKind::Mpls => tunnel::MPLS,
-            LayerKind::IpIp => tunnel::IP_IN_IP,
-        }
+        self as u8
     }
 }
 

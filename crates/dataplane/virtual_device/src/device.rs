@@ -154,7 +154,7 @@ impl Device {
 
     /// The link of a port, named by its plug, is up or down. All are up at first.
     pub fn set_up(&self, plug: SwitchPort, up: bool) {
-        if let Some(index) = self.index_of(plug) {
+        if let Some(index) = self.settings.ports.iter().position(|port| *port == plug) {
             self.links.set_up(index, up);
         }
     }
@@ -220,10 +220,6 @@ impl Device {
     #[inline]
     pub(crate) fn at(&self, plug: SwitchPort) -> (Plan, u16) {
         self.plugs.get(usize::from(plug.0)).copied().unwrap_or((Plan::Fixed(Way::Nowhere), 0))
-    }
-
-    fn index_of(&self, plug: SwitchPort) -> Option<usize> {
-        self.settings.ports.iter().position(|port| *port == plug)
     }
 
     /// All ports but the one by which a packet came, if it came by one.

@@ -3,6 +3,7 @@
 use crate::forwarding::Forwarding;
 use crate::ids::{Holder, SwitchId, Target};
 use crate::path::switching::SwitchNode;
+use crate::path::tunnels::tunnels_at;
 use crate::state::Batches;
 use crate::worker::Worker;
 use packet_memory::Packet;
@@ -218,7 +219,7 @@ impl Worker {
             let target = self.straight_on(target, &mut batch, None);
             return self.hand_on(source, target, batch);
         }
-        if self.encapsulates(id, plug) {
+        if tunnels_at(&self.switch(id).forwarding, plug).is_some() {
             if !self.encapsulates_in_place(source, (id, plug), target, &batch) {
                 return self.leave_encapsulated(source, (id, plug), target, batch);
             }

@@ -23,7 +23,7 @@ const TAKEN: usize = MAX_BYTES + 64;
 const SHOWN: usize = 64;
 
 /// The device of a switch, and the headers around packets outside of one of its ports.
-fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&Device, &Tunnels)> {
+pub(crate) fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&Device, &Tunnels)> {
     let device = forwarding.device()?;
     Some((device, device.tunnels(plug)?))
 }
@@ -45,11 +45,6 @@ impl Worker {
             |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, by, with_flow_hash);
         refused.extend(batch.extract_if(.., other));
         self.drop_batch(source, refused, DropReason::BadTunnel);
-    }
-
-    /// Whether packets get headers that leave by a plug.
-    pub(crate) fn encapsulates(&self, id: SwitchId, plug: SwitchPort) -> bool {
-        tunnels_at(&self.switch(id).forwarding, plug).is_some()
     }
 
     /// Whether all of these packets get headers where they are: none is cut, none copied before, none too
