@@ -247,7 +247,7 @@ impl Clock {
     /// The point in time of a reading.
     #[inline]
     pub fn nanos(&self, at: Cycles) -> Nanos {
-        Nanos(self.nanos_at_start.0.wrapping_add(self.span(at - self.cycles_at_start).0))
+        Nanos(self.nanos_at_start.0.wrapping_add(self.span(at.since(self.cycles_at_start)).0))
     }
 
     /// The length of a span.

@@ -58,9 +58,8 @@ struct Watch {
     /// Cycles that the stretch in progress may take, the kernel's included; [`NEVER`] for a call that is not
     /// a stretch.
     whole: AtomicU64,
-    /// Cycles that the kernel took of the call that began at `taken_of`.
+    /// Cycles that the kernel took of the call in progress, as far as the handler has looked.
     taken: AtomicU64,
-    taken_of: AtomicU64,
     /// The call in progress is to end.
     overdue: AtomicBool,
     /// Because of the kernel's part of it.
@@ -176,6 +175,7 @@ fn enter(reach: &Reach, at: Cycles, limit: Cycles, slice: Cycles, whole: Cycles)
     current.limit.store(limit.0, Relaxed);
     current.slice.store(slice.0, Relaxed);
     current.whole.store(whole.0, Relaxed);
+    current.taken.store(0, Relaxed);
     current.overdue.store(false, Relaxed);
     current.slice_over.store(false, Relaxed);
     compiler_fence(SeqCst);
@@ -218,9 +218,8 @@ impl Call {
     pub(crate) fn end_stretch(self, before: Spent) -> (Spent, bool) {
         // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
         let current = unsafe { &*self.0 };
-        let began = current.began.load(Relaxed);
-        let whole = before.whole + Cycles::now().since(Cycles(began));
-        let kernel = before.kernel + current.taken(began);
+        let whole = before.whole + Cycles::now().since(Cycles(current.began.load(Relaxed)));
+        let kernel = before.kernel + Cycles(current.taken.load(Relaxed));
         (Spent { whole, kernel }, self.end())
     }
 }
@@ -288,14 +287,13 @@ impl Watch {
         }
         let (limit, slice) = (self.limit.load(Relaxed), self.slice.load(Relaxed));
         let mut used = now.since(Cycles(began)).0;
-        let mut taken = self.taken(self.began.load(Relaxed)).0;
+        let mut taken = self.taken.load(Relaxed);
         let withheld = self.withheld(now).0.min(used);
         began += withheld;
         used -= withheld;
         taken += self.taken_since_armed().0.min(used);
         self.began.store(began, Relaxed);
         self.taken.store(taken, Relaxed);
-        self.taken_of.store(began, Relaxed);
         let whole = self.whole.load(Relaxed).min(whole(Cycles(limit)).0);
         let of_its_own = limit.saturating_sub(used.saturating_sub(taken));
         let left = of_its_own.min(whole.saturating_sub(used));
@@ -311,15 +309,10 @@ impl Watch {
         self.arm(clock().cycles(LOOK_AGAIN));
     }
 
-    /// What the kernel took of the call that began then, as far as the handler has looked.
-    fn taken(&self, began: u64) -> Cycles {
-        Cycles(if self.taken_of.load(Relaxed) == began { self.taken.load(Relaxed) } else { 0 })
-    }
-
     /// The time since the timer was set that the thread did not have the processor for.
     fn withheld(&self, now: Cycles) -> Cycles {
         let had = time(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.had.load(Relaxed));
-        now.since(Cycles(self.armed.load(Relaxed))) - clock().cycles(Nanos(had))
+        now.since(Cycles(self.armed.load(Relaxed))).since(clock().cycles(Nanos(had)))
     }
 
     /// The time since the timer was set that the kernel took of the thread's.
@@ -430,7 +423,6 @@ fn install() -> *const Watch {
                 limit: AtomicU64::new(0),
                 whole: AtomicU64::new(NEVER),
                 taken: AtomicU64::new(0),
-                taken_of: AtomicU64::new(0),
                 overdue: AtomicBool::new(false),
                 overdue_as_a_whole: AtomicBool::new(false),
                 slice: AtomicU64::new(NEVER),
