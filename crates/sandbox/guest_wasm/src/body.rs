@@ -337,19 +337,9 @@ impl<T: HostState> Body<T> {
         self.instance.get_typed_func(&mut self.store, name).ok()
     }
 
+    /// Tells the function what is new of its devices, has it go on with a changed file, and calls its timer
+    /// when that is due, or there was neither.
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
-        let told = self.tell(now)?;
-        let deadline = self.store.data().state().kept.deadline;
-        if told && deadline.is_none_or(|deadline| deadline > now.nanos) {
-            return Ok(());
-        }
-        self.store.data_mut().state_mut().kept.deadline = None;
-        self.call_at::<()>(exports::TIMER, now).map(drop)
-    }
-
-    /// Tells the function what is new of its devices, and has it go on with a changed file; whether there was
-    /// either.
-    fn tell(&mut self, now: Moment) -> Result<bool, GuestFault> {
         let has_devices = self.store.data_mut().state_mut().renew_devices();
         if has_devices {
             self.call_at::<()>(exports::DEVICES, now)?;
@@ -359,7 +349,12 @@ impl<T: HostState> Body<T> {
             let answer = self.call_at(exports::CHANGE, now)?.unwrap_or(nf_abi::change::REFUSED);
             self.store.data_mut().state_mut().answer(answer);
         }
-        Ok(has_devices || has_change)
+        let kept = &mut self.store.data_mut().state_mut().kept;
+        if (has_devices || has_change) && kept.deadline.is_none_or(|deadline| deadline > now.nanos) {
+            return Ok(());
+        }
+        kept.deadline = None;
+        self.call_at::<()>(exports::TIMER, now).map(drop)
     }
 
     pub(crate) fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {

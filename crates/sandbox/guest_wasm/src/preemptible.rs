@@ -174,13 +174,6 @@ impl PreemptibleGuest {
             }
         }
     }
-
-    /// Ends a suspended call.
-    fn end_call(&mut self) {
-        if let Stage::Suspended { .. } = self.stage {
-            self.stage = Stage::Ended;
-        }
-    }
 }
 
 fn misuse(stage: &Stage) -> GuestFault {
@@ -266,7 +259,9 @@ impl Guest for PreemptibleGuest {
     }
 
     fn surrender(&mut self, out: &mut Vec<Packet>) {
-        self.end_call();
+        if let Stage::Suspended { .. } = self.stage {
+            self.stage = Stage::Ended;
+        }
         self.kept_mut().surrender(out);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::control::events::Event;
 use crate::control::starts::Start;
+use crate::control::tap::Passage;
 use crate::ids::Holder;
 use crate::state::instances::Instance;
 use crate::worker::Worker;
@@ -64,9 +65,13 @@ impl Life {
 }
 
 impl Worker {
-    /// Ends a guest: every packet that it had is lost, every buffer returns at once.
+    /// Ends a guest: every packet that it had is lost, that of the call with a `batch` among them, and every
+    /// buffer returns at once.
     #[cold]
     pub(crate) fn on_guest_fault(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
+        if let Some(batch) = &batch {
+            self.show_instance(index, batch, Passage::Trapped);
+        }
         self.collect(index);
         let now = self.time.now.nanos;
         let instance = &mut self.instances[index];

@@ -108,7 +108,7 @@ impl Worker {
                 instance.suspended = Some(batch);
                 return;
             }
-            Err(fault) => return self.end_faulted(index, batch, &fault),
+            Err(fault) => return self.on_guest_fault(index, &fault, Some(batch)),
         };
         instance.received = batch.first().map_or(0, |packet| packet.record().timestamp);
         if !instance.taps.is_empty() {
@@ -130,17 +130,6 @@ impl Worker {
         if answers.has_left_over {
             self.after_call(index);
         }
-    }
-
-    /// A call has ended before its time.
-    #[cold]
-    fn end_faulted(&mut self, index: usize, batch: Vec<Packet>, fault: &GuestFault) {
-        let instance = &mut self.instances[index];
-        instance.received = batch.first().map_or(0, |packet| packet.record().timestamp);
-        if !instance.taps.is_empty() {
-            self.show_instance(index, &batch, Passage::Trapped);
-        }
-        self.on_guest_fault(index, fault, Some(batch));
     }
 
     /// What a call leaves behind beside verdicts: packets given up or made, a deadline.
