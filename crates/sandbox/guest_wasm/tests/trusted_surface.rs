@@ -32,7 +32,7 @@ fn is_code(line: &&str) -> bool {
 const CEILING: usize = 3_300;
 
 /// Most lines that a packet passes at devices beside those.
-const DEVICES_CEILING: usize = 1_960;
+const DEVICES_CEILING: usize = 2_000;
 
 /// The same of lines by which packets are shown to observers.
 const OBSERVERS_CEILING: usize = 160;
@@ -40,30 +40,59 @@ const OBSERVERS_CEILING: usize = 160;
 /// The same of lines by which a striped bond keeps packets in order.
 const STRIPES_CEILING: usize = 220;
 
-/// Lines of code of every function of that name in a file, or of `all` functions of it.
-fn lines(path: &str, function: &str) -> usize {
-    let text = read(path);
+/// A function: its name, its text and its lines of code.
+struct Function {
+    name: String,
+    body: String,
+    lines: usize,
+}
+
+/// The functions of a file but for its tests. One that a trait only declares is none.
+fn functions(text: &str) -> Vec<Function> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let mut count = 0;
-    let mut lines = text.lines();
+    let mut found = Vec::new();
+    let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let Some((before, after)) = line.split_once("fn ") else { continue };
-        let word = ["pub ", "pub(crate) ", "pub(super) ", "const ", "unsafe ", "extern \"C\" "];
-        let before = word.iter().fold(before.to_owned(), |text, word| text.replace(word, ""));
-        let named = after.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<']));
-        // A method that a trait only declares has no lines.
-        if !before.trim().is_empty() || function != "all" && !named || line.ends_with(';') {
+        if before.contains("//") || before.contains('(') && !before.contains("pub(") || line.ends_with(';') {
             continue;
         }
+        let name = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let indent = &line[..line.len() - line.trim_start().len()];
-        count += 1;
-        if !line.ends_with('}') {
-            let end = format!("{indent}}}");
-            count += lines.by_ref().take_while(|line| *line != end).filter(is_code).count() + 1;
+        let (end, arguments) = (format!("{indent}}}"), format!("{indent})"));
+        let mut function = Function { name, body: after.to_owned() + "\n", lines: 1 };
+        let (mut is_over, mut is_declared) = (line.ends_with('}'), false);
+        while let Some(line) = lines.next_if(|_| !is_over) {
+            is_declared = line.starts_with(&arguments) && line.ends_with(';');
+            is_over = line == end || is_declared;
+            if is_code(&line) {
+                function.lines += 1;
+                function.body.push_str(line);
+                function.body.push('\n');
+            }
+        }
+        if !is_declared {
+            found.push(function);
         }
     }
-    assert!(count > 0, "{path} has no function `{function}`");
-    count
+    found
+}
+
+/// Those that a row of a table names.
+fn counted(row: &[String]) -> Vec<Function> {
+    let [path, names] = row else { panic!("two cells: {row:?}") };
+    let names: Vec<&str> = names.split(", ").collect();
+    let is_named = |function: &Function| names == ["all"] || names.contains(&function.name.as_str());
+    let found: Vec<Function> = functions(&read(path)).into_iter().filter(is_named).collect();
+    for name in names.iter().filter(|name| **name != "all") {
+        assert!(found.iter().any(|function| function.name == *name), "{path} has no function `{name}`");
+    }
+    found
+}
+
+/// Lines of code of the functions that a row names.
+fn lines(row: &[String]) -> usize {
+    counted(row).iter().map(|function| function.lines).sum()
 }
 
 #[test]
@@ -98,10 +127,9 @@ fn the_threat_model_names_every_host_call() {
 fn the_lines_that_run_per_packet_stay_below_their_ceiling() {
     let (mut sum, mut rows) = (0, String::new());
     for row in table("What runs per packet") {
-        let [path, functions] = row.as_slice() else { panic!("two cells: {row:?}") };
-        let found: usize = functions.split(", ").map(|function| lines(path, function)).sum();
+        let found = lines(&row);
         sum += found;
-        rows.push_str(&format!("{found:5} {path}\n"));
+        rows.push_str(&format!("{found:5} {}\n", row[0]));
     }
     println!("{rows}{sum:5} together");
     assert!(sum <= CEILING, "{sum} lines of at most {CEILING} run per packet:\n{rows}");
@@ -113,8 +141,7 @@ fn the_lines_that_run_per_packet_stay_below_their_ceiling() {
 
 #[test]
 fn what_devices_run_per_packet_stays_below_a_ceiling_of_its_own() {
-    let count = |row: Vec<String>| row[1].split(", ").map(|name| lines(&row[0], name)).sum::<usize>();
-    let sum: usize = table("What devices run per packet").into_iter().map(count).sum();
+    let sum: usize = table("What devices run per packet").iter().map(|row| lines(row)).sum();
     println!("{sum:5} at devices");
     assert!(sum <= DEVICES_CEILING, "{sum} lines of at most {DEVICES_CEILING} run per packet at devices");
     let stated = format!("at most {},{:03} together", DEVICES_CEILING / 1000, DEVICES_CEILING % 1000);
@@ -123,8 +150,7 @@ fn what_devices_run_per_packet_stays_below_a_ceiling_of_its_own() {
 
 #[test]
 fn what_observers_run_per_packet_stays_below_a_ceiling_of_its_own() {
-    let count = |row: Vec<String>| row[1].split(", ").map(|name| lines(&row[0], name)).sum::<usize>();
-    let sum: usize = table("What observers run per packet").into_iter().map(count).sum();
+    let sum: usize = table("What observers run per packet").iter().map(|row| lines(row)).sum();
     assert!(
         sum <= OBSERVERS_CEILING,
         "{sum} lines of at most {OBSERVERS_CEILING} run per packet at observers"
@@ -135,8 +161,7 @@ fn what_observers_run_per_packet_stays_below_a_ceiling_of_its_own() {
 
 #[test]
 fn what_striped_bonds_run_per_packet_stays_below_a_ceiling_of_its_own() {
-    let count = |row: Vec<String>| row[1].split(", ").map(|name| lines(&row[0], name)).sum::<usize>();
-    let sum: usize = table("What striped bonds run per packet").into_iter().map(count).sum();
+    let sum: usize = table("What striped bonds run per packet").iter().map(|row| lines(row)).sum();
     println!("{sum:5} at striped bonds");
     assert!(
         sum <= STRIPES_CEILING,
@@ -161,31 +186,21 @@ const TABLES: [&str; 4] = [
 ];
 
 /// Functions of a crate that are not counted although counted ones call them, and why.
-const NOT_COUNTED: [(&str, &[&str]); 15] = [
+const NOT_COUNTED: [(&str, &[&str]); 9] = [
     // Taps are there while an operator captures or traces.
     ("engine", &["show_port", "show_instance", "show_copy", "show_taps", "show_lost", "flush_taps"]),
     // What an account consists of, when a reader asked for one.
     ("engine", &["account_of", "account_of_node", "counts_of_relays"]),
     // Handed to threads beside the workers.
-    ("engine", &["work", "submit", "set_preemptible", "set_limits"]),
+    ("engine", &["submit", "set_preemptible", "set_limits"]),
     // A thread that begins, sleeps, or leaves its worker to another one.
     ("engine", &["restart", "sleep_parked", "is_long_idle", "lend"]),
-    // A worker in no fleet, for tests and benches.
-    ("engine", &["sleep_unparked"]),
     // Once for a thread; an instance that faulted; memory that the watchdog took away.
     ("guest_wasm", &["install", "trace", "reopen"]),
-    // What a function is told when its devices or a file of its configuration have changed; whether they have
-    // is looked at with each timer.
-    ("guest_wasm", &["tell"]),
-    // What devices are told of the state of links.
-    ("engine", &["note_link"]),
     // Packets whose headers are not plain, and those still to be cut: the rest of these crates.
     ("packet", &["dissect", "flow_key"]),
-    ("virtio_net", &["note", "singly"]),
+    ("virtio_net", &["note", "singly", "finish_checksum"]),
     // Once a number of a few bytes.
-    ("packet", &["array_at"]),
-    ("virtual_switch", &["entries"]),
-    ("virtual_device", &["mode", "sent"]),
     ("encapsulation", &["refused"]),
     ("port", &["note_split"]),
 ];
@@ -196,21 +211,24 @@ const SHARED: [&str; 57] = [
     "add",
     "advance",
     "as_ptr",
+    "beside",
     "bytes",
     "check",
     "clear",
     "copied",
-    "counters",
-    "deadline",
     "default",
     "drain",
     "drop",
+    "eq",
+    "ethertype",
     "from",
     "get",
     "header",
     "in_flight",
     "insert",
+    "inside",
     "is_empty",
+    "is_up",
     "iter",
     "iter_mut",
     "kept",
@@ -221,60 +239,33 @@ const SHARED: [&str; 57] = [
     "load",
     "lock",
     "map",
+    "mtu",
     "new",
     "next",
     "observe",
     "of",
+    "payload",
+    "peek",
+    "pin",
     "plug",
-    "pop",
     "process",
-    "push",
     "put_on",
     "read",
     "remove",
     "replace",
-    "slots",
-    "store",
-    "surrender",
-    "take",
-    "to_bits",
-    "with",
-    "wake",
-    "take_emitted",
-    "take_events",
-    "take_generated",
-    "take_log",
-    "timer",
-    "word",
-    "peek",
-    "take_off",
-    "shown",
     "set_devices",
+    "shown",
+    "skip",
+    "status",
+    "store",
+    "take",
+    "take_off",
+    "timer",
+    "to_bits",
+    "to_vec",
+    "with",
+    "word",
 ];
-
-/// A function's name and its text.
-fn bodies(text: &str) -> Vec<(String, String)> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let mut found = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let Some((before, after)) = line.split_once("fn ") else { continue };
-        if before.contains("//") || before.contains('(') && !before.contains("pub(") || line.ends_with(';') {
-            continue;
-        }
-        let name = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
-        let mut body = after.to_owned();
-        if !line.ends_with('}') {
-            for line in lines.by_ref().take_while(|line| *line != end).filter(is_code) {
-                body.push_str(line);
-                body.push('\n');
-            }
-        }
-        found.push((name, body));
-    }
-    found
-}
 
 /// The files of a folder and those below it, but for tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -290,35 +281,53 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What counted functions call within their crate is counted too.
+/// The names of all functions of a crate.
+fn defined(folder: &str) -> BTreeSet<String> {
+    let mut files = Vec::new();
+    sources(&root().join(folder).join("src"), &mut files);
+    let texts = files.iter().map(|file| fs::read_to_string(file).expect("text"));
+    texts.flat_map(|text| functions(&text)).map(|function| function.name).collect()
+}
+
+/// The names of what is called in a text.
+fn called(body: &str) -> impl Iterator<Item = &str> {
+    body.match_indices('(').map(|(at, _)| {
+        let before = body[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+        &body[before.len()..at]
+    })
+}
+
+/// What counted functions call is counted too: within their crate, and of the other crates that have counted
+/// functions, but for the rest of `packet`, which the threat model leaves out.
 #[test]
 fn what_counted_functions_call_is_counted() {
-    let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut crates: BTreeMap<String, Vec<Function>> = BTreeMap::new();
     for row in TABLES.into_iter().flat_map(table) {
         let (folder, _) = row[0].split_once("/src/").expect("a file of a crate");
-        let names: Vec<&str> = row[1].split(", ").collect();
-        let here = bodies(&read(&row[0])).into_iter();
-        let here = here.filter(|(name, _)| names == ["all"] || names.contains(&name.as_str()));
-        crates.entry(folder.to_owned()).or_default().extend(here);
+        crates.entry(folder.to_owned()).or_default().extend(counted(&row));
     }
-    let mut missing = Vec::new();
-    for (folder, counted) in crates {
-        let name = folder.rsplit('/').next().unwrap_or_default();
-        let is_excused = |called: &str| {
-            SHARED.contains(&called)
-                || NOT_COUNTED.iter().any(|(of, names)| *of == name && names.contains(&called))
-        };
-        let mut files = Vec::new();
-        sources(&root().join(&folder).join("src"), &mut files);
-        let texts = files.iter().map(|file| fs::read_to_string(file).expect("text"));
-        let defined: BTreeSet<String> = texts.flat_map(|text| bodies(&text)).map(|(name, _)| name).collect();
-        for (caller, body) in &counted {
-            for (at, _) in body.match_indices('(') {
-                let before = body[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
-                let called = &body[before.len()..at];
-                let is_counted = counted.iter().any(|(name, _)| name == called);
-                if defined.contains(called) && !is_counted && !is_excused(called) {
-                    missing.push(format!("{name}: {caller} calls {called}"));
+    let name = |folder: &str| folder.rsplit('/').next().unwrap_or_default().to_owned();
+    let defined: BTreeMap<String, BTreeSet<String>> =
+        crates.keys().map(|folder| (name(folder), defined(folder))).collect();
+    let is_excused = |of: &str, called: &str| {
+        SHARED.contains(&called) || NOT_COUNTED.iter().any(|(it, names)| *it == of && names.contains(&called))
+    };
+    let anywhere: BTreeSet<&str> = crates.values().flatten().map(|function| function.name.as_str()).collect();
+    let mut missing = BTreeSet::new();
+    for (folder, functions) in &crates {
+        let own = name(folder);
+        for function in functions {
+            for called in called(&function.body) {
+                let is_counted = functions.iter().any(|other| other.name == called);
+                let of_another = |(of, names): (&String, &BTreeSet<String>)| {
+                    of != "packet" && names.contains(called) && !is_excused(of, called)
+                };
+                let is_missing = match defined[&own].contains(called) {
+                    true => !is_counted && !is_excused(&own, called),
+                    false => !anywhere.contains(called) && defined.iter().any(of_another),
+                };
+                if is_missing {
+                    missing.insert(format!("{own}: {} calls {called}", function.name));
                 }
             }
         }
