@@ -213,7 +213,7 @@ impl Scheduler {
     /// its tenant's the smallest tenant's that waits, by no more than the quantum or the slack, and no cap
     /// throttles either. When it may not, it has to be activated and wait like the others. One that waits
     /// already goes on waiting in either case.
-    #[inline]
+    #[inline(always)]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
         let entity = &self.entities[id.0 as usize];
         match self.tenants.get(entity.tenant as usize) {

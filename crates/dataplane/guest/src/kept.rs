@@ -36,6 +36,8 @@ pub struct Kept {
     pub events: Events,
     /// See `events`.
     pub event_bytes: usize,
+    /// A call of it has left something to be done since [`Kept::left_over`] was last asked.
+    pub has_left_over: bool,
     /// Addresses that it asks for; since there are some, when they are to be told.
     asks: Vec<Ask>,
     asks_due: Option<Nanos>,
@@ -58,6 +60,7 @@ impl Kept {
             log: Vec::new(),
             events: Events::default(),
             event_bytes: 0,
+            has_left_over: false,
             asks: Vec::new(),
             asks_due: None,
             asks_from: Nanos(0),
@@ -75,15 +78,10 @@ impl Kept {
         self.slots.len() + self.emitted.len()
     }
 
-    /// Whether [`Kept::left_over`] has something to tell.
-    #[inline]
-    pub fn has_left_over(&self) -> bool {
-        self.deadline.is_some() || self.change.is_some() || self.packets() > 0 || self.asks_due.is_some()
-    }
-
-    /// What the last call left to be done: when the guest is due next, by its own deadline or that of a
-    /// packet that it holds, and whether it gave packets up.
-    pub fn left_over(&self) -> LeftOver {
+    /// What is left to be done: when the guest is due next, by its own deadline or that of a packet that it
+    /// holds, and whether it gave packets up.
+    pub fn left_over(&mut self) -> LeftOver {
+        self.has_left_over = false;
         let due = self.due().into_iter().chain(self.slots.next_expiry()).min();
         LeftOver { due: due.unwrap_or(Nanos::MAX), has_emitted: !self.emitted.is_empty() }
     }
@@ -105,6 +103,7 @@ impl Kept {
         if has_room {
             self.asks.push(ask);
             self.asks_due.get_or_insert(self.asks_from.max(self.now));
+            self.has_left_over = true;
         }
         has_room
     }

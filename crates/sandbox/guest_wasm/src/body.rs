@@ -253,7 +253,7 @@ impl<T: HostState> Body<T> {
         if differ == 0
             && let Some(verdict) = state.facts.allowed(verdict)
         {
-            let (interface, has_left_over) = (verdict.interface(), state.kept.has_left_over());
+            let (interface, has_left_over) = (verdict.interface(), state.kept.has_left_over);
             return Answers { interface, bytes: extents >> 32, has_left_over };
         }
         self.take_over_each(packets)

@@ -172,6 +172,7 @@ fn packet_new<T: HostState>(mut caller: Caller<'_, T>, slot: u32, address: u32, 
     match state.kept.slots.keep(slot, packet, now) {
         Ok(()) => {
             state.kept.generated += 1;
+            state.kept.has_left_over = true;
             first
         }
         Err((packet, _)) => {
@@ -198,6 +199,7 @@ fn packet_emit<T: HostState>(
         return error::RANGE;
     }
     let Some(mut packet) = state.kept.slots.take(slot) else { return error::SLOT };
+    state.kept.has_left_over = true;
     if offset != u32::MAX && !packet.set_extent(offset, length, state.pool.buffer_size()) {
         packet.edit(|record| record.verdict = guest::BAD_VERDICT);
         state.kept.emitted.push(packet);
@@ -209,7 +211,8 @@ fn packet_emit<T: HostState>(
 }
 
 fn timer_set<T: HostState>(mut caller: Caller<'_, T>, deadline: u64) -> i32 {
-    caller.data_mut().state_mut().kept.deadline = (deadline != 0).then_some(Nanos(deadline));
+    let kept = &mut caller.data_mut().state_mut().kept;
+    (kept.deadline, kept.has_left_over) = ((deadline != 0).then_some(Nanos(deadline)), true);
     0
 }
 

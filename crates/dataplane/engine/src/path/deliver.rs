@@ -36,7 +36,8 @@ impl Worker {
     fn enqueue(&mut self, source: Holder, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
         let may_hop = address(&mut batch, interface);
         let there = self.instances[to].pool;
-        let (stays, together) = (there == pool, self.have_one_owner(pool, there));
+        let stays = there == pool;
+        let together = stays || self.have_one_owner(pool, there);
         let mut receiver = &mut self.instances[to];
         if !(stays && may_hop && (1..=receiver.queue.room()).contains(&batch.len())) {
             self.bring(source, pool, Holder::Instance(to), &mut batch);

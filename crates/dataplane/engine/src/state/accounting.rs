@@ -166,7 +166,7 @@ impl Accounting {
 
     /// Reads the clock, charges what has passed to the entity that was running, and lets another run. Returns
     /// which was.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn switch(&mut self, to: EntityId) -> EntityId {
         let spent = self.lap();
         self.charge(self.running, spent);
