@@ -58,12 +58,6 @@ pub(crate) enum Life {
     },
 }
 
-impl Life {
-    pub(crate) fn up(guest: Box<dyn Guest>, next_delay: Nanos, now: Nanos) -> Life {
-        Life::Up { guest, since: now, next_delay }
-    }
-}
-
 impl Worker {
     /// Ends a guest: every packet that it had is lost, that of the call with a `batch` among them, and every
     /// buffer returns at once.

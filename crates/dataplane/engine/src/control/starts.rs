@@ -136,7 +136,7 @@ impl Worker {
                     if let Some((max_call, slots)) = instance.bounds {
                         guest.set_limits(max_call, slots);
                     }
-                    instance.life = Life::up(guest, delay, self.time.now.nanos);
+                    instance.life = Life::Up { guest, since: self.time.now.nanos, next_delay: delay };
                     instance.counters.restarts += 1;
                     let name = instance.name.clone();
                     self.tell(Event::Restarted { instance: name });

@@ -73,7 +73,7 @@ impl Worker {
         let GuestSetup { guest, factory, drop_reasons, counters, flow_hash } = new;
         let first = instance.restart.first_delay;
         let life = match guest {
-            Some(guest) => Life::up(guest, first, now),
+            Some(guest) => Life::Up { guest, since: now, next_delay: first },
             None => Life::Down { retry_at: now, next_delay: first, reason: "it is to begin anew".to_owned() },
         };
         let mut held = Vec::new();

@@ -17,19 +17,19 @@ const SHARED_POLLS: u32 = 8;
 /// The same from another worker, in short batches too: what is inside goes on before more comes in, or it
 /// would find no room.
 const RELAY_POLLS: u32 = 128;
-/// So many ports are all looked at every time.
+/// So many ports are all looked at every time, those that went counted until others take their places.
 const FEW_PORTS: usize = 16;
 
 impl Worker {
     /// Polls the ports whose takers do not poll them themselves. Returns whether anything came.
     pub(crate) fn receive(&mut self) -> bool {
         let (mut worked, behind) = (false, self.time.interrupted.is_some());
-        let cold_too = self.ports.len() <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
+        let end = self.ports.end();
+        let cold_too = end <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
         if cold_too {
             self.ports.next_cold = self.time.now.cycles + self.time.clock.cycles(COLD_EVERY);
         }
         // Where buffers are short, the port that is polled first gets them: each time it is another.
-        let end = self.ports.end();
         self.ports.first = if self.ports.first + 1 < end { self.ports.first + 1 } else { 0 };
         for index in (self.ports.first..end).chain(0..self.ports.first) {
             let Some(node) = self.ports.get(index) else { continue };
@@ -37,7 +37,8 @@ impl Worker {
                 continue;
             }
             let (consumer, relay, internal) = (node.consumer, node.relay, node.internal);
-            let most = node.payer.as_ref().map_or(usize::MAX, |payer| payer.budget(self.time.now.cycles));
+            let is_paid = node.payer.as_ref().is_none_or(|payer| payer.allows(self.time.now.cycles));
+            let most = if is_paid { usize::MAX } else { 0 };
             if let Some(consumer) = consumer
                 && (self.instances[consumer].polls_for_itself() || !internal && self.is_throttled(consumer))
             {

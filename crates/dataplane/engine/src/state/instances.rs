@@ -226,7 +226,7 @@ impl Instance {
             devices: None,
             bounds: None,
             timer_at: Nanos::MAX,
-            life: Life::up(guest, setup.restart.first_delay, now.nanos),
+            life: Life::Up { guest, since: now.nanos, next_delay: setup.restart.first_delay },
             fail: setup.fail,
             restart: setup.restart,
             factory: setup.factory,

@@ -69,25 +69,17 @@ impl Port for RelayPort {
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        let reason = match &mut self.end {
-            _ if packets.is_empty() => return,
-            End::Sending(sending) => {
-                if sending.send(packets) {
-                    return;
-                }
-                DropReason::QueueFull
-            }
-            End::Receiving(_) => DropReason::NoRoute,
-        };
-        self.counters.ledger.dropped[reason] += packets.len() as u64;
+        if let End::Sending(sending) = &mut self.end
+            && (packets.is_empty() || sending.send(packets))
+        {
+            return;
+        }
+        self.counters.ledger.dropped[DropReason::QueueFull] += packets.len() as u64;
         pool.free_batch(packets.drain(..));
     }
 
     fn room(&self) -> usize {
-        match &self.end {
-            End::Sending(sending) => sending.room(),
-            End::Receiving(_) => 0,
-        }
+        if let End::Sending(sending) = &self.end { sending.room() } else { 0 }
     }
 
     fn relay(&mut self) -> Option<&mut RelayPort> {
@@ -131,10 +123,7 @@ impl Port for RelayPort {
     }
 
     fn in_flight(&self) -> u64 {
-        match &self.end {
-            End::Receiving(receiving) => receiving.waiting() as u64,
-            End::Sending(_) => 0,
-        }
+        if let End::Receiving(receiving) = &self.end { receiving.waiting() as u64 } else { 0 }
     }
 
     fn close(&mut self, pool: &Pool) -> Result<(), String> {
