@@ -24,9 +24,9 @@ impl Latencies {
     /// Counts so many packets that took so long.
     #[inline]
     pub fn record(&mut self, nanos: u64, packets: u64) {
-        let bits = u64::BITS - nanos.saturating_sub(1).leading_zeros();
-        self.counts[(bits.clamp(FIRST, LAST + 1) - FIRST) as usize] += packets;
-        self.sum = self.sum.wrapping_add(nanos.saturating_mul(packets));
+        let bits = u64::BITS - (nanos.saturating_sub(1) | ((1 << FIRST) - 1)).leading_zeros();
+        self.counts[(bits.min(LAST + 1) - FIRST) as usize] += packets;
+        self.sum = self.sum.wrapping_add(nanos.wrapping_mul(packets));
     }
 
     /// Adds what others counted.

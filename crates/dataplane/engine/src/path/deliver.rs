@@ -47,25 +47,26 @@ impl Worker {
             }
             receiver = &mut self.instances[to];
         }
-        let (count, sender) = (batch.len(), self.time.current);
+        let (count, current) = (batch.len(), self.time.current);
+        // An instance that polls a port in front of a switch hands packets to itself.
+        let sender = if current == to { NO_CALLER } else { current };
         let congested = together && receiver.is_congested();
         if together {
-            // An instance that polls a port in front of a switch hands packets to itself.
-            receiver.handed_by = if sender == to { NO_CALLER } else { sender };
+            receiver.handed_by = sender;
         }
         let is_idle = together && !receiver.has_work() && !receiver.stands_still() && count <= receiver.batch;
-        let may_run = is_idle && sender != NO_CALLER && sender != to && self.batches.in_hand.is_none();
+        let may_run = is_idle && sender != NO_CALLER && self.batches.in_hand.is_none();
         if may_run && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles) {
             self.batches.in_hand = Some(HandOff { to, batch });
         } else {
             receiver.queue.push_batch(batch, &mut self.batches.spare);
-            if sender == NO_CALLER {
+            if current == NO_CALLER {
                 // A port is being polled: the instance that it is for pays for that.
                 self.time.receivers.push((receiver.entity, count as u32));
             }
             self.wake_instance(to);
         }
-        if congested && sender != to {
+        if congested {
             self.throttle(sender, Holder::Instance(to));
         }
     }
