@@ -1,6 +1,7 @@
 //! Which entity runs next on a worker, and for how long: exact shares of one core's cycles in two levels, as
 //! a state machine without a clock of its own. Tenants share the worker, entities (instances, as the
-//! scheduler sees them) share their tenant, each by its [`Weight`], none beyond its [`Cap`].
+//! scheduler sees them) share their tenant, each by its [`Weight`], none beyond its [`Cap`]. Worker, tenants
+//! and entities are nodes of one tree, of which each waits among its parent's others.
 //!
 //! The life of an entity:
 //! 1. [`Scheduler::add`] gives it a number in its tenant and a [`Claim`]; [`Scheduler::add_with`] does so for

@@ -2,7 +2,7 @@
 
 use crate::claim::{Claim, Weight};
 use crate::queue::Queue;
-use crate::scheduler::{Entity, EntityId, NO_TENANT, Scheduler, State, Tenant, TenantId};
+use crate::scheduler::{EntityId, NOWHERE, Node, ROOT, Scheduler, State, TenantId};
 use crate::share::{Share, in_weight};
 use telemetry::clock::Cycles;
 
@@ -34,49 +34,36 @@ impl Standing {
 impl Scheduler {
     /// Takes a tenant in.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
-        let tenant = Tenant {
-            share: Share::new(claim, self.min_vruntime, Cycles(0), 0, self.now),
-            state: State::Out,
-            since: Cycles(0),
-            throttled: Cycles(0),
-            had_turn: false,
-            ready: Queue::default(),
-            min_vruntime: 0,
-            entities: 0,
-            weights: 0,
-            capped: 0,
-            caps: 0,
-            exists: true,
-        };
+        let share = Share::new(claim, self.nodes[ROOT].min_vruntime, Cycles(0), 0, self.now);
+        let node = Node::new(share, ROOT, Cycles(0));
         if let Some(free) = self.free_tenants.pop() {
-            self.tenants[free as usize] = tenant;
+            let index = self.tenant(TenantId(free));
+            self.nodes[index] = node;
             return TenantId(free);
         }
-        self.tenants.push(tenant);
-        self.tenant_entries.grow();
+        let index = self.insert(node);
+        self.tenants.push(index);
         TenantId((self.tenants.len() - 1) as u32)
+    }
+
+    /// The node of a tenant.
+    pub(crate) fn tenant(&self, id: TenantId) -> usize {
+        self.tenants[id.0 as usize] as usize
     }
 
     /// Gives a tenant another claim. It goes on owing the cycles that it owes.
     pub fn set_tenant_claim(&mut self, id: TenantId, claim: Claim) {
-        let owner = id.0 as usize;
-        let waits = self.tenants[owner].state != State::Out;
-        self.leave_tenant(owner);
-        self.tenants[owner].share.join(self.min_vruntime);
-        self.tenants[owner].share.set_claim(claim, self.min_vruntime, self.now);
-        if waits {
-            // If its cap throttles it all the same, that will show when it comes first.
-            self.enter(owner);
-        }
+        self.reclaim(self.tenant(id), claim);
     }
 
     /// Takes a tenant off. False, and nothing is done, as long as it has entities.
     pub fn remove_tenant(&mut self, id: TenantId) -> bool {
-        let tenant = &mut self.tenants[id.0 as usize];
-        if tenant.entities > 0 || !tenant.exists {
+        let index = self.tenant(id);
+        let tenant = &mut self.nodes[index];
+        if tenant.members > 0 || tenant.parent == NOWHERE {
             return false;
         }
-        tenant.exists = false;
+        tenant.parent = NOWHERE;
         self.free_tenants.push(id.0);
         true
     }
@@ -89,41 +76,52 @@ impl Scheduler {
 
     /// Takes an entity in with the standing that it had on another worker, or in another tenant.
     pub fn add_with(&mut self, tenant: TenantId, claim: Claim, standing: Standing) -> EntityId {
-        let owner = &mut self.tenants[tenant.0 as usize];
-        if !owner.exists {
-            let share = Share::new(Claim::default(), 0, Cycles(0), 0, self.now);
-            return self.number(share, NO_TENANT, Cycles(0));
-        }
-        let debt = in_weight(standing.debt, standing.weight, claim.weight);
-        let share = Share::new(claim, owner.min_vruntime + debt, standing.used, standing.overdrawn, self.now);
-        owner.count(claim);
-        self.number(share, tenant.0, standing.throttled)
-    }
-
-    fn number(&mut self, share: Share, tenant: u32, throttled: Cycles) -> EntityId {
-        let entity = Entity { share, tenant, state: State::Out, since: Cycles(0), throttled, fresh: false };
+        let index = self.tenant(tenant);
+        let owner = &mut self.nodes[index];
+        let node = if owner.parent == NOWHERE {
+            Node::new(Share::new(Claim::default(), 0, Cycles(0), 0, self.now), NOWHERE, Cycles(0))
+        } else {
+            let debt = in_weight(standing.debt, standing.weight, claim.weight);
+            let vruntime = owner.min_vruntime + debt;
+            owner.count(claim);
+            let share = Share::new(claim, vruntime, standing.used, standing.overdrawn, self.now);
+            Node::new(share, index, standing.throttled)
+        };
         if let Some(free) = self.free_entities.pop() {
-            self.entities[free as usize] = entity;
+            self.nodes[free as usize] = node;
             return EntityId(free);
         }
-        self.entities.push(entity);
-        self.entity_entries.grow();
-        EntityId((self.entities.len() - 1) as u32)
+        EntityId(self.insert(node))
+    }
+
+    /// Takes one more node in; its number.
+    pub(crate) fn insert(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        self.entries.grow();
+        (self.nodes.len() - 1) as u32
     }
 
     /// Gives an entity another claim. It goes on owing the cycles that it owes.
     pub fn set_claim(&mut self, id: EntityId, claim: Claim) {
-        let index = id.0 as usize;
-        let waits = self.entities[index].state != State::Out;
-        self.deactivate(id);
-        let entity = &mut self.entities[index];
-        let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) else { return };
-        tenant.discount(entity.share.claim);
-        tenant.count(claim);
-        entity.share.join(tenant.min_vruntime);
-        entity.share.set_claim(claim, tenant.min_vruntime, self.now);
+        self.reclaim(id.0 as usize, claim);
+    }
+
+    fn reclaim(&mut self, index: usize, claim: Claim) {
+        let (waits, owner) = (self.nodes[index].state != State::Out, self.nodes[index].parent);
+        let old = self.nodes[index].share.claim;
+        self.stop(index);
+        let Some(parent) = self.nodes.get_mut(owner) else { return };
+        if owner != ROOT {
+            parent.discount(old);
+            parent.count(claim);
+        }
+        let min_vruntime = parent.min_vruntime;
+        let share = &mut self.nodes[index].share;
+        share.join(min_vruntime);
+        share.set_claim(claim, min_vruntime, self.now);
         if waits {
-            self.activate(id);
+            // If its cap throttles it all the same, that will show when it comes first.
+            self.start(index);
         }
     }
 
@@ -131,27 +129,41 @@ impl Scheduler {
     /// to it.
     pub fn remove(&mut self, id: EntityId) -> Standing {
         self.deactivate(id);
-        let entity = &mut self.entities[id.0 as usize];
-        let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) else {
-            return Standing { used: entity.share.used(), ..Standing::default() };
-        };
-        let claim = entity.share.claim;
+        let entity = &mut self.nodes[id.0 as usize];
+        let (claim, owner) = (entity.share.claim, entity.parent);
+        let (used, vruntime, throttled) = (entity.share.used(), entity.share.vruntime(), entity.throttled);
+        let overdrawn = entity.share.overdrawn(self.now);
+        let Some(tenant) = self.nodes.get_mut(owner) else { return Standing { used, ..Standing::default() } };
         tenant.discount(claim);
-        entity.tenant = NO_TENANT;
+        let debt = (vruntime - tenant.min_vruntime).max(0);
+        self.nodes[id.0 as usize].parent = NOWHERE;
         self.free_entities.push(id.0);
-        Standing {
-            debt: (entity.share.vruntime() - tenant.min_vruntime).max(0),
-            weight: claim.weight,
-            overdrawn: entity.share.overdrawn(self.now),
-            used: entity.share.used(),
-            throttled: entity.throttled,
-        }
+        Standing { debt, weight: claim.weight, overdrawn, used, throttled }
     }
 }
 
-impl Tenant {
+impl Node {
+    /// One that has no work yet.
+    pub(crate) fn new(share: Share, parent: usize, throttled: Cycles) -> Node {
+        Node {
+            share,
+            parent,
+            state: State::Out,
+            since: Cycles(0),
+            throttled,
+            fresh: false,
+            had_turn: false,
+            ready: Queue::default(),
+            min_vruntime: 0,
+            members: 0,
+            weights: 0,
+            capped: 0,
+            caps: 0,
+        }
+    }
+
     fn count(&mut self, claim: Claim) {
-        self.entities += 1;
+        self.members += 1;
         self.weights += u64::from(claim.weight.get());
         if let Some(cap) = claim.cap {
             self.capped += 1;
@@ -160,7 +172,7 @@ impl Tenant {
     }
 
     fn discount(&mut self, claim: Claim) {
-        self.entities -= 1;
+        self.members -= 1;
         self.weights -= u64::from(claim.weight.get());
         if let Some(cap) = claim.cap {
             self.capped -= 1;

@@ -1,8 +1,8 @@
 //! The scheduler at work: what happens between packets.
 
+use crate::claim::Claim;
 use crate::queue::{Entries, Queue};
 use crate::share::Share;
-use crate::throttling::Throttled;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use telemetry::clock::Cycles;
@@ -40,7 +40,7 @@ pub struct SchedulerSettings {
 /// So many wait without each other's turns becoming too long for them.
 pub const FEW: u32 = 40;
 
-/// Whether an entity or tenant waits.
+/// Whether a node waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Has no work, or is running.
@@ -51,51 +51,45 @@ pub(crate) enum State {
     Throttled,
 }
 
-/// No tenant: that of removed entities and of such that only count.
-pub(crate) const NO_TENANT: u32 = u32::MAX;
+/// The root of the tree: the worker, of which the tenants are parts.
+pub(crate) const ROOT: usize = 0;
 
+/// No node: what something belongs to that was removed, or that only counts.
+pub(crate) const NOWHERE: usize = usize::MAX;
+
+/// An entity, a tenant or the worker: what shares its parent's part with others, and its own among its
+/// members. Entities have none, and the worker has no parent.
 #[derive(Clone, Debug)]
-pub(crate) struct Entity {
+pub(crate) struct Node {
     pub(crate) share: Share,
-    pub(crate) tenant: u32,
+    /// What it belongs to.
+    pub(crate) parent: usize,
+    /// `Out` if and only if `ready` is empty, of one that has members.
     pub(crate) state: State,
-    /// While throttled: since when. While ready: its tenant's [`Tenant::throttled_for`] when it began to
-    /// wait.
+    /// While throttled: since when. While ready: its parent's [`Node::throttled_for`] when it began to wait.
     pub(crate) since: Cycles,
     /// How long caps throttled it, up to `since`.
     pub(crate) throttled: Cycles,
-    /// Waits, and it or its tenant owed nothing when it got work; see [`SchedulerSettings::wakeup`].
+    /// Waits, is an entity, and it or its tenant owed nothing when it got work; see
+    /// [`SchedulerSettings::wakeup`].
     pub(crate) fresh: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Tenant {
-    pub(crate) share: Share,
-    /// `Out` if and only if `ready` is empty.
-    pub(crate) state: State,
-    /// While throttled: since when.
-    pub(crate) since: Cycles,
-    /// How long its cap throttled it, up to `since`.
-    pub(crate) throttled: Cycles,
-    /// One of its entities was picked since it took its place: it goes behind tenants of the same virtual
-    /// runtime, or one whose turns cost nothing would keep them waiting.
+    /// A member of it was picked since it took its place: it goes behind others of the same virtual runtime,
+    /// or one whose turns cost nothing would keep them waiting.
     pub(crate) had_turn: bool,
-    /// Its entities that wait for their turn, by virtual runtime. One that is charged while it waits is put
+    /// Its members that wait for their turn, by virtual runtime. One that is charged while it waits is put
     /// right when it comes first.
     pub(crate) ready: Queue,
-    /// Virtual runtime of the one of its entities that ran last.
+    /// Virtual runtime of the one of its members that ran last.
     pub(crate) min_vruntime: i128,
-    /// How many entities it has, and the sum of their weights.
-    pub(crate) entities: u32,
+    /// How many members it has, and the sum of their weights.
+    pub(crate) members: u32,
     pub(crate) weights: u64,
     /// How many of them have caps, and the sum of these in millionths.
     pub(crate) capped: u32,
     pub(crate) caps: u64,
-    /// It was not removed.
-    pub(crate) exists: bool,
 }
 
-impl Tenant {
+impl Node {
     /// How long its cap has throttled it.
     pub(crate) fn throttled_for(&self, now: Cycles) -> Cycles {
         match self.state {
@@ -108,24 +102,21 @@ impl Tenant {
 /// The scheduler of one worker. See the crate's page.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    pub(crate) entities: Vec<Entity>,
-    pub(crate) entity_entries: Entries,
+    /// The worker, tenants and entities; the latter by their numbers.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) entries: Entries,
     pub(crate) free_entities: Vec<u32>,
-    pub(crate) tenants: Vec<Tenant>,
-    pub(crate) tenant_entries: Entries,
+    /// The nodes of tenants, by their numbers.
+    pub(crate) tenants: Vec<u32>,
     pub(crate) free_tenants: Vec<u32>,
-    /// Tenants with entities that wait for their turn, by virtual runtime.
-    pub(crate) ready: Queue,
     /// Those throttled by their caps, by when they may run again.
-    pub(crate) throttled: BinaryHeap<Reverse<(Cycles, Throttled)>>,
-    /// Virtual runtime of the tenant that ran last.
-    pub(crate) min_vruntime: i128,
+    pub(crate) throttled: BinaryHeap<Reverse<(Cycles, usize)>>,
     /// The latest time that any caller gave.
     pub(crate) now: Cycles,
     slack: Cycles,
     quantum: Cycles,
     wakeup: Cycles,
-    /// How many wait for their turn, and how many of them are fresh.
+    /// How many entities wait for their turn, and how many of them are fresh.
     waiting: u32,
     fresh: u32,
     period: Cycles,
@@ -134,16 +125,13 @@ pub struct Scheduler {
 impl Scheduler {
     /// A scheduler without tenants.
     pub fn new(settings: SchedulerSettings, now: Cycles) -> Scheduler {
-        Scheduler {
-            entities: Vec::new(),
-            entity_entries: Entries::default(),
+        let mut scheduler = Scheduler {
+            nodes: Vec::new(),
+            entries: Entries::default(),
             free_entities: Vec::new(),
             tenants: Vec::new(),
-            tenant_entries: Entries::default(),
             free_tenants: Vec::new(),
-            ready: Queue::default(),
             throttled: BinaryHeap::new(),
-            min_vruntime: 0,
             now,
             slack: settings.slack,
             quantum: settings.quantum.max(settings.slack),
@@ -151,46 +139,21 @@ impl Scheduler {
             waiting: 0,
             fresh: 0,
             period: settings.period,
-        }
+        };
+        let all = Share::new(Claim::default(), 0, Cycles(0), 0, now);
+        scheduler.insert(Node::new(all, NOWHERE, Cycles(0)));
+        scheduler
     }
 
     /// The entity has work. Without effect when it had.
     #[inline]
     pub fn activate(&mut self, id: EntityId) {
-        let index = id.0 as usize;
-        let entity = &mut self.entities[index];
-        if entity.state != State::Out || entity.tenant == NO_TENANT {
-            return;
-        }
-        let owner = entity.tenant as usize;
-        let tenant = &mut self.tenants[owner];
-        // The head of a chain pays for polling too, so it is a little ahead of its tenant's other entities,
-        // however little the tenant has used: what a tenant without work owes others counts as well.
-        entity.fresh = entity.share.vruntime() <= tenant.min_vruntime
-            || tenant.state == State::Out
-                && tenant.share.vruntime() <= self.min_vruntime + tenant.share.vruntime_of(self.wakeup);
-        self.waiting += 1;
-        self.fresh += u32::from(entity.fresh);
-        entity.share.join(tenant.min_vruntime);
-        entity.state = State::Ready;
-        entity.since = tenant.throttled_for(self.now);
-        tenant.ready.push(&mut self.entity_entries, index, entity.share.vruntime());
-        if tenant.state == State::Out {
-            self.enter(owner);
-        }
+        self.start(id.0 as usize);
     }
 
     /// The entity has no work any more, or is paused. Without effect when it had none.
     pub fn deactivate(&mut self, id: EntityId) {
-        let index = id.0 as usize;
-        match self.entities[index].state {
-            State::Out => {}
-            State::Ready => self.leave(index),
-            State::Throttled => {
-                self.unthrottle(index);
-                self.forget(Throttled::Entity(index));
-            }
-        }
+        self.stop(id.0 as usize);
     }
 
     /// Takes out the entity with the smallest virtual runtime of the tenant with the smallest, of those that
@@ -198,13 +161,12 @@ impl Scheduler {
     #[inline]
     pub fn pick(&mut self, now: Cycles) -> Option<EntityId> {
         let (owner, index) = self.next(now)?;
-        self.leave(index);
-        let (entity, tenant) = (&mut self.entities[index].share, &mut self.tenants[owner]);
-        tenant.min_vruntime = tenant.min_vruntime.max(entity.vruntime());
-        self.min_vruntime = self.min_vruntime.max(tenant.share.vruntime());
-        entity.grant(tenant.min_vruntime, self.wakeup);
-        tenant.share.grant(self.min_vruntime, self.wakeup);
-        tenant.had_turn = true;
+        self.stop(index);
+        for node in [index, owner] {
+            let vruntime = self.nodes[node].share.vruntime();
+            self.grant(node, vruntime);
+        }
+        self.nodes[owner].had_turn = true;
         Some(EntityId(index as u32))
     }
 
@@ -215,8 +177,8 @@ impl Scheduler {
     /// already goes on waiting in either case.
     #[inline(always)]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
-        let entity = &self.entities[id.0 as usize];
-        match self.tenants.get(entity.tenant as usize) {
+        let entity = &self.nodes[id.0 as usize];
+        match self.nodes.get(entity.parent) {
             Some(tenant) if entity.share.is_granted() && tenant.share.is_granted() => true,
             Some(_) => self.compare(id.0 as usize, now),
             None => false,
@@ -226,56 +188,63 @@ impl Scheduler {
     /// The same for an entity of a tenant, by the virtual runtimes of those that wait. One that may run is
     /// granted some time, so that the next look is a comparison of two numbers.
     fn compare(&mut self, index: usize, now: Cycles) -> bool {
-        let owner = self.entities[index].tenant as usize;
+        let levels = [index, self.nodes[index].parent];
         self.advance_to(now);
-        let (entity, tenant) = (&mut self.entities[index], &mut self.tenants[owner]);
-        if !entity.share.may_run(self.now, self.period) || !tenant.share.may_run(self.now, self.period) {
+        if levels.iter().any(|node| !self.nodes[*node].share.may_run(self.now, self.period)) {
             return false;
-        }
-        if entity.state == State::Out {
-            entity.share.join(tenant.min_vruntime);
-        }
-        if tenant.state == State::Out {
-            tenant.share.join(self.min_vruntime);
         }
         let lead = match (self.fresh, self.waiting) {
             (1.., _) => self.wakeup,
             (0, waiting) if waiting > FEW => self.slack,
             (0, _) => self.quantum,
         };
-        let (entity_lead, tenant_lead) = (entity.share.vruntime_of(lead), tenant.share.vruntime_of(lead));
-        let (vruntime, tenant_vruntime) = (entity.share.vruntime(), tenant.share.vruntime());
-
-        let smallest =
-            self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime());
-        let smallest_tenant = match self.first() {
-            Some((first, _)) if first != owner => self.tenants[first].share.vruntime(),
-            _ => tenant_vruntime,
-        };
-        if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
-            return false;
+        let mut smallest = [0; 2];
+        for (node, smallest) in levels.into_iter().zip(&mut smallest) {
+            let parent = self.nodes[node].parent;
+            let first =
+                if parent == ROOT { self.first().map(|(owner, _)| owner) } else { self.first_of(parent) };
+            let min_vruntime = self.nodes[parent].min_vruntime;
+            let waiting = &mut self.nodes[node];
+            if waiting.state == State::Out {
+                waiting.share.join(min_vruntime);
+            }
+            let (vruntime, lead) = (waiting.share.vruntime(), waiting.share.vruntime_of(lead));
+            *smallest = first
+                .filter(|first| *first != node)
+                .map_or(vruntime, |first| self.nodes[first].share.vruntime());
+            if vruntime > *smallest + lead {
+                return false;
+            }
+            // The minimum virtual runtime moves on for others that join later, never beyond one that waits.
+            *smallest = vruntime.min(*smallest);
         }
-        // The minimum virtual runtime moves on for entities that join later, but never beyond one that waits.
-        let tenant = &mut self.tenants[owner];
-        tenant.min_vruntime = tenant.min_vruntime.max(vruntime.min(smallest));
-        self.min_vruntime = self.min_vruntime.max(tenant_vruntime.min(smallest_tenant));
-        self.entities[index].share.grant(tenant.min_vruntime, self.wakeup);
-        tenant.share.grant(self.min_vruntime, self.wakeup);
+        levels.into_iter().zip(smallest).for_each(|(node, vruntime)| self.grant(node, vruntime));
         true
+    }
+
+    /// A node runs, of which nothing that waits beside it is behind this virtual runtime: others join there,
+    /// and it is granted some time.
+    #[inline]
+    fn grant(&mut self, index: usize, vruntime: i128) {
+        let parent = self.nodes[index].parent;
+        let min_vruntime = self.nodes[parent].min_vruntime.max(vruntime);
+        self.nodes[parent].min_vruntime = min_vruntime;
+        self.nodes[index].share.grant(min_vruntime, self.wakeup);
     }
 
     /// Whether an entity waits for its turn: it has work, and was not found throttled by a cap.
     #[inline]
     pub fn is_ready(&self, id: EntityId) -> bool {
-        self.entities[id.0 as usize].state == State::Ready
+        self.nodes[id.0 as usize].state == State::Ready
     }
 
     /// Adds what was used on an entity's behalf.
     #[inline]
     pub fn charge(&mut self, id: EntityId, cycles: Cycles) {
-        let entity = &mut self.entities[id.0 as usize];
+        let entity = &mut self.nodes[id.0 as usize];
         entity.share.charge(cycles);
-        if let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) {
+        let parent = entity.parent;
+        if let Some(tenant) = self.nodes.get_mut(parent) {
             tenant.share.charge(cycles);
         }
     }
@@ -303,34 +272,28 @@ impl Scheduler {
     }
 
     /// The tenant with the smallest virtual runtime that may run and has an entity that may, and the first
-    /// such. One that turns out to be throttled by a cap is set aside.
+    /// such.
     #[inline]
     fn first(&mut self) -> Option<(usize, usize)> {
-        while let Some((key, owner)) = self.ready.first(&self.tenant_entries) {
-            let tenant = &mut self.tenants[owner];
-            let vruntime = tenant.share.vruntime();
-            if vruntime != key || tenant.had_turn {
-                tenant.had_turn = false;
-                self.ready.rekey_first(&mut self.tenant_entries, vruntime);
-            } else if !tenant.share.may_run(self.now, self.period) {
-                self.throttle_tenant(owner);
-            } else if let Some(index) = self.first_entity(owner) {
+        while let Some(owner) = self.first_of(ROOT) {
+            if let Some(index) = self.first_of(owner) {
                 return Some((owner, index));
             }
         }
         None
     }
 
-    /// The entity of a tenant with the smallest virtual runtime that waits and may run. Without one, the
-    /// tenant waits no more.
+    /// The member of a node with the smallest virtual runtime that waits and may run. One that turns out to
+    /// be throttled by a cap is set aside; without another one its parent waits no more.
     #[inline]
-    fn first_entity(&mut self, owner: usize) -> Option<usize> {
-        while let Some((key, index)) = self.tenants[owner].ready.first(&self.entity_entries) {
-            let share = &mut self.entities[index].share;
-            let vruntime = share.vruntime();
-            if vruntime != key {
-                self.tenants[owner].ready.rekey_first(&mut self.entity_entries, vruntime);
-            } else if share.may_run(self.now, self.period) {
+    fn first_of(&mut self, parent: usize) -> Option<usize> {
+        while let Some((key, index)) = self.nodes[parent].ready.first(&self.entries) {
+            let node = &mut self.nodes[index];
+            let vruntime = node.share.vruntime();
+            if vruntime != key || node.had_turn {
+                node.had_turn = false;
+                self.nodes[parent].ready.rekey_first(&mut self.entries, vruntime);
+            } else if node.share.may_run(self.now, self.period) {
                 return Some(index);
             } else {
                 self.throttle(index);
@@ -339,39 +302,55 @@ impl Scheduler {
         None
     }
 
-    /// A tenant waits no more, be it for its turn or for its cap.
-    pub(crate) fn leave_tenant(&mut self, owner: usize) {
-        let tenant = &mut self.tenants[owner];
-        tenant.throttled = tenant.throttled_for(self.now);
-        match std::mem::replace(&mut tenant.state, State::Out) {
-            State::Out => {}
-            State::Ready => self.ready.remove(&mut self.tenant_entries, owner),
-            State::Throttled => self.forget(Throttled::Tenant(owner)),
+    /// A node has work, and with it its parent: it waits for its turn from now on, unless it did.
+    #[inline]
+    pub(crate) fn start(&mut self, index: usize) {
+        let owner = self.nodes[index].parent;
+        if self.nodes[index].state != State::Out || owner == NOWHERE {
+            return;
+        }
+        let (least, is_entity) = (self.nodes[ROOT].min_vruntime, owner != ROOT);
+        let parent = &mut self.nodes[owner];
+        let (min_vruntime, since) = (parent.min_vruntime, parent.throttled_for(self.now));
+        // The head of a chain pays for polling too, so it is a little ahead of its tenant's other entities,
+        // however little the tenant has used: what a tenant without work owes others counts as well.
+        let is_first = is_entity && parent.state == State::Out;
+        let owes = !is_first || parent.share.vruntime() > least + parent.share.vruntime_of(self.wakeup);
+        let node = &mut self.nodes[index];
+        node.fresh = is_entity && (node.share.vruntime() <= min_vruntime || !owes);
+        self.waiting += u32::from(is_entity);
+        self.fresh += u32::from(node.fresh);
+        node.share.join(min_vruntime);
+        (node.state, node.since, node.had_turn) = (State::Ready, since, false);
+        let vruntime = node.share.vruntime();
+        self.nodes[owner].ready.push(&mut self.entries, index, vruntime);
+        if is_first {
+            self.start(owner);
         }
     }
 
-    /// A tenant that did not wait waits for its turn.
-    pub(crate) fn enter(&mut self, owner: usize) {
-        let tenant = &mut self.tenants[owner];
-        tenant.share.join(self.min_vruntime);
-        tenant.state = State::Ready;
-        tenant.had_turn = false;
-        self.ready.push(&mut self.tenant_entries, owner, tenant.share.vruntime());
-    }
-
-    /// An entity waits for its turn no more, and its tenant neither if it was the last.
+    /// A node has no work any more: it waits neither for its turn nor for its cap, and its parent neither if
+    /// it was the last.
     #[inline]
-    pub(crate) fn leave(&mut self, index: usize) {
-        let entity = &mut self.entities[index];
-        let owner = entity.tenant as usize;
-        let tenant = &mut self.tenants[owner];
-        tenant.ready.remove(&mut self.entity_entries, index);
-        entity.throttled += tenant.throttled_for(self.now).since(entity.since);
-        entity.state = State::Out;
-        self.waiting -= 1;
-        self.fresh -= u32::from(std::mem::take(&mut entity.fresh));
-        if tenant.ready.is_empty() {
-            self.leave_tenant(owner);
+    pub(crate) fn stop(&mut self, index: usize) {
+        let (owner, node) = (self.nodes[index].parent, &self.nodes[index]);
+        let throttled = match node.state {
+            State::Out => return,
+            State::Throttled => node.throttled_for(self.now),
+            State::Ready => node.throttled + self.nodes[owner].throttled_for(self.now).since(node.since),
+        };
+        let node = &mut self.nodes[index];
+        node.throttled = throttled;
+        let fresh = std::mem::take(&mut node.fresh);
+        if std::mem::replace(&mut node.state, State::Out) == State::Throttled {
+            return self.forget(index);
+        }
+        self.waiting -= u32::from(owner != ROOT);
+        self.fresh -= u32::from(fresh);
+        let parent = &mut self.nodes[owner];
+        parent.ready.remove(&mut self.entries, index);
+        if parent.ready.is_empty() && owner != ROOT {
+            self.stop(owner);
         }
     }
 }

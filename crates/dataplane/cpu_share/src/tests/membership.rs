@@ -55,8 +55,8 @@ proptest! {
         } else {
             worker.scheduler.set_claim(ids[0], claim(to));
         }
-        let Scheduler { tenants, entities, .. } = &mut worker.scheduler;
-        let share = if of_tenant { &mut tenants[0].share } else { &mut entities[0].share };
+        let node = if of_tenant { worker.scheduler.tenant(tenant) } else { ids[0].0 as usize };
+        let share = &mut worker.scheduler.nodes[node].share;
         let cycles = |parts: i128| parts as f64 / f64::from(1u32 << 31) / 2.0;
         let (owed, overdrawn) = (cycles(share.vruntime()) * f64::from(to.0) / 100.0, cycles(share.overdrawn(worker.now)));
         let near = |a: f64| (a - debt as f64).abs() <= 1e-6 * debt as f64 + 1e-3;
