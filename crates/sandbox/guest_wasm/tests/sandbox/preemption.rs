@@ -153,12 +153,14 @@ fn all_stretches_of_a_call_share_its_time() {
     in_time(|| {
         let mut room = Room::roomy();
         let program = program(&process("(loop (br 0))"), Access::Read);
-        let mut guest = preemptible(&program, &room, impatient(), SLICE);
+        // A busy machine can take a few milliseconds away that nothing tells of.
+        let max_call = Nanos::from_millis(20);
+        let mut guest = preemptible(&program, &room, InstanceSettings { max_call, ..impatient() }, SLICE);
         let mut packet = room.spare_packet();
         suspend(&mut guest, &mut packet, 0);
         let (mut stretches, mut had) = (1, Cycles(0));
         let ended = loop {
-            // Longer than all of the call's time: waiting is not the call's.
+            // Longer than all of the call's time, together: waiting is not the call's.
             std::thread::sleep(Duration::from_millis(4));
             let began = Cycles::now();
             let outcome = guest.resume(from_mut(&mut packet), now());
@@ -168,10 +170,10 @@ fn all_stretches_of_a_call_share_its_time() {
                 Err(fault) => break fault,
             }
         };
-        assert_eq!(ended, GuestFault::TimedOut { limit: impatient().max_call });
-        assert!((3..=15).contains(&stretches), "{stretches} stretches of 0.2 ms in 3 ms");
+        assert_eq!(ended, GuestFault::TimedOut { limit: max_call });
+        assert!((3..=100).contains(&stretches), "{stretches} stretches of 0.2 ms in 20 ms");
         let had = watchdog::clock().span(had);
-        assert!(had >= Nanos(2_000_000), "it ended after {had:?}");
+        assert!(had >= Nanos(13_000_000), "it ended after {had:?}");
         drop(guest);
         room.pool.free(packet);
         room.assert_goes_on();
