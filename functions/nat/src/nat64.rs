@@ -24,6 +24,8 @@ use nf_sdk::wire::{
 const V4: usize = 20;
 const V6: usize = 40;
 const FRAGMENT: usize = 8;
+/// What an IPv6 header says that a fragment header follows.
+const IN_FRAGMENTS: u8 = 44;
 /// Bytes of an ICMP header.
 const MESSAGE: usize = 8;
 /// Longest IPv4 packet that may still be fragmented on its way (RFC 7915 section 5.1).
@@ -185,6 +187,49 @@ impl View6 {
     }
 }
 
+/// The identification of an IPv4 packet that may be fragmented.
+pub fn fragmentable(frame: &[u8], l3: usize) -> Option<u32> {
+    let may_not = half(frame, l3 + 6)?.swap_bytes() & 0x4000 != 0;
+    half(frame, l3 + 4).filter(|_| !may_not).map(|number| u32::from(number.swap_bytes()))
+}
+
+/// The frames that one becomes whose IPv6 packet is longer than `mtu` bytes and was an IPv4 packet that may
+/// be fragmented: no router after this one can do that (RFC 7915 section 4). None where it is not longer. They
+/// have this identification, or that of the fragment which the packet is.
+pub fn cut(frame: &[u8], l3: usize, mtu: usize, identification: u32) -> Vec<Vec<u8>> {
+    parts(frame, l3, mtu, identification).unwrap_or_default()
+}
+
+fn parts(frame: &[u8], l3: usize, mtu: usize, identification: u32) -> Option<Vec<Vec<u8>>> {
+    let (link, packet) = frame.split_at_checked(l3)?;
+    let (header, rest) = packet.split_at_checked(V6).filter(|_| packet.len() > mtu)?;
+    let (protocol, field, identification, data) = match *header.get(6)? {
+        IN_FRAGMENTS => {
+            let field = half(rest, 2)?.swap_bytes();
+            (*rest.first()?, field, word(rest, 4)?.swap_bytes(), rest.get(FRAGMENT..)?)
+        }
+        protocol => (protocol, 0, identification, rest),
+    };
+    let (begin, room) = (usize::from(field & !7), (mtu - V6 - FRAGMENT) & !7);
+    let mut parts = Vec::new();
+    for (number, part) in data.chunks(room).enumerate() {
+        let done = number * room;
+        let more = u16::from(done + part.len() < data.len()) | field & 1;
+        let mut out = Vec::with_capacity(l3 + V6 + FRAGMENT + part.len());
+        out.extend_from_slice(link);
+        out.extend_from_slice(header.get(..4)?);
+        out.extend_from_slice(&((FRAGMENT + part.len()) as u16).to_be_bytes());
+        out.extend_from_slice(&[IN_FRAGMENTS, *header.get(7)?]);
+        out.extend_from_slice(header.get(8..)?);
+        out.extend_from_slice(&[protocol, 0]);
+        out.extend_from_slice(&(u16::try_from(begin + done).ok()? | more).to_be_bytes());
+        out.extend_from_slice(&identification.to_be_bytes());
+        out.extend_from_slice(part);
+        parts.push(out);
+    }
+    Some(parts)
+}
+
 /// Traffic class or type of service, and hop limit or time to live.
 struct Hop {
     class: u8,
@@ -249,7 +294,7 @@ fn put_v6(
     let length = length + if field.is_some() { FRAGMENT } else { 0 };
     out.extend_from_slice(&[0x60 | hop.class >> 4, hop.class << 4, 0, 0]);
     out.extend_from_slice(&(length as u16).to_be_bytes());
-    out.extend_from_slice(&[if field.is_some() { 44 } else { protocol }, hop.limit]);
+    out.extend_from_slice(&[if field.is_some() { IN_FRAGMENTS } else { protocol }, hop.limit]);
     out.extend(ends.iter().flatten().flat_map(|word| word.to_le_bytes()));
     if let Some((identification, field)) = field {
         out.extend_from_slice(&[protocol, 0]);
@@ -534,12 +579,23 @@ fn error_outward(
     let inner = message.get(MESSAGE..).ok_or(Reason::Malformed)?;
     let header = inner.get(..V6).filter(|header| header[0] >> 4 == 6).ok_or(Reason::Malformed)?;
     let (source, destination) = (words(&header[8..24]), words(&header[24..40]));
-    let protocol = match header[6] {
+    let (next, fragment, l4) = match header[6] {
+        IN_FRAGMENTS => {
+            let fields = inner.get(V6..V6 + FRAGMENT).ok_or(Reason::Malformed)?;
+            if half(fields, 2).unwrap_or(0).swap_bytes() & !7 != 0 {
+                return Err(Reason::NoSession);
+            }
+            let identification = word(fields, 4).unwrap_or(0).swap_bytes();
+            (fields[0], Fragment::First { identification }, V6 + FRAGMENT)
+        }
+        next => (next, Fragment::Whole, V6),
+    };
+    let protocol = match next {
         ICMPV6 => ICMP,
         protocol @ (TCP | UDP) => protocol,
         _ => return Err(Reason::Untranslatable),
     };
-    let carried = inner.get(V6..).filter(|rest| rest.len() >= 8).ok_or(Reason::Malformed)?;
+    let carried = inner.get(l4..).filter(|rest| rest.len() >= 8).ok_or(Reason::Malformed)?;
     let far = prefix.extract(source).filter(|far| *far == remote).ok_or(Reason::NoSession)?;
     let ports = match protocol {
         ICMP => u32::from(half(carried, 4).unwrap_or(0)),
@@ -567,12 +623,12 @@ fn error_outward(
         let kind = if carried.first() == Some(&128) { 8 } else { 0 };
         carried_query(&mut carried, kind);
     }
-    let payload = usize::from(half(header, 4).unwrap_or(0).swap_bytes());
+    let payload = usize::from(half(header, 4).unwrap_or(0).swap_bytes()).saturating_sub(l4 - V6);
     let hop = Hop::of_v6(header).ok_or(Reason::Malformed)?;
     let mut out = Vec::with_capacity(MESSAGE + V4 + carried.len());
     out.extend_from_slice(&[kind, code, 0, 0]);
     out.extend_from_slice(&rest.to_be_bytes());
-    put_v4(&mut out, [far, address], protocol, &hop, Fragment::Whole, payload);
+    put_v4(&mut out, [far, address], protocol, &hop, fragment, payload);
     out.extend_from_slice(&carried);
     seal(&mut out, None);
     let hop = frame.get(view.l3..).and_then(Hop::of_v6).ok_or(Reason::Malformed)?.on()?;

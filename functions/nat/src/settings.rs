@@ -95,6 +95,8 @@ pub struct Settings {
     pub answer: bool,
     /// The IPv6 prefix that stands for the IPv4 internet.
     pub nat64: Option<nat64::Prefix>,
+    /// Longest IPv6 packet that is not cut of IPv4 packets that may be.
+    pub nat64_mtu: usize,
     /// How long sessions may be idle.
     pub timeouts: Timeouts,
 }
@@ -190,6 +192,7 @@ impl Settings {
             inbound_refresh: config.boolean("udp_inbound_refresh")?,
             answer: config.text("unsolicited")? == "answer",
             nat64: prefix64(config)?,
+            nat64_mtu: config.bounded("nat64_mtu", 1280, 65_535)? as usize,
             timeouts: Timeouts {
                 udp: ticks("udp_timeout")?,
                 established: ticks("tcp_established_timeout")?,

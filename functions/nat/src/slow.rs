@@ -10,6 +10,7 @@ use crate::session::{InsideEnds, OutsideEnds, at, flag};
 use crate::translator::Translator;
 use crate::unsolicited::unreachable;
 use crate::view::{Part, View};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::headers::{Dissection, Fragment, Network, dissect};
@@ -162,16 +163,10 @@ impl Slow {
                 mac,
             };
             let length = (view.end - view.l4) as u32;
-            let now = translator.sessions.now;
+            let (now, mtu) = (translator.sessions.now, translator.settings.nat64_mtu);
+            let passed = judgement.map_or(Passed::AsIs, |(passed, _)| passed);
             for held in translator.fragments.first(&datagram, course, length, now) {
-                follow_held(
-                    held,
-                    &course,
-                    length,
-                    judgement.map_or(Passed::AsIs, |(passed, _)| passed),
-                    tally,
-                    host,
-                );
+                follow_held(held, &course, (length, mtu), passed, tally, host);
             }
         }
         Some(judgement)
@@ -229,9 +224,9 @@ impl Slow {
                     mac: None,
                 };
                 let length = (view.end - view.l4) as u32;
-                let now = translator.sessions.now;
+                let (now, mtu) = (translator.sessions.now, translator.settings.nat64_mtu);
                 for held in translator.fragments.first(&datagram, course, length, now) {
-                    follow_held(held, &course, length, *passed, tally, host);
+                    follow_held(held, &course, (length, mtu), *passed, tally, host);
                 }
             }
         }
@@ -291,16 +286,19 @@ impl Slow {
         if !translator.is_outside(view.destination) {
             return Ok((Passed::Outward, OUTSIDE));
         }
+        let identification = nat64::fragmentable(packet.bytes(), view.l3);
         let (mac, addresses) = inward(translator, packet, view, partial, from_inside)?;
         self.became = addresses;
         self.is_translated = addresses.is_some();
         if self.is_translated && !has_counterpart(packet.record()) {
             return Err(Reason::Untranslatable);
         }
-        if !from_inside {
-            return Ok((Passed::Inward, INSIDE));
+        if from_inside {
+            turn_back(packet.bytes_mut(), mac);
         }
-        turn_back(packet.bytes_mut(), mac);
+        if self.is_translated {
+            cut(translator, packet, view.l3, identification, INSIDE, host)?;
+        }
         Ok((if is_outward { Passed::Hairpinned } else { Passed::Inward }, INSIDE))
     }
 
@@ -344,9 +342,15 @@ impl Slow {
             Err(reason) => return Some(Err(reason)),
         };
         if course.changes_version {
-            return Some(follow4(packet, view, &course));
+            let identification = nat64::fragmentable(packet.bytes(), view.l3);
+            let followed = follow4(packet, view, &course)
+                .and_then(|()| cut(translator, packet, view.l3, identification, course.verdict, host));
+            if let Err(reason) = followed {
+                return Some(Err(reason));
+            }
+        } else {
+            follow(packet.bytes_mut(), view, &course);
         }
-        follow(packet.bytes_mut(), view, &course);
         let passed = match (course.mac, datagram.ingress & 1) {
             (Some(_), _) => Passed::Hairpinned,
             (None, 0) => Passed::Outward,
@@ -438,10 +442,37 @@ fn follow(frame: &mut [u8], view: &mut View, course: &Course) {
 }
 
 /// A later fragment of IPv4 becomes one of IPv6.
-fn follow4(packet: &mut Packet<'_>, view: &View, course: &Course) -> Judgement {
+fn follow4(packet: &mut Packet<'_>, view: &View, course: &Course) -> Result<(), Reason> {
     let header = nat64::header_v6(packet.bytes(), view, course.ends_v6())?;
     nat64::replace(packet, view.l3, view.l4, view.end, &header)?;
-    Ok((Passed::Inward, course.verdict))
+    if let Some(mac) = course.mac {
+        turn_back(packet.bytes_mut(), mac);
+    }
+    Ok(())
+}
+
+/// Cuts a packet that has become one of IPv6, is longer than its way may take, and had this identification as
+/// an IPv4 packet that may be fragmented. What the host is still to segment or to sum is left to it.
+fn cut(
+    translator: &Translator,
+    packet: &mut Packet<'_>,
+    l3: usize,
+    identification: Option<u32>,
+    verdict: Verdict,
+    host: &mut Host,
+) -> Result<(), Reason> {
+    let record = packet.record();
+    let is_done = record.offload_flags & offload::NEEDS_CHECKSUM == 0 && record.gso_type == offload::GSO_NONE;
+    let Some(identification) = identification.filter(|_| is_done) else { return Ok(()) };
+    let mtu = translator.settings.nat64_mtu;
+    let mut parts = nat64::cut(packet.bytes(), l3, mtu, identification).into_iter();
+    let Some(first) = parts.next().filter(|first| packet.trim(first.len())) else { return Ok(()) };
+    packet.bytes_mut().copy_from_slice(&first);
+    for part in parts {
+        let slot = host.packet_new(&part).map_err(|_| Reason::Fragment)?;
+        host.emit(slot, verdict, packet.mark()).map_err(|_| Reason::Fragment)?;
+    }
+    Ok(())
 }
 
 /// A later fragment of IPv6 becomes one of IPv4.
@@ -451,39 +482,46 @@ fn follow6(packet: &mut Packet<'_>, view: &View6, course: &Course) -> Judgement 
     Ok((Passed::Outward, course.verdict))
 }
 
-/// The bytes of a later fragment that follows its first one.
-fn followed(held: &mut Held, course: &Course) -> Option<Vec<u8>> {
+/// The frames of a later fragment that follows its first one: several if it is longer than its way may take.
+fn followed(held: &mut Held, course: &Course, mtu: usize) -> Option<Vec<Vec<u8>>> {
     let found = dissect(&held.bytes).ok()?;
     let network = found.network.as_ref()?;
     if network.source.is_ipv6() {
         let view = View6::new(&held.bytes, &found, network).ok()?;
         let header = nat64::header_v4(&held.bytes, &view, course.protocol, course.ends_v4()).ok()?;
-        return nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header);
+        return nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header).map(|one| vec![one]);
     }
     let mut view = View::new(&held.bytes, &found, network).ok()?;
     if course.changes_version {
         let header = nat64::header_v6(&held.bytes, &view, course.ends_v6()).ok()?;
-        return nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header);
+        let mut whole = nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header)?;
+        if let Some(mac) = course.mac {
+            turn_back(&mut whole, mac);
+        }
+        let identification = nat64::fragmentable(&held.bytes, view.l3);
+        let parts = identification.map(|number| nat64::cut(&whole, view.l3, mtu, number));
+        return Some(parts.filter(|parts| !parts.is_empty()).unwrap_or_else(|| vec![whole]));
     }
     follow(&mut held.bytes, &mut view, course);
-    Some(core::mem::take(&mut held.bytes))
+    Some(vec![core::mem::take(&mut held.bytes)])
 }
 
 /// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence
-/// another packet takes its place.
+/// another packet takes its place. `first` is the length of the first one.
 fn follow_held(
     mut held: Held,
     course: &Course,
-    first: u32,
+    (first, mtu): (u32, usize),
     passed: Passed,
     tally: &mut Tally,
     host: &mut Host,
 ) {
-    let bytes = if held.offset >= first { followed(&mut held, course) } else { None };
-    let sent = bytes.is_some_and(|bytes| {
-        let slot = host.packet_new(&bytes);
+    let frames = if held.offset >= first { followed(&mut held, course, mtu) } else { None };
+    let mut send = |bytes: &Vec<u8>| {
+        let slot = host.packet_new(bytes);
         slot.is_ok_and(|slot| host.emit(slot, course.verdict, held.mark).is_ok())
-    });
+    };
+    let sent = frames.is_some_and(|frames| frames.iter().all(&mut send));
     if !sent {
         return drop_held([held], tally, host);
     }

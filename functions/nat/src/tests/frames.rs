@@ -80,6 +80,7 @@ pub fn config(changes: &[(&str, ConfigValue)]) -> Vec<u8> {
         ("icmp_timeout", seconds(60)),
         ("fragment_timeout", seconds(5)),
         ("unsolicited", ConfigValue::text("answer")),
+        ("nat64_mtu", ConfigValue::Integer(1280)),
         ("max_sessions", ConfigValue::Integer(1000)),
         ("max_hosts", ConfigValue::Integer(100)),
         ("host_sessions", ConfigValue::Integer(1000)),

@@ -254,6 +254,118 @@ fn fragments_in_any_order() {
     }
 }
 
+/// A UDP packet of IPv4 from outside with so many bytes behind its header, which may be fragmented.
+fn long(length: u16) -> Vec<u8> {
+    let mut bytes = [80u16, 4000, length, 0].map(u16::to_be_bytes).concat();
+    bytes.extend((8..length).map(|n| (n / 7) as u8));
+    packet(R, EXT, 17, &bytes)
+}
+
+/// What comes out inside of these frames from outside, in the order of their places in the datagram.
+fn parts(bench: &mut Bench, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    bench.runner.take_told();
+    let mut parts = Vec::new();
+    for frame in frames {
+        match bench.show(1, frame.clone()) {
+            (IN, part) => parts.push(part),
+            (verdict, _) => assert!(matches!(verdict, Verdict::Hold(_)), "{verdict:?}"),
+        }
+    }
+    for emitted in bench.runner.take_told().emitted {
+        parts.extend(emitted.bytes.filter(|_| emitted.verdict == IN));
+    }
+    parts.sort_by_key(|part| u16::from_be_bytes([part[56], part[57]]) & !7);
+    parts
+}
+
+/// IPv6 fragments put together again, of which none is missing, none too long, and the last one says so.
+fn joined6(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut frame = parts[0][..54].to_vec();
+    frame[20] = parts[0][54];
+    for (number, part) in parts.iter().enumerate() {
+        let field = u16::from_be_bytes([part[56], part[57]]);
+        let is_last = number + 1 == parts.len();
+        assert_eq!((part[20], usize::from(field & !7)), (44, frame.len() - 54), "{number}");
+        assert_eq!((field & 1 == 0, &part[58..62]), (is_last, &[0, 0, 0, 7][..]), "{number}");
+        assert_eq!(usize::from(u16::from_be_bytes([part[18], part[19]])), part.len() - 54);
+        assert!(part.len() <= 14 + 1280, "{}", part.len());
+        frame.extend(&part[62..]);
+    }
+    let length = (frame.len() - 54) as u16;
+    frame[14..][ipv6::field::PAYLOAD_LENGTH].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+#[test]
+fn packets_that_may_be_fragmented_are_cut_for_links_of_ipv6() {
+    let mut bench = bench();
+    bench.mapped(udp((H, 4000), (R6, 80)));
+    let fits = long(1240);
+    assert_eq!(parts(&mut bench, std::slice::from_ref(&fits))[0].len(), 14 + 1280);
+    // Whole, in order, and the other way round.
+    for (frames, count) in [
+        (vec![long(1241)], 2),
+        (vec![long(1480)], 2),
+        (fragments(&long(1480), 1400).to_vec(), 3),
+        (fragments(&long(1480), 8).to_vec(), 3),
+        (fragments(&long(1480), 8).into_iter().rev().collect(), 3),
+    ] {
+        let parts = parts(&mut bench, &frames);
+        assert_eq!(parts.len(), count);
+        let frame = joined6(&parts);
+        assert_sound(&frame);
+        assert_eq!(ends(&frame), (end(R6, 80), end(H, 4000)));
+    }
+    // An error about the first part says what the sender knows.
+    let first = &parts(&mut bench, &[long(1480)])[0];
+    let (verdict, out) = bench.show(0, icmp(H, R6, [1, 4], [0; 4], &first[14..200]));
+    assert_eq!((verdict, &out[34..36]), (OUT, &[3, 3][..]));
+    assert_eq!((&out[42..44], &out[46..50]), (&[0x45, 0][..], &[0, 7, 0x20, 0][..]), "a first fragment");
+    assert_eq!((&out[54..62], &out[62..66]), (&long(1480)[26..34], &long(1480)[34..38]));
+    let later = &parts(&mut bench, &[long(1480)])[1];
+    assert_eq!(bench.inside(icmp(H, R6, [1, 4], [0; 4], &later[14..100])), drop::NO_SESSION);
+    // Its sender is told where one does not fit that may not be.
+    let mut whole = long(1480);
+    whole[20] = 0x40;
+    seal(&mut whole);
+    assert_eq!(parts(&mut bench, std::slice::from_ref(&whole))[0].len(), whole.len() + 20);
+    // What the host is still to cut or to sum is left to it.
+    let mut packet = TestPacket::new(long(1480), 1);
+    packet.record.gso_type = offload::GSO_UDP_L4;
+    let out = bench.runner.run(&[packet], at(0.0));
+    assert_eq!(out[0].bytes.as_ref().map(Vec::len), Some(14 + 40 + 1480));
+    // All parts or none.
+    bench.runner.refuse_packets(true);
+    assert_eq!(bench.outside(long(1480)), drop::FRAGMENT);
+    let mut bench = Bench::new(&[prefix("64:ff9b::", 96), ("nat64_mtu", ConfigValue::Integer(1500))]);
+    bench.mapped(udp((H, 4000), (R6, 80)));
+    assert_eq!(parts(&mut bench, &[long(1460)]).len(), 1);
+    assert_eq!(parts(&mut bench, &[long(1461)]).len(), 2);
+}
+
+#[test]
+fn fragments_of_hairpins_go_to_the_same_host() {
+    let mut bench = bench();
+    bench.mapped(udp((H, 4000), (R6, 53)));
+    let [first, second] = fragments(&udp((B, 6000), (EXT, 4000)), 8);
+    for early in [false, true] {
+        bench.wait(10.0);
+        bench.runner.take_told();
+        if early {
+            assert!(matches!(bench.inside(second.clone()), Verdict::Hold(_)));
+        }
+        let (verdict, one) = bench.show(0, first.clone());
+        assert_eq!(verdict, IN);
+        let two = match early {
+            true => bench.runner.take_told().emitted[0].bytes.clone().expect("a packet of its own"),
+            false => bench.show(0, second.clone()).1,
+        };
+        assert_eq!((&one[..12], &one[22..54]), (&two[..12], &two[22..54]), "the same addresses");
+        assert_eq!(ends(&whole6(&one, &two)), (end(EXT6, 6000), end(H, 4000)));
+    }
+    assert_eq!(bench.report()["packets"]["hairpinned"], 4);
+}
+
 #[test]
 fn udp_without_a_checksum_gets_one() {
     let mut bench = bench();
