@@ -11,7 +11,7 @@ use schema::Value;
 use std::collections::{BTreeMap, HashSet};
 use telemetry::clock::Nanos;
 use virtual_device::{Balance, Mode, Share};
-use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy, PortStation, Shadowed};
+use wiring::{Device, Edge, Endpoint, Grant, Loss, MAX_OPENERS, Opening, PortPolicy, PortStation, Shadowed};
 use yaml_document::{Key, Location, Node, spelling};
 
 /// The gap of `balance: flowlet` unless one is said.
@@ -339,11 +339,18 @@ impl Reader<'_> {
         let at = |name: &str| node.get(name).map_or(node.position, |device| device.position);
         let only_seeing = self.wiring.device_layout().only_seeing;
         let shadowed = Shadowed::among(&self.wiring.devices, &only_seeing, |_| true);
+        let beyond = |found: &&Shadowed| found.loss == Loss::NotCompared;
         let warnings: Vec<_> = shadowed
-            .iter()
-            .map(|found| {
+            .chunk_by(|one, next| beyond(&one) && beyond(&next) && one.port == next.port)
+            .filter_map(|alike| {
+                let found = alike.first()?;
                 let (first, second) = (format!("`{}`", found.first), format!("`{}`", found.second));
-                section.key(&found.second, at(&found.second)).fault(found.told(&first, &second))
+                let more = match alike.len() - 1 {
+                    0 => String::new(),
+                    more => format!(", and {more} more are not"),
+                };
+                let told = found.told(&first, &second) + &more;
+                Some(section.key(&found.second, at(&found.second)).fault(told))
             })
             .collect();
         self.warnings.extend(warnings);

@@ -32,10 +32,13 @@ pub enum Loss {
     All,
     /// Another one of the same priority takes some of it, being the first by name.
     Some,
+    /// It is not known: there are more at the port than are compared. `first` and `second` are one device.
+    NotCompared,
 }
 
 impl Shadowed {
-    /// The policies at a port that never get a packet, and those of one priority that want the same ones.
+    /// The policies at a port that never get a packet, those of one priority that want the same ones, and
+    /// those beyond the first [`COMPARED`], of which that is not known.
     /// `only_seeing`: devices with the ports of which they take nothing.
     pub fn among(
         devices: &IndexMap<String, Device>,
@@ -51,7 +54,7 @@ impl Shadowed {
         let mut all = Vec::new();
         for (port, mut wanting) in over {
             wanting.sort_by_key(|(priority, name, _)| (*priority, *name));
-            wanting.truncate(COMPARED);
+            let beyond = wanting.split_off(wanting.len().min(COMPARED));
             let rules = wanting.iter().zip(0..).map(|((priority, name, policy), class)| Rule {
                 filter: policy.receive.clone(),
                 priority: *priority,
@@ -71,6 +74,10 @@ impl Shadowed {
                 Some(Shadowed { port: port.to_owned(), first: a.1.to_owned(), second: b.1.to_owned(), loss })
             });
             all.extend(pairs.take(FOUND));
+            all.extend(beyond.into_iter().map(|(_, name, _)| {
+                let (first, second) = (name.to_owned(), name.to_owned());
+                Shadowed { port: port.to_owned(), first, second, loss: Loss::NotCompared }
+            }));
         }
         all
     }
@@ -84,6 +91,10 @@ impl Shadowed {
             Loss::Some => format!(
                 "{first} and {second} want the same packets of `{port}`, and {first} takes them, being the first by name; a \
                  `priority` of one of them says which is meant"
+            ),
+            Loss::NotCompared => format!(
+                "whether {second} gets packets of `{port}` is not checked: the policies of {COMPARED} devices there are compared, \
+                 the first ones by priority and name"
             ),
         }
     }

@@ -236,6 +236,27 @@ fn policies_that_take_packets_from_each_other_are_warnings() {
 }
 
 #[test]
+fn policies_that_are_not_compared_are_said_to_be() {
+    let warnings = |count: usize| {
+        let device =
+            |n: usize| format!("  d{n:03}: {{mode: direct, over: {{nic1: {{receive: udp port {n}}}}}}}\n");
+        let devices: String = (1..=count).map(device).collect();
+        let Configuration { warnings, .. } = good(&nics(&format!("devices:\n{devices}")));
+        let told = warnings.into_iter().filter(|warning| warning.message.contains("compared"));
+        lines(&told.collect::<Vec<_>>())
+    };
+    let beyond = |more: &str| {
+        format!(
+            "f.yaml:266:9: devices.d257: whether `d257` gets packets of `nic1` is not checked: the policies of 256 devices there \
+             are compared, the first ones by priority and name{more}\n"
+        )
+    };
+    assert_eq!(warnings(256), "");
+    assert_eq!(warnings(257), beyond(""));
+    assert_eq!(warnings(300), beyond(", and 43 more are not"));
+}
+
+#[test]
 fn a_device_is_a_station_on_a_link() {
     let file = |device: &str| {
         format!(
