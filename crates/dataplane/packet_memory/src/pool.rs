@@ -309,15 +309,14 @@ impl Pool {
     /// its buffer holds, or zero. Copies a fixed number of bytes, hence quicker than [`Pool::read`].
     #[inline]
     pub fn head<const N: usize>(&self, packet: &Packet) -> ([u8; N], usize) {
-        let mut head = [0; N];
+        let length = (packet.length() as usize).min(N);
         if packet.offset() as usize + N <= self.buffer_size() as usize {
-            // SAFETY: `N` bytes from the packet's first one on lie in its buffer; `head` is ours and
-            // elsewhere.
-            unsafe { std::ptr::copy_nonoverlapping(self.data(packet).cast_const(), head.as_mut_ptr(), N) };
-        } else {
-            self.read(packet, 0, &mut head);
+            // SAFETY: `N` bytes from the packet's first one on lie in its buffer.
+            return (unsafe { self.data(packet).cast::<[u8; N]>().read_unaligned() }, length);
         }
-        (head, (packet.length() as usize).min(N))
+        let mut head = [0; N];
+        self.read(packet, 0, &mut head);
+        (head, length)
     }
 
     /// Four bytes of the packet, from its byte `at` on, copied; `None` when it ends before.
@@ -369,6 +368,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`TooLong`] when they reach beyond its end, and the packet is unchanged.
+    #[inline]
     pub fn patch(&self, packet: &mut Packet, at: usize, bytes: &[u8]) -> Result<(), TooLong> {
         let length = packet.length() as usize;
         if at.checked_add(bytes.len()).is_none_or(|end| end > length) {
@@ -451,6 +451,20 @@ impl Pool {
         // packets own two buffers.
         unsafe { std::ptr::copy_nonoverlapping(from, to, packet.length() as usize) };
         self.keep_the_same(other, packet, copy);
+    }
+
+    /// Copies of packets of another pool into this one, appended to `out`: of the first ones that fit into
+    /// its buffers, at most so many, and as many as there are buffers. Buffers are taken at once: for each by
+    /// itself, what was written before would have to reach memory first.
+    ///
+    /// # Panics
+    /// When packets are of another pool than is said.
+    #[inline]
+    pub fn copy_batch(&self, other: &Pool, packets: &[Packet], most: usize, out: &mut Vec<Packet>) {
+        let (first, room) = (out.len(), self.room());
+        let fitting = packets.iter().filter(|packet| packet.length() <= room).take(most);
+        self.allocate_batch(fitting.clone().count(), out);
+        out.iter_mut().skip(first).zip(fitting).for_each(|(copy, it)| self.copy_into(copy, other, it));
     }
 
     /// Where the packet's buffer begins in the memory file.

@@ -186,7 +186,7 @@ fn impossible_pools_are_refused() {
 #[test]
 fn a_packet_of_another_pool_of_the_same_shape_is_noticed_whatever_is_done_with_it() {
     type Deed = fn(&Pool, &Pool, Packet);
-    let deeds: [(&str, Deed); 13] = [
+    let deeds: [(&str, Deed); 14] = [
         ("free", |here, _, packet| here.free(packet)),
         ("free_batch", |here, _, packet| here.free_batch([packet])),
         ("into_buffer", |here, _, packet| {
@@ -221,6 +221,9 @@ fn a_packet_of_another_pool_of_the_same_shape_is_noticed_whatever_is_done_with_i
         }),
         ("copy_from", |here, there, packet| {
             let _ = there.copy_from(here, &packet);
+        }),
+        ("copy_batch", |here, there, packet| {
+            there.copy_batch(here, &[packet], 1, &mut Vec::new());
         }),
     ];
     for (name, deed) in deeds {
@@ -298,6 +301,40 @@ fn packets_of_neighbouring_buffers_begin_in_different_lines_and_what_fits_one_fi
         assert!(room >= (kib << 10) as usize * 9 / 10 - headroom as usize, "{room}");
         pool.free_batch(packets);
     }
+}
+
+#[test]
+fn a_batch_is_copied_as_far_as_it_fits() {
+    let here = pool(8);
+    let config =
+        PoolConfig { buffers: 4, headroom: 1024, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+    let there = Pool::new("there", config).expect("a small pool");
+    let lengths = [60, there.room() as usize + 1, 61, 62, there.room() as usize, 63, 64];
+    let packets: Vec<Packet> = lengths
+        .into_iter()
+        .map(|length| {
+            let mut packet = here.allocate().expect("a buffer");
+            here.write(&mut packet, &vec![length as u8; length]).expect("it fits");
+            packet.edit(|record| (record.mark, record.vlan) = (7, length as u16));
+            packet
+        })
+        .collect();
+    // At most so many, then as many as there are buffers; what does not fit into one is left out.
+    for (most, expected) in [(0, &[][..]), (2, &[60, 61]), (9, &[60, 61, 62, 1024])] {
+        let mut out = vec![here.allocate().expect("a buffer")];
+        there.copy_batch(&here, &packets, most, &mut out);
+        here.free(out.remove(0));
+        let copied: Vec<usize> = out.iter().map(|copy| copy.length() as usize).collect();
+        assert_eq!(copied, expected);
+        for copy in &out {
+            assert_eq!(there.to_vec(copy), vec![copy.length() as u8; copy.length() as usize]);
+            assert_eq!((copy.record().mark, copy.record().vlan), (0, copy.length() as u16));
+        }
+        there.free_batch(out);
+        assert_eq!(there.available(), 4);
+    }
+    here.free_batch(packets);
+    assert_eq!(here.available(), 8);
 }
 
 fn headers(tag: u8) -> Kept {

@@ -227,7 +227,9 @@ impl Worker {
             Target::Instance(observer, _) => self.show(observer.index(), packets, owner),
             Target::Port(port) => {
                 let missed = self.send_to_observer(port, packets, owner);
-                self.observers_at(at)[n].missed.fetch_add(missed, Relaxed);
+                if missed > 0 {
+                    self.observers_at(at)[n].missed.fetch_add(missed, Relaxed);
+                }
             }
             Target::Switch(..) => {}
         }
@@ -270,8 +272,7 @@ impl Worker {
         let observer = &mut self.instances[index];
         let (here, there) = (&self.pools[owner.0 as usize], &self.pools[observer.pool.0 as usize]);
         let mut copies = self.batches.spare();
-        let room = packets.iter().take(observer.queue.room());
-        copies.extend(room.filter_map(|packet| there.copy_from(here, packet).ok().flatten()));
+        there.copy_batch(here, packets, observer.queue.room(), &mut copies);
         observer.counters.ledger.copied += copies.len() as u64;
         observer.counters.missed += (packets.len() - copies.len()) as u64;
         if copies.is_empty() {
@@ -285,10 +286,14 @@ impl Worker {
     /// way has room for; returns how many it misses. No sender is throttled for that.
     fn send_to_observer(&mut self, port: PortId, packets: &[Packet], owner: PoolId) -> u64 {
         let Some(node) = self.ports.get_mut(port.index()) else { return packets.len() as u64 };
+        let room = node.port.room();
+        if room == 0 {
+            // A slow one has none for most batches.
+            return packets.len() as u64;
+        }
         let (here, there) = (&self.pools[usize::from(owner.0)], &self.pools[usize::from(node.pool.0)]);
         let mut copies = self.batches.spare();
-        let room = packets.iter().take(node.port.room());
-        copies.extend(room.filter_map(|packet| there.copy_from(here, packet).ok().flatten()));
+        there.copy_batch(here, packets, room, &mut copies);
         let sent = copies.len() as u64;
         node.ledger.copied += sent;
         if sent > 0 {
