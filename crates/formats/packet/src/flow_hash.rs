@@ -11,6 +11,9 @@ const K0: u64 = 0x6a09_e667_f3bc_c909;
 const K1: u64 = 0xbb67_ae85_84ca_a73b;
 const K2: u64 = 0x3c6e_f372_fe94_f82b;
 
+/// Bytes of a frame in which [`plain_flow_hash`] finds what it is of.
+const PLAIN: usize = 48;
+
 /// A hash of addresses, protocol and ports that is equal for both directions of a flow, and the outermost
 /// VLAN tag's control information (0: untagged).
 ///
@@ -23,8 +26,11 @@ const K2: u64 = 0x3c6e_f372_fe94_f82b;
 /// that strangers can fill need a keyed hash of their own.
 #[inline]
 pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
-    // What nearly every packet is, without a tag or with one, is read at fixed places behind a single check
-    // of length.
+    if let Some(plain) = prefix.first_chunk().and_then(plain_flow_hash) {
+        return plain;
+    }
+    // What nearly every other packet is, without a tag or with one, is read at fixed places behind a single
+    // check of length.
     let outer = u16_at(prefix, 12..14);
     let (kind, l3, vlan) = if is_tag(outer) {
         (u16_at(prefix, 16..18), prefix.get(18..), u16_at(prefix, 14..16))
@@ -32,13 +38,36 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
         (outer, prefix.get(14..), 0)
     };
     let hash = match (kind, l3) {
-        (ethertype::IPV4, Some(l3)) => l3.first_chunk().and_then(plain_v4),
         (ethertype::IPV6, Some(l3)) => l3.first_chunk().and_then(plain_v6),
         (_, None) => Some(0),
-        (kind, _) if kind >= ethertype::FIRST && !is_tag(kind) => Some(0),
+        (kind, _) if kind >= ethertype::FIRST && kind != ethertype::IPV4 && !is_tag(kind) => Some(0),
         _ => None,
     };
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
+}
+
+/// The same of a frame that begins with these bytes, if it is IPv4 without options, in one piece, with ports,
+/// and has one tag at the most. They are read in words that fit into registers: bytes that were copied in
+/// other pieces than they are read in have to reach memory first.
+#[inline(always)]
+pub fn plain_flow_hash(frame: &[u8; PLAIN]) -> Option<(u32, u16)> {
+    let word = |at: usize| frame.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word));
+    let (w1, w2, w3, w4, w5) = (word(8)?, word(16)?, word(24)?, word(32)?, word(40)?);
+    let big = |word: u64, shift: u32| (word >> shift) as u16;
+    let (mut vlan, mut link, mut ip, mut hosts, mut ports) = (0, w1, w2, w3, w4);
+    if is_tag(big(w1, 32).swap_bytes()) {
+        vlan = big(w1, 48).swap_bytes();
+        (link, ip, hosts, ports) = (w2 << 32, w2 >> 32 | w3 << 32, w3 >> 32 | w4 << 32, w4 >> 32 | w5 << 32);
+    }
+    let protocol = (ip >> 56) as u8;
+    let plain = link >> 32 & 0xff_ffff == u64::from(ethertype::IPV4.swap_bytes()) | 0x45 << 16
+        && ip >> 32 & 0xff3f == 0
+        && big(ip, 0).swap_bytes() >= 24
+        && protocol::has_ports(protocol);
+    let end = |ip: u64, port: u16| u64::from((ip as u32).swap_bytes()) << 16 | u64::from(port.swap_bytes());
+    let source = end(hosts >> 16, big(ports, 16));
+    let destination = end(hosts >> 48 | ports << 16, big(ports, 32));
+    plain.then(|| (finish(source, destination, protocol), vlan))
 }
 
 /// Control information of the outermost VLAN tag, 0 when there is none, from the four bytes behind a frame's
@@ -48,36 +77,15 @@ pub fn outer_vlan([t0, t1, c0, c1]: [u8; 4]) -> u16 {
     if is_tag(u16::from_be_bytes([t0, t1])) { u16::from_be_bytes([c0, c1]) } else { 0 }
 }
 
-/// IPv4 without options, in one piece, with ports.
-#[inline(always)]
-fn plain_v4(l3: &[u8; 24]) -> Option<u32> {
-    let [0x45, _, l0, l1, _, _, f0, f1, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, q0, q1] =
-        *l3
-    else {
-        return None;
-    };
-    let plain = u16::from_be_bytes([f0, f1]) & 0x3fff == 0
-        && u16::from_be_bytes([l0, l1]) >= 24
-        && protocol::has_ports(protocol);
-    let source = u64::from_be_bytes([0, 0, s0, s1, s2, s3, p0, p1]);
-    let destination = u64::from_be_bytes([0, 0, d0, d1, d2, d3, q0, q1]);
-    plain.then(|| finish(source, destination, protocol))
-}
-
 /// IPv6 without extension headers, with ports.
 #[inline(always)]
 fn plain_v6(l3: &[u8; 44]) -> Option<u32> {
-    let (words, _) = l3.as_chunks::<4>();
-    let [first, second, s0, s1, s2, s3, d0, d1, d2, d3, ports] = *words else { return None };
-    let [l0, l1, protocol, _] = second;
-    let plain = first[0] >> 4 == 6 && u16::from_be_bytes([l0, l1]) >= 4 && protocol::has_ports(protocol);
-    let word = |high: [u8; 4], low: [u8; 4]| {
-        u64::from(u32::from_be_bytes(high)) << 32 | u64::from(u32::from_be_bytes(low))
-    };
-    let [p0, p1, q0, q1] = ports;
-    let source = endpoint_v6([word(s0, s1), word(s2, s3)], u16::from_be_bytes([p0, p1]));
-    let destination = endpoint_v6([word(d0, d1), word(d2, d3)], u16::from_be_bytes([q0, q1]));
-    plain.then(|| finish(source, destination, protocol))
+    let (&[first, _, _, _, l0, l1, protocol, _], rest) = l3.split_first_chunk()?;
+    let (source, rest) = rest.split_first_chunk()?;
+    let (destination, &[p0, p1, q0, q1]) = rest.split_first_chunk()? else { return None };
+    let plain = first >> 4 == 6 && u16::from_be_bytes([l0, l1]) >= 4 && protocol::has_ports(protocol);
+    let end = |address: &[u8; 16], port| endpoint_v6(u128::from_be_bytes(*address), u16::from_be_bytes(port));
+    plain.then(|| finish(end(source, [p0, p1]), end(destination, [q0, q1]), protocol))
 }
 
 /// The same for everything that is less simple.
@@ -99,16 +107,14 @@ pub(crate) fn of_dissection(frame: &[u8]) -> u32 {
 fn endpoint(address: IpAddr, port: u16) -> u64 {
     match address {
         IpAddr::V4(address) => u64::from(address.to_bits()) << 16 | u64::from(port),
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            endpoint_v6([(bits >> 64) as u64, bits as u64], port)
-        }
+        IpAddr::V6(address) => endpoint_v6(address.to_bits(), port),
     }
 }
 
 #[inline(always)]
-fn endpoint_v6([high, low]: [u64; 2], port: u16) -> u64 {
-    multiply_mix(high ^ K0, low ^ K1).wrapping_add(u64::from(port).wrapping_mul(K2))
+fn endpoint_v6(address: u128, port: u16) -> u64 {
+    multiply_mix((address >> 64) as u64 ^ K0, address as u64 ^ K1)
+        .wrapping_add(u64::from(port).wrapping_mul(K2))
 }
 
 /// Symmetric by order: sums and exclusive ors would make all flows between equal ends collide.

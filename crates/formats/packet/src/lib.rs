@@ -49,4 +49,4 @@ mod tunnel_tests;
 
 pub use dissection::{Dissection, FlowKey, Fragment, Network, Transport, dissect};
 pub use error::{EmitError, Layer, ParseError};
-pub use flow_hash::{outer_vlan, symmetric_flow_hash};
+pub use flow_hash::{outer_vlan, plain_flow_hash, symmetric_flow_hash};

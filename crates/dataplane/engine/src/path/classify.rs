@@ -22,10 +22,12 @@ pub fn classify(pool: &Pool, packets: &mut [Packet], with_flow_hash: bool) {
 /// The flow hash of a packet, if it is read, and its VLAN.
 #[inline(always)]
 pub(crate) fn flow_of(pool: &Pool, packet: &Packet, with_flow_hash: bool) -> (u32, u16) {
-    if with_flow_hash {
+    if !with_flow_hash {
+        return (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan));
+    }
+    let (first, length) = pool.head(packet);
+    packet::plain_flow_hash(&first).filter(|_| length == first.len()).unwrap_or_else(|| {
         let (header, length) = pool.head::<HASHED>(packet);
         packet::symmetric_flow_hash(&header[..length])
-    } else {
-        (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan))
-    }
+    })
 }
