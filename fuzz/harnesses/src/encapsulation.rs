@@ -1,12 +1,22 @@
 //! Frames of any bytes, from which any layers are taken off: refused, or what comes off goes back on and
-//! comes off as the same again.
+//! comes off as the same again. What is taken off or made at once is what is so field by field.
 
-use encapsulation::{Front, Headers, LayerKind, Mismatch, TakenOff, datagram, put_back, take_off};
+use encapsulation::{
+    Front, Headers, LayerKind, Mismatch, PLAIN, TakenOff, datagram, put_back, take_off, take_plain_off,
+};
 use packet::checksum::Sum;
 
 fn off(frame: &[u8], layers: &[LayerKind]) -> Result<(TakenOff, Headers, Vec<u8>), Mismatch> {
     let (mut front, mut kept) = (Front::NONE, Headers::NONE);
-    let taken = take_off(frame, frame.len() as u32, layers, &mut front, &mut kept)?;
+    let (length, mut own) = (frame.len() as u32, Headers::NONE);
+    let taken = take_off(frame, length, layers, &mut front, &mut kept);
+    if let ([LayerKind::Vxlan], Some(head)) = (layers, frame.first_chunk())
+        && let Some(plain) = take_plain_off(head, length, &mut own)
+    {
+        assert_eq!((taken, front.removes(), front.bytes()), (Ok(plain), PLAIN, &[][..]));
+        assert_eq!(own.bytes(), kept.bytes());
+    }
+    let taken = taken?;
     let packet = changed(frame, &front);
     assert!(taken.length as usize <= packet.len());
     assert_eq!(kept.layers().collect::<Vec<_>>(), layers);
@@ -29,7 +39,11 @@ pub fn run(data: &[u8]) {
     let layers: Vec<LayerKind> = kinds.iter().map(|kind| LayerKind::ALL[usize::from(kind % 7)]).collect();
     let Ok((taken, kept, packet)) = off(frame, &layers) else { return };
     let mut front = Front::NONE;
-    if put_back(&kept, &packet, taken.length, &mut front).is_ok() {
+    let made = put_back(&kept, &packet, taken.length, &mut front);
+    if let Some(plain) = packet.first_chunk().and_then(|first| kept.plain(*first, taken.length, None)) {
+        assert_eq!((made, front.bytes()), (Ok(()), &plain[..]));
+    }
+    if made.is_ok() {
         if front.is_incomplete() {
             front.complete(Sum::ZERO.add_bytes(&packet[front.removes()..]));
         }

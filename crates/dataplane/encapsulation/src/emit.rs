@@ -1,7 +1,7 @@
 //! Headers as bytes, and what of them depends on the packet: lengths, checksums, ECN, what is carried.
 
 use crate::fields::{ADDRESSES, ETHERNET, array_at, ip_of, put, traffic_class};
-use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch, Reason, plain};
+use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch, Reason};
 use packet::checksum::Sum;
 use packet::ethernet::{ethertype, is_tag};
 use packet::protocol;
@@ -78,15 +78,15 @@ impl std::fmt::Debug for Headers {
     }
 }
 
-/// What headers get from a packet that they were not taken from.
-#[derive(Clone, Copy)]
-pub(crate) struct Fresh {
+/// What headers get from a packet that they were not taken from: [`crate::Encapsulation::for_flow`].
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
     /// Of its flow, from which it gets a source port, a flow label, a flow ID.
-    pub hash: u32,
+    pub(crate) hash: u32,
     /// Of the IPv4 packet, where it may be fragmented.
-    pub identification: u16,
+    pub(crate) identification: u16,
     /// A bit for each layer that has the packet's differentiated services.
-    pub services: u8,
+    pub(crate) services: u8,
 }
 
 /// Puts headers back on a packet, of so many bytes, from whose frame they were taken off: with its Ethernet
@@ -94,82 +94,74 @@ pub(crate) struct Fresh {
 ///
 /// # Errors
 /// [`Mismatch`] when the packet is too long, or is no packet that these headers can carry.
-#[inline]
 pub fn put_back(kept: &Headers, head: &[u8], length: u32, front: &mut Front) -> Result<(), Mismatch> {
-    emit(kept, head, length, None, front)
+    kept.put_on(head, length, None, front)
 }
 
-#[inline]
-pub(crate) fn emit(
-    headers: &Headers,
-    head: &[u8],
-    length: u32,
-    fresh: Option<Fresh>,
-    front: &mut Front,
-) -> Result<(), Mismatch> {
-    front.sums = [0; MAX_LAYERS];
-    match plain::emit(headers, head, length, fresh, front) {
-        Some(()) => Ok(()),
-        None => general(headers, head, length, fresh, front),
-    }
-}
-
-fn general(
-    headers: &Headers,
-    head: &[u8],
-    length: u32,
-    fresh: Option<Fresh>,
-    front: &mut Front,
-) -> Result<(), Mismatch> {
-    let Front { removes, length: new, bytes, sums } = front;
-    copy(&headers.bytes, bytes, headers.length.into());
-    let refused = |reason| Err(Mismatch { layer: headers.last(), reason });
-    let Some(own) = array_at::<ETHERNET>(head, 0) else { return refused(Reason::Truncated) };
-    let [addresses @ .., k0, k1] = own;
-    let kind = u16::from_be_bytes([k0, k1]);
-    let is_frame = headers.ending == Ending::Frame;
-    if !is_frame {
-        put::<ADDRESSES>(bytes, headers.ethernet.into(), addresses);
-    }
-    match headers.ending {
-        Ending::Frame => {}
-        Ending::Type(at) => {
-            let is_type =
-                kind >= ethertype::FIRST && !is_tag(kind) && kind != ethertype::TRANSPARENT_ETHERNET;
-            if headers.last() != LayerKind::Vlan && !is_type {
-                return refused(Reason::NotIp);
+impl Headers {
+    /// Makes these headers for a packet of so many bytes, in `front`: those of an [`crate::Encapsulation`]
+    /// with what is `fresh`, or as they were. `head` is its beginning: 64 bytes suffice.
+    ///
+    /// # Errors
+    /// [`Mismatch`] when the packet is too long, or is no packet that these headers can carry.
+    pub fn put_on(
+        &self,
+        head: &[u8],
+        length: u32,
+        fresh: Option<Fresh>,
+        front: &mut Front,
+    ) -> Result<(), Mismatch> {
+        let Front { removes, length: new, bytes, sums } = front;
+        *sums = [0; MAX_LAYERS];
+        copy(&self.bytes, bytes, self.length.into());
+        let refused = |reason| Err(Mismatch { layer: self.last(), reason });
+        let Some(own) = array_at::<ETHERNET>(head, 0) else { return refused(Reason::Truncated) };
+        let [addresses @ .., k0, k1] = own;
+        let kind = u16::from_be_bytes([k0, k1]);
+        let is_frame = self.ending == Ending::Frame;
+        if !is_frame {
+            put::<ADDRESSES>(bytes, self.ethernet.into(), addresses);
+        }
+        match self.ending {
+            Ending::Frame => {}
+            Ending::Type(at) => {
+                let is_type =
+                    kind >= ethertype::FIRST && !is_tag(kind) && kind != ethertype::TRANSPARENT_ETHERNET;
+                if self.last() != LayerKind::Vlan && !is_type {
+                    return refused(Reason::NotIp);
+                }
+                put(bytes, at.into(), kind.to_be_bytes());
             }
-            put(bytes, at.into(), kind.to_be_bytes());
+            Ending::Protocol(at) => {
+                let Some(protocol) = ip_in_ip(kind) else { return refused(Reason::NotIp) };
+                let at = usize::from(at);
+                let v4 = bytes.get(at).is_some_and(|first| first >> 4 == 4);
+                put(bytes, at + if v4 { 9 } else { 6 }, [protocol]);
+            }
+            Ending::Label if ip_in_ip(kind).is_none() => return refused(Reason::NotIp),
+            Ending::Label => {}
         }
-        Ending::Protocol(at) => {
-            let Some(protocol) = ip_in_ip(kind) else { return refused(Reason::NotIp) };
-            let at = usize::from(at);
-            let v4 = bytes.get(at).is_some_and(|first| first >> 4 == 4);
-            put(bytes, at + if v4 { 9 } else { 6 }, [protocol]);
+        let gone = if is_frame { 0 } else { ETHERNET };
+        (*removes, *new) = (gone as u16, self.length.into());
+        let end = usize::from(self.length) + (length as usize).saturating_sub(gone);
+        let class = ip_of(kind, ETHERNET, head).and_then(|(at, v4)| traffic_class(head, at, v4)).unwrap_or(0);
+        for (place, spot) in self.spots().iter().enumerate() {
+            if matches!(spot.kind, LayerKind::Vlan | LayerKind::Mpls) {
+                continue;
+            }
+            let services = match fresh {
+                Some(fresh) if fresh.services >> place & 1 != 0 => Some(class),
+                _ => None,
+            };
+            let Some(sum) = outer(&self.bytes, bytes, spot, end, class, services, fresh) else {
+                return Err(Mismatch { layer: spot.kind, reason: Reason::TooLong });
+            };
+            if let Some(place) = sums.get_mut(place).filter(|_| sum) {
+                *place = spot.at;
+            }
         }
-        Ending::Label if ip_in_ip(kind).is_none() => return refused(Reason::NotIp),
-        Ending::Label => {}
+        Ok(())
     }
-    let gone = if is_frame { 0 } else { ETHERNET };
-    (*removes, *new) = (gone as u16, headers.length.into());
-    let end = usize::from(headers.length) + (length as usize).saturating_sub(gone);
-    let class = ip_of(kind, ETHERNET, head).and_then(|(at, v4)| traffic_class(head, at, v4)).unwrap_or(0);
-    for (place, spot) in headers.spots().iter().enumerate() {
-        if matches!(spot.kind, LayerKind::Vlan | LayerKind::Mpls) {
-            continue;
-        }
-        let services = match fresh {
-            Some(fresh) if fresh.services >> place & 1 != 0 => Some(class),
-            _ => None,
-        };
-        let Some(sum) = outer(&headers.bytes, bytes, spot, end, class, services, fresh) else {
-            return Err(Mismatch { layer: spot.kind, reason: Reason::TooLong });
-        };
-        if let Some(place) = sums.get_mut(place).filter(|_| sum) {
-            *place = spot.at;
-        }
-    }
-    Ok(())
 }
 
 /// Copies so many bytes at least: in pieces of a fixed size.

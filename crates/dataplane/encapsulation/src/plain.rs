@@ -1,120 +1,110 @@
 //! VXLAN over IPv4 and nothing else, the commonest layer, with every field at a fixed place. What is not
 //! plain is left to the general way, which also says what is wrong with it.
+//!
+//! Beginnings of frames are looked at, and headers made, in words that fit into registers: bytes that were
+//! just written in other pieces than they are read in would have to reach memory first.
 
 use crate::emit::{Ending, Fresh, Headers, Spot};
 use crate::fields::{ETHERNET, put};
-use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, TakenOff};
-use packet::checksum::{Sum, verify};
+use crate::{LayerKind, MAX_LAYERS, TakenOff};
+use packet::checksum::Sum;
 use packet::ethernet::ethertype;
+use packet::protocol;
 use packet::tunnel::VXLAN_PORT;
 
 /// Bytes of Ethernet, IPv4, UDP and VXLAN.
-const LENGTH: usize = ETHERNET + 20 + 8 + 8;
-/// With an Ethernet header inside.
-const LEAST: usize = LENGTH + ETHERNET;
+pub const PLAIN: usize = ETHERNET + 20 + 8 + 8;
+/// Bytes of such headers and of the Ethernet header inside.
+pub const PLAIN_FRAME: usize = PLAIN + ETHERNET;
 const LAYER: Spot = Spot { kind: LayerKind::Vxlan, at: ETHERNET as u8 };
 const LAYERS: [Spot; MAX_LAYERS] = [LAYER; MAX_LAYERS];
 
-/// As [`crate::take_off`].
+/// As [`crate::take_off`] of VXLAN alone from a frame of so many bytes, whose first [`PLAIN`] go then and
+/// none come in their place; `None` where that is not all there is to it. `head` is the frame's beginning.
 #[inline(always)]
-pub(crate) fn take_off(head: &[u8], length: u32, front: &mut Front, kept: &mut Headers) -> Option<TakenOff> {
-    let head: &[u8; LEAST] = head.first_chunk()?;
-    let (link, rest) = head.split_first_chunk::<ETHERNET>()?;
-    let (ip, rest) = rest.split_first_chunk::<20>()?;
-    let (udp, rest) = rest.split_first_chunk::<8>()?;
-    let [.., k0, k1] = *link;
-    let [0x45, class, l0, l1, _, _, f0, f1, _, 17, ..] = *ip else { return None };
-    let [_, _, p0, p1, u0, u1, s0, s1] = *udp;
-    let [flags, _, _, _, v0, v1, v2, ..] = *rest else { return None };
-    let total = u32::from(u16::from_be_bytes([l0, l1]));
-    let datagram = u32::from(u16::from_be_bytes([u0, u1]));
-    let plain = [k0, k1] == ethertype::IPV4.to_be_bytes()
-        && [p0, p1] == VXLAN_PORT.to_be_bytes()
-        && u16::from_be_bytes([f0, f1]) & 0x3fff == 0
-        // Congestion that was signalled may concern the packet inside.
-        && class & 1 == 0
-        && flags & 0x0c == 0x08
-        && [s0, s1] == [0, 0]
-        && total == datagram + 20
-        && total as usize >= LEAST - ETHERNET
+pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers) -> Option<TakenOff> {
+    let (words, _) = head.as_chunks::<8>();
+    let [_, link, ip, addresses, ports, datagram, vni, _] = *words else { return None };
+    // Not by `map`, which is a loop and a call.
+    let le = u64::from_le_bytes;
+    let (link, ip, addresses) = (le(link), le(ip), le(addresses));
+    let (ports, datagram, vni) = (le(ports), le(datagram), le(vni));
+    let is = |word: u64, bits: [u8; 8], value: [u8; 8]| {
+        (word ^ u64::from_le_bytes(value)) & u64::from_le_bytes(bits) == 0
+    };
+    let ([k0, k1], [p0, p1]) = (ethertype::IPV4.to_be_bytes(), VXLAN_PORT.to_be_bytes());
+    let total = u32::from((ip as u16).swap_bytes());
+    // In whichever order of bytes (RFC 1071, section 2(B)).
+    let sum = Sum::ZERO.add_u16((link >> 48) as u16).add_u32(ip as u32).add_u32((ip >> 32) as u32);
+    let sum = sum.add_u32(addresses as u32).add_u32((addresses >> 32) as u32).add_u16(ports as u16);
+    // Congestion that was signalled may concern the packet inside.
+    let plain = is(link, [0, 0, 0, 0, 255, 255, 255, 1], [0, 0, 0, 0, k0, k1, 0x45, 0])
+        && is(ip, [0, 0, 0, 0, 0x3f, 255, 0, 255], [0, 0, 0, 0, 0, 0, 0, protocol::UDP])
+        && is(ports, [0, 0, 0, 0, 255, 255, 0, 0], [0, 0, 0, 0, p0, p1, 0, 0])
+        && is(datagram, [255, 255, 0x0c, 0, 0, 0, 0, 0], [0, 0, 8, 0, 0, 0, 0, 0])
+        && total == u32::from(((ports >> 48) as u16).swap_bytes()) + 20
+        && total as usize >= PLAIN_FRAME - ETHERNET
         && total + ETHERNET as u32 <= length
-        && verify(ip);
+        && sum.folded() == 0xffff;
     if !plain {
         return None;
     }
     *kept.bytes.first_chunk_mut()? = *head;
-    (kept.length, kept.count, kept.ethernet) = (LENGTH as u8, 1, LENGTH as u8);
-    kept.layers = LAYERS;
-    kept.ending = Ending::Frame;
-    (front.removes, front.length) = (LENGTH as u16, 0);
-    let key = u32::from_be_bytes([0, v0, v1, v2]);
-    let length = total + ETHERNET as u32 - LENGTH as u32;
+    (kept.length, kept.count, kept.ethernet) = (PLAIN as u8, 1, PLAIN as u8);
+    (kept.layers, kept.ending) = (LAYERS, Ending::Frame);
+    let key = ((datagram >> 48) as u32 | (vni as u32 & 0xff) << 16).swap_bytes() >> 8;
+    let length = total + ETHERNET as u32 - PLAIN as u32;
     Some(TakenOff { length, tunnel: Some(LayerKind::Vxlan), key, vlan: 0, sums: [0; MAX_LAYERS] })
 }
 
-/// Whether headers are of this layer alone.
-#[inline(always)]
-fn is_plain(headers: &Headers) -> bool {
-    headers.count == 1
-        && headers.length == LENGTH as u8
-        && headers.layers[0] == LAYER
-        && headers.bytes[ETHERNET] == 0x45
-        && headers.bytes[ETHERNET + 26] | headers.bytes[ETHERNET + 27] == 0
-}
+impl Headers {
+    /// Whether they are of this layer alone.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.count == 1
+            && self.length == PLAIN as u8
+            && self.layers[0] == LAYER
+            && self.bytes[ETHERNET] == 0x45
+            && self.bytes[ETHERNET + 26] | self.bytes[ETHERNET + 27] == 0
+    }
 
-/// As [`crate::emit::emit`]. The packet is IP without tags.
-#[inline(always)]
-pub(crate) fn emit(
-    headers: &Headers,
-    head: &[u8],
-    length: u32,
-    fresh: Option<Fresh>,
-    front: &mut Front,
-) -> Option<()> {
-    let [.., k0, k1, c0, c1] = *head.first_chunk::<{ ETHERNET + 2 }>()?;
-    if !is_plain(headers) {
-        return None;
-    }
-    let made: &[u8; MAX_BYTES] = &headers.bytes;
-    let (_, made_ip) = made.split_first_chunk::<ETHERNET>()?;
-    let made_ip: &[u8; 28] = made_ip.first_chunk()?;
-    let [0x45, old, m0, m1, i0, i1, f0, f1, ttl, protocol, s0, s1, ..] = *made_ip else { return None };
-    let packet = match u16::from_be_bytes([k0, k1]) {
-        ethertype::IPV4 if c0 >> 4 == 4 => c1,
-        ethertype::IPV6 if c0 >> 4 == 6 => c0 << 4 | c1 >> 4,
-        _ => return None,
-    };
-    let total = u16::try_from(u64::from(length) + (LENGTH - ETHERNET) as u64).ok()?;
-    let mut services = old;
-    let mut id = [i0, i1];
-    let mut source = [*made.get(ETHERNET + 20)?, *made.get(ETHERNET + 21)?];
-    if let Some(fresh) = fresh {
-        if fresh.services & 1 != 0 {
-            services = packet;
+    /// As [`Headers::put_on`], of VXLAN alone on IP without tags, which removes nothing; `None` where they
+    /// are more than that. `first` is the packet's beginning; what is beyond its end is anything.
+    #[inline(always)]
+    pub fn plain(&self, first: [u8; ETHERNET + 2], length: u32, fresh: Option<Fresh>) -> Option<[u8; PLAIN]> {
+        let [.., k0, k1, c0, c1] = first;
+        let packet = match u16::from_be_bytes([k0, k1]) {
+            ethertype::IPV4 if c0 >> 4 == 4 => c1,
+            ethertype::IPV6 if c0 >> 4 == 6 => c0 << 4 | c1 >> 4,
+            _ => return None,
+        };
+        let total = u16::try_from(u64::from(length) + (PLAIN - ETHERNET) as u64).ok()?;
+        if !self.is_plain() || (length as usize) < first.len() {
+            return None;
         }
-        if [f0, f1] == [0, 0] {
-            id = fresh.identification.to_be_bytes();
+        let mut made: [u8; PLAIN] = *self.bytes.first_chunk()?;
+        let word = |at: usize| u16::from_be_bytes([self.bytes[ETHERNET + at], self.bytes[ETHERNET + at + 1]]);
+        let (old, before, old_id) = (self.bytes[ETHERNET + 1], word(2), word(4));
+        let (mut services, mut id) = (old, old_id);
+        if let Some(fresh) = fresh {
+            if fresh.services & 1 != 0 {
+                services = packet;
+            }
+            // An identification matters to fragments alone (RFC 6864).
+            if word(6) == 0 {
+                id = fresh.identification;
+            }
+            put(&mut made, ETHERNET + 20, (0xc000 | (fresh.hash ^ fresh.hash >> 16) as u16).to_be_bytes());
         }
-        source = (0xc000 | (fresh.hash ^ fresh.hash >> 16) as u16).to_be_bytes();
+        let class = services & !3 | packet & 3;
+        // RFC 1624, equation 3, of what changes: class, length, identification.
+        let sum = Sum::ZERO.add_u16(!word(10)).add_u16(!u16::from(old)).add_u16(!before).add_u16(!old_id);
+        let sum = sum.add_u16(class.into()).add_u16(total).add_u16(id);
+        put(&mut made, ETHERNET + 1, [class]);
+        put(&mut made, ETHERNET + 2, total.to_be_bytes());
+        put(&mut made, ETHERNET + 4, id.to_be_bytes());
+        put(&mut made, ETHERNET + 10, sum.checksum().to_be_bytes());
+        put(&mut made, ETHERNET + 24, (total - 20).to_be_bytes());
+        Some(made)
     }
-    let class = services & !3 | packet & 3;
-    // RFC 1624, equation 3, of what changes: class, length, identification.
-    let word = |bytes| u16::from_be_bytes(bytes);
-    let sum = Sum::ZERO
-        .add_u16(!word([s0, s1]))
-        .add_u16(!word([0, old]))
-        .add_u16(!word([m0, m1]))
-        .add_u16(!word([i0, i1]))
-        .add_u16(word([0, class]))
-        .add_u16(total)
-        .add_u16(word(id));
-    let [s0, s1] = sum.checksum().to_be_bytes();
-    let ([l0, l1], [i0, i1], [p0, p1]) = (total.to_be_bytes(), id, source);
-    let [u0, u1] = (total - 20).to_be_bytes();
-    let [t0, t1] = VXLAN_PORT.to_be_bytes();
-    *front.bytes.first_chunk_mut::<LEAST>()? = *made.first_chunk()?;
-    put(&mut front.bytes, ETHERNET, [0x45, class, l0, l1, i0, i1, f0, f1, ttl, protocol, s0, s1]);
-    put(&mut front.bytes, ETHERNET + 20, [p0, p1, t0, t1, u0, u1, 0, 0]);
-    (front.removes, front.length) = (0, LENGTH as u16);
-    Some(())
 }

@@ -1,6 +1,6 @@
 //! What is put on, and its headers made once for all packets.
 
-use crate::emit::{Ending, Fresh, Headers, Spot, emit};
+use crate::emit::{Ending, Fresh, Headers, Spot};
 use crate::fields::{ADDRESSES, ETHERNET, array_at, put};
 use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch};
 use packet::ethernet::ethertype;
@@ -230,7 +230,6 @@ impl Encapsulation {
     ///
     /// # Errors
     /// [`Mismatch`] when the packet is too long, or the layers carry IP and it is something else.
-    #[inline]
     pub fn put_on(
         &self,
         head: &[u8],
@@ -239,8 +238,15 @@ impl Encapsulation {
         identification: u16,
         front: &mut Front,
     ) -> Result<(), Mismatch> {
-        let fresh = Fresh { hash: flow_hash, identification, services: self.services };
-        emit(&self.headers, head, length, Some(fresh), front)
+        let (headers, fresh) = self.for_flow(flow_hash, identification);
+        headers.put_on(head, length, Some(fresh), front)
+    }
+
+    /// The headers, and what they get from a packet of this flow, for [`Headers::put_on`] and
+    /// [`Headers::plain`]: parameters as of [`Encapsulation::put_on`].
+    #[inline]
+    pub fn for_flow(&self, flow_hash: u32, identification: u16) -> (&Headers, Fresh) {
+        (&self.headers, Fresh { hash: flow_hash, identification, services: self.services })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::emit::{Ending, Headers, Spot, copy};
 use crate::fields::{ADDRESSES, ETHERNET, array_at, ip_of, put, traffic_class, u16_at};
-use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch, Reason, plain};
+use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch, Reason};
 use packet::ethernet::{ethertype, is_tag};
 use packet::tunnel::{GENEVE_PORT, VXLAN_PORT};
 use packet::{checksum, ecn, protocol};
@@ -39,23 +39,7 @@ pub struct TakenOff {
 /// assert_eq!((front.removes(), front.bytes()), (18, &[&[2; 12][..], &[8, 0]].concat()[..]));
 /// # Ok::<(), encapsulation::Mismatch>(())
 /// ```
-#[inline]
 pub fn take_off(
-    head: &[u8],
-    length: u32,
-    layers: &[LayerKind],
-    front: &mut Front,
-    kept: &mut Headers,
-) -> Result<TakenOff, Mismatch> {
-    if let [LayerKind::Vxlan] = layers
-        && let Some(taken) = plain::take_off(head, length, front, kept)
-    {
-        return Ok(taken);
-    }
-    general(head, length, layers, front, kept)
-}
-
-fn general(
     head: &[u8],
     length: u32,
     layers: &[LayerKind],

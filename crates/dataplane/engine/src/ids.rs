@@ -47,6 +47,9 @@ pub struct ServiceId {
     pub number: u16,
 }
 
+/// A plug of a switch.
+pub(crate) type Plug = (SwitchId, SwitchPort);
+
 /// Where a packet can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {

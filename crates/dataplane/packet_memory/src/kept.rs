@@ -46,10 +46,10 @@ impl Pool {
     /// The headers that were taken off a packet, if any are kept.
     ///
     /// # Panics
-    /// When the packet is of another pool.
+    /// When the packet is of another pool and says that some are.
     #[inline]
     pub fn kept<'a>(&'a self, packet: &'a Packet) -> Option<&'a Kept> {
-        let place = self.place(packet).filter(|_| packet.has_kept())?;
+        let place = packet.has_kept().then(|| self.place(packet)).flatten()?;
         // SAFETY: the packet owns the place, and is borrowed for as long as this is.
         Some(unsafe { &*place.get() })
     }

@@ -83,12 +83,12 @@ impl Device {
         &self.settings
     }
 
-    /// Whether it looks at packets' flow hashes. A hash that is not read is not computed.
+    /// Whether it looks at packets' flow hashes where it decides. A hash that is not read is not computed;
+    /// what headers are put on gets one then.
     pub fn reads_flow_hash(&self) -> bool {
         let balanced = |plan: &Plan| matches!(plan, Plan::Balance(_));
         let by_flow = matches!(self.mode(), Mode::Bond(Balance::Flow | Balance::Flowlet { .. }));
-        let puts_on = self.settings.tunnels.values().any(|tunnels| tunnels.encapsulate.is_some());
-        by_flow || puts_on || self.plugs.iter().any(|(plan, _)| balanced(plan))
+        by_flow || self.plugs.iter().any(|(plan, _)| balanced(plan))
     }
 
     /// The headers around packets outside of a port, named by its plug, if they have any.

@@ -53,7 +53,23 @@ fn put_on(
 ) -> Result<Front, Mismatch> {
     // What was in its place before does not matter.
     let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
-    encapsulation.put_on(packet, length, hash, id, &mut front).map(|()| complete(front, packet))
+    let made = encapsulation.put_on(packet, length, hash, id, &mut front);
+    let (headers, fresh) = encapsulation.for_flow(hash, id);
+    check_plain(headers.plain(first(packet), length, Some(fresh)), made, &front);
+    made.map(|()| complete(front, packet))
+}
+
+/// The first bytes of a packet, or zeros.
+fn first(packet: &[u8]) -> [u8; 16] {
+    packet.first_chunk().copied().unwrap_or_default()
+}
+
+/// What is made at once is what is made field by field.
+fn check_plain(plain: Option<[u8; PLAIN]>, made: Result<(), Mismatch>, front: &Front) {
+    if let Some(plain) = plain {
+        assert_eq!((made, front.removes(), front.is_incomplete()), (Ok(()), 0, false));
+        assert_eq!(front.bytes(), plain);
+    }
 }
 
 /// With the checksums of UDP that it wants.
@@ -72,7 +88,9 @@ fn on(encapsulation: &Encapsulation, packet: &[u8]) -> Vec<u8> {
 /// A packet with the kept headers put back.
 fn back(kept: &Headers, packet: &[u8]) -> Result<Vec<u8>, Mismatch> {
     let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
-    put_back(kept, packet, packet.len() as u32, &mut front)?;
+    let made = put_back(kept, packet, packet.len() as u32, &mut front);
+    check_plain(kept.plain(first(packet), packet.len() as u32, None), made, &front);
+    made?;
     Ok(changed(packet, &complete(front, packet)))
 }
 
@@ -92,7 +110,16 @@ struct Taken {
 fn cut_off(frame: &[u8], whole: u32, layers: &[LayerKind]) -> Result<Taken, Mismatch> {
     let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
     let mut kept = Headers { bytes: [0xa5; MAX_BYTES], length: 9, count: 3, ..Headers::NONE };
-    let TakenOff { length, tunnel, key, vlan, sums } = take_off(frame, whole, layers, &mut front, &mut kept)?;
+    let mut plainly = kept;
+    let taken = take_off(frame, whole, layers, &mut front, &mut kept);
+    if let ([LayerKind::Vxlan], Some(head)) = (layers, frame.first_chunk())
+        && let Some(plain) = take_plain_off(head, whole, &mut plainly)
+    {
+        assert_eq!((taken, front.removes(), front.bytes()), (Ok(plain), PLAIN, &[][..]));
+        assert_eq!((plainly.bytes(), plainly.spots()), (kept.bytes(), kept.spots()));
+        assert_eq!((plainly.ethernet, plainly.ending), (kept.ethernet, kept.ending));
+    }
+    let TakenOff { length, tunnel, key, vlan, sums } = taken?;
     let is_right = |at: &u8| {
         let (pseudo, range) = datagram(frame, *at).expect("it was read");
         frame.get(range).is_some_and(|bytes| pseudo.add_bytes(bytes).folded() == 0xffff)
@@ -413,6 +440,36 @@ proptest! {
     }
 }
 
+#[test]
+fn the_commonest_headers_are_taken_off_and_made_at_once() {
+    let (vxlan, mut kept) = (vxlan(), Headers::NONE);
+    for packet in [udp(0), udp(2)] {
+        let frame = on(&vxlan, &packet);
+        let head = frame.first_chunk().expect("long enough");
+        assert!(take_plain_off(head, frame.len() as u32, &mut kept).is_some());
+        let (headers, fresh) = vxlan.for_flow(1, 2);
+        for (headers, fresh) in [(headers, Some(fresh)), (&kept, None)] {
+            let length = packet.len() as u32;
+            assert!(headers.plain(first(&packet), length, fresh).is_some());
+            assert!(headers.plain(first(&packet), 65_500, fresh).is_none(), "too long");
+            assert!(headers.plain([0; 16], length, fresh).is_none(), "no IP");
+            assert!(headers.plain(first(&packet), 15, fresh).is_none(), "cut off");
+        }
+        // Each of these says something that is not plain.
+        for (at, value) in [(12, 0x86), (14, 0x46), (15, 1), (20, 0x20), (21, 8), (23, 6), (24, 0xff)] {
+            let mut other = *head;
+            other[at] ^= value;
+            assert!(take_plain_off(&other, frame.len() as u32, &mut kept).is_none(), "{at}");
+        }
+        for (at, value) in [(17, 1), (36, 1), (37, 1), (39, 1), (40, 1), (41, 1), (42, 8), (42, 4)] {
+            let mut other = *head;
+            other[at] ^= value;
+            assert!(take_plain_off(&other, frame.len() as u32, &mut kept).is_none(), "{at}");
+        }
+        assert!(take_plain_off(head, frame.len() as u32 - 1, &mut kept).is_none(), "cut off");
+    }
+}
+
 /// `cargo test --release -p encapsulation -- --ignored --nocapture cost`
 #[test]
 #[ignore = "a measurement"]
@@ -447,5 +504,16 @@ fn cost() {
     });
     time("vxlan back", &mut || {
         _ = black_box(put_back(black_box(&kept), black_box(&packet), 200, &mut front));
+    });
+    time("plain vxlan off", &mut || {
+        let head = black_box(frame.first_chunk().expect("long enough"));
+        _ = black_box(take_plain_off(head, length, &mut kept));
+    });
+    time("plain vxlan on", &mut || {
+        let (headers, fresh) = encapsulation.for_flow(black_box(7), 1);
+        _ = black_box(headers.plain(black_box(first(&packet)), 200, Some(fresh)));
+    });
+    time("plain vxlan back", &mut || {
+        _ = black_box(kept.plain(black_box(first(&packet)), 200, None));
     });
 }

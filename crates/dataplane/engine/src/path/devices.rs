@@ -86,7 +86,7 @@ impl Worker {
 
     /// Hands a batch to a device.
     pub(crate) fn pass(&mut self, source: Holder, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
-        self.decapsulate(source, id, from, &mut batch);
+        self.decapsulate(source, (id, from), &mut batch);
         self.enter(source, id, from, batch)
     }
 
@@ -223,7 +223,7 @@ impl Worker {
             if !self.encapsulates_in_place(source, (id, plug), target, &batch) {
                 return self.leave_encapsulated(source, (id, plug), target, batch);
             }
-            self.encapsulate_all(source, id, plug, &mut batch);
+            self.encapsulate_all(source, (id, plug), &mut batch);
         } else if !self.fit_mtu(source, id, plug, &batch) {
             // Each by itself, so that none overtakes another.
             for packet in batch.drain(..) {

@@ -5,10 +5,12 @@
 //! copied bytes: a guest that changes the packet meanwhile changes nothing in front of it.
 
 use crate::forwarding::Forwarding;
-use crate::ids::{Holder, SwitchId, Target};
+use crate::ids::{Holder, Plug, SwitchId, Target};
 use crate::path::classify::flow_of;
 use crate::worker::Worker;
-use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, datagram, put_back, take_off};
+use encapsulation::{
+    Fresh, Front, Headers, LayerKind, MAX_BYTES, PLAIN, Reason, TakenOff, datagram, take_off, take_plain_off,
+};
 use nf_abi::offload::{CHECKSUM_VALID, GSO_NONE, NEEDS_CHECKSUM};
 use packet::checksum::Sum;
 use packet_memory::{Kept, Packet, Pool};
@@ -30,13 +32,7 @@ pub(crate) fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&
 
 impl Worker {
     /// Takes off what comes in by a plug the headers that it has there.
-    pub(crate) fn decapsulate(
-        &mut self,
-        source: Holder,
-        id: SwitchId,
-        from: SwitchPort,
-        batch: &mut Vec<Packet>,
-    ) {
+    pub(crate) fn decapsulate(&mut self, source: Holder, (id, from): Plug, batch: &mut Vec<Packet>) {
         let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
         let (pool, with_flow_hash) = (&self.pools[usize::from(self.pool_of(source).0)], self.ports.flow_hash);
         let mut refused = self.batches.spare();
@@ -52,7 +48,7 @@ impl Worker {
     pub(crate) fn encapsulates_in_place(
         &self,
         source: Holder,
-        (id, plug): (SwitchId, SwitchPort),
+        (id, plug): Plug,
         target: Target,
         batch: &[Packet],
     ) -> bool {
@@ -68,13 +64,7 @@ impl Worker {
     }
 
     /// Puts headers on packets that leave by a plug.
-    pub(crate) fn encapsulate_all(
-        &mut self,
-        source: Holder,
-        id: SwitchId,
-        plug: SwitchPort,
-        batch: &mut Vec<Packet>,
-    ) {
+    pub(crate) fn encapsulate_all(&mut self, source: Holder, (id, plug): Plug, batch: &mut Vec<Packet>) {
         let mut refused = Vec::new();
         let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
         let pool = &self.pools[usize::from(self.pool_of(source).0)];
@@ -99,7 +89,7 @@ impl Worker {
     pub(crate) fn leave_encapsulated(
         &mut self,
         source: Holder,
-        (id, plug): (SwitchId, SwitchPort),
+        (id, plug): Plug,
         target: Target,
         mut batch: Vec<Packet>,
     ) {
@@ -117,7 +107,7 @@ impl Worker {
             self.segments(source, packet, &mut packets);
         }
         self.batches.recycle(batch);
-        self.encapsulate_all(source, id, plug, &mut packets);
+        self.encapsulate_all(source, (id, plug), &mut packets);
         self.hand_on(source, target, packets);
     }
 }
@@ -146,9 +136,36 @@ fn decapsulate(
     by: u64,
     with_flow_hash: bool,
 ) -> bool {
-    if layers.is_empty() {
-        return true;
-    }
+    let plain = match layers {
+        [] => return true,
+        [LayerKind::Vxlan] => take_vxlan(pool, packet, by),
+        _ => None,
+    };
+    let Some(taken) = plain.or_else(|| take_layers(pool, packet, layers, by)) else { return false };
+    let (flow_hash, vlan) = flow_of(pool, packet, with_flow_hash);
+    packet.edit(|record| {
+        (record.flow_hash, record.vlan) = (flow_hash, if taken.vlan == 0 { vlan } else { taken.vlan });
+        if let Some(kind) = taken.tunnel {
+            (record.tunnel_type, record.tunnel_key) = (kind.tunnel_type(), taken.key);
+        }
+    });
+    true
+}
+
+/// Takes VXLAN off a packet that has nothing else in front.
+#[inline]
+fn take_vxlan(pool: &Pool, packet: &mut Packet, by: u64) -> Option<TakenOff> {
+    let (head, offset, length) = (pool.head(packet).0, packet.offset() + PLAIN as u32, packet.length());
+    let is_finished = packet.record().offload_flags & NEEDS_CHECKSUM == 0;
+    let place = pool.keep(packet).filter(|_| is_finished)?;
+    place.by = by;
+    let taken = take_plain_off(&head, length, &mut place.headers)?;
+    packet.set_extent(offset, taken.length, pool.buffer_size()).then_some(taken)
+}
+
+/// Takes any layers off a packet.
+#[inline(never)]
+fn take_layers(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], by: u64) -> Option<TakenOff> {
     let (head, length) = pool.head::<TAKEN>(packet);
     let (head, whole) = (&head[..length], packet.length());
     let (mut front, mut lost) = (Front::NONE, None);
@@ -159,32 +176,22 @@ fn decapsulate(
         }
         None => lost.insert(Headers::NONE),
     };
-    let Ok(taken) = take_off(head, whole, layers, &mut front, kept) else { return false };
+    let taken = take_off(head, whole, layers, &mut front, kept).ok()?;
     if taken.sums.iter().any(|at| *at > 0) && !sums_are_right(pool, packet, head, &taken.sums) {
-        return false;
+        return None;
     }
     let record = packet.record();
     if record.offload_flags & NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) < front.removes() {
         if record.gso_type != GSO_NONE {
             // Several packets of the tunnel in one.
-            return false;
+            return None;
         }
         // The checksum of the outer headers, which are not sent on.
         packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
     }
-    if pool.replace_front(packet, front.removes(), front.bytes()).is_err()
-        || pool.set_length(packet, taken.length as usize).is_err()
-    {
-        return false;
-    }
-    let (flow_hash, vlan) = flow_of(pool, packet, with_flow_hash);
-    packet.edit(|record| {
-        (record.flow_hash, record.vlan) = (flow_hash, if taken.vlan == 0 { vlan } else { taken.vlan });
-        if let Some(kind) = taken.tunnel {
-            (record.tunnel_type, record.tunnel_key) = (kind.tunnel_type(), taken.key);
-        }
-    });
-    true
+    pool.replace_front(packet, front.removes(), front.bytes()).ok()?;
+    pool.set_length(packet, taken.length as usize).ok()?;
+    Some(taken)
 }
 
 /// Whether the checksums of UDP are right around what a tunnel carries, in a frame with this beginning. Those
@@ -234,27 +241,52 @@ fn encapsulate(
     identification: u16,
     longest: u32,
 ) -> Result<(), Refused> {
-    let (head, length) = pool.head::<SHOWN>(packet);
-    let (head, length, record) = (&head[..length], packet.length(), packet.record());
-    let layers = tunnels.decapsulate.iter().copied();
-    let same = |kept: &&Kept| layers.len() > 0 && kept.headers.layers().eq(layers.clone());
-    let kept = pool.kept(packet).filter(|kept| kept.by != here).filter(same);
-    let mut front = Front::NONE;
-    let made = match (kept, &tunnels.encapsulate) {
-        (Some(kept), _) => put_back(&kept.headers, head, length, &mut front),
+    let (length, layers) = (packet.length(), tunnels.decapsulate.iter().copied());
+    let same = |kept: &&Kept| kept.by != here && layers.len() > 0 && kept.headers.layers().eq(layers.clone());
+    let kept = pool.kept(packet).filter(same);
+    let (headers, fresh, next_hop) = match (kept, &tunnels.encapsulate) {
+        (Some(kept), _) => (&kept.headers, None, None),
         (None, Some(own)) => {
             let next_hop = tunnels.next_hop.as_ref().map(|it| it.get());
             if next_hop == Some(None) {
                 return Err(Refused::Lost(DropReason::NoNeighbour));
             }
-            let made = own.put_on(head, length, record.flow_hash, identification, &mut front);
-            next_hop.flatten().into_iter().for_each(|address| front.set_destination(address));
-            made
+            let hash = match packet.record().flow_hash {
+                0 => flow_of(pool, packet, true).0,
+                known => known,
+            };
+            let (headers, fresh) = own.for_flow(hash, identification);
+            (headers, Some(fresh), next_hop.flatten())
         }
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
         (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),
     };
-    made.map_err(|mismatch| match mismatch.reason {
+    let fits = length.saturating_add(PLAIN as u32) <= longest;
+    if let Some(mut made) = headers.plain(pool.head(packet).0, length, fresh).filter(|_| fits) {
+        next_hop.into_iter().for_each(|address| made[..address.len()].copy_from_slice(&address));
+        pool.forget_kept(packet);
+        return pool.replace_front(packet, 0, &made).map_err(|_| Refused::Lost(DropReason::TooLong));
+    }
+    let mut front = Front::NONE;
+    make_front(pool, packet, headers, fresh, longest, &mut front)?;
+    next_hop.into_iter().for_each(|address| front.set_destination(address));
+    pool.forget_kept(packet);
+    let done = pool.replace_front(packet, front.removes(), front.bytes());
+    done.map_err(|_| Refused::Lost(DropReason::TooLong))
+}
+
+/// Makes any headers for a packet.
+#[inline(never)]
+fn make_front(
+    pool: &Pool,
+    packet: &Packet,
+    headers: &Headers,
+    fresh: Option<Fresh>,
+    longest: u32,
+    front: &mut Front,
+) -> Result<(), Refused> {
+    let ((head, count), length) = (pool.head::<SHOWN>(packet), packet.length());
+    headers.put_on(&head[..count], length, fresh, front).map_err(|mismatch| match mismatch.reason {
         Reason::TooLong => Refused::Lost(DropReason::TooLong),
         _ => Refused::Lost(DropReason::NoEncapsulation),
     })?;
@@ -265,7 +297,5 @@ fn encapsulate(
     if front.is_incomplete() {
         front.complete(sum(pool, packet, front.removes(), length as usize));
     }
-    pool.forget_kept(packet);
-    let done = pool.replace_front(packet, front.removes(), front.bytes());
-    done.map_err(|_| Refused::Lost(DropReason::TooLong))
+    Ok(())
 }

@@ -3,7 +3,8 @@
 //! packets and functions are the same in all, and the difference is that of the wires.
 
 use super::*;
-use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort};
+use encapsulation::{Encapsulation, Front, LayerKind, LayerSettings, Outer};
+use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort, Tunnels};
 
 /// Functions of the chain, and turns in which a batch passes it.
 const FUNCTIONS: usize = 8;
@@ -200,4 +201,93 @@ fn cost_of_one_device_at_a_port() {
 #[ignore = "a measurement, not a test"]
 fn cost_of_a_thousand_devices_at_a_port() {
     pass_devices("a thousand devices", DEVICES);
+}
+
+/// Brings a frame in each packet.
+struct Framed(Endless, Vec<u8>);
+
+impl Port for Framed {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.0.receive(pool, now, budget, out);
+        out.iter_mut().for_each(|packet| pool.write(packet, &self.1).expect("it fits"));
+    }
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        self.0.transmit(pool, now, packets);
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn counters(&self) -> &PortCounters {
+        self.0.counters()
+    }
+}
+
+fn vxlan() -> Encapsulation {
+    let outer = Outer {
+        local: [192, 0, 2, 1].into(),
+        remote: [192, 0, 2, 2].into(),
+        ttl: 64,
+        services: None,
+        dont_fragment: true,
+        checksum: false,
+        link: ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]),
+    };
+    Encapsulation::new(&[LayerSettings::Vxlan { vni: 7, outer }]).expect("one layer")
+}
+
+/// Through a device between two ports, with VXLAN around packets of the first one or not.
+fn pass_tunnel(name: &str, with_tunnel: bool, tunnels: Option<Tunnels>, is_outward: bool) {
+    let mut inside = vec![2; 60];
+    inside[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+    let mut front = Front::NONE;
+    vxlan().put_on(&inside, 60, 9, 1, &mut front).expect("a frame");
+    let frame = if with_tunnel { [front.bytes(), &inside].concat() } else { inside };
+    let mut bench = Bench::new(&[4096]);
+    bench.pools[0].0.keep_headers();
+    let from = bench.add_port(0, Box::new(Framed(Endless::default(), frame)));
+    let to = bench.add_port(0, Box::<Endless>::default());
+    let opener = Opener { plug: SwitchPort(1), side: None, receives: true };
+    let mut settings = DeviceSettings::new(Mode::Direct, Share::Single, vec![SwitchPort(0)], vec![opener]);
+    settings.tunnels.extend(tunnels.map(|tunnels| (0, Arc::new(tunnels))));
+    let id = bench.worker.add_switch("device", Arc::new(Device::new(settings, None))).expect("few");
+    let (first, second) = if is_outward { (1, 0) } else { (0, 1) };
+    bench.worker.lead(from, Target::Switch(id, SwitchPort(first))).expect("free");
+    bench.worker.lead(Target::Switch(id, SwitchPort(second)), to).expect("free");
+    let begin = std::time::Instant::now();
+    for _ in 0..TURNS {
+        super::pass(&bench.worker.time.clock, LEAST);
+        bench.worker.turn();
+    }
+    let took = begin.elapsed();
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    assert_eq!(account.ledger.dropped.total(), 0);
+    let packets = account.ledger.delivered;
+    println!("{name}: {packets} packets, {:.2} ns each", took.as_nanos() as f64 / packets as f64);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_no_tunnel_inward() {
+    pass_tunnel("inward without a tunnel", true, None, false);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_taking_vxlan_off() {
+    let tunnels = Tunnels { decapsulate: vec![LayerKind::Vxlan], encapsulate: None, next_hop: None };
+    pass_tunnel("vxlan off", true, Some(tunnels), false);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_no_tunnel_outward() {
+    pass_tunnel("outward without a tunnel", false, None, true);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_putting_vxlan_on() {
+    let tunnels = Tunnels { decapsulate: Vec::new(), encapsulate: Some(vxlan()), next_hop: None };
+    pass_tunnel("vxlan on", false, Some(tunnels), true);
 }

@@ -4,6 +4,7 @@ use super::stream::Rig;
 use super::*;
 use encapsulation::{Encapsulation, LayerKind, LayerSettings, Outer};
 use nf_abi::offload;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort, Tunnels};
 
@@ -194,6 +195,10 @@ fn what_leaves_by_another_kind_of_port_gets_its_headers() {
         assert_eq!((sent[14 + 9], &sent[36..38], &sent[46..49]), (17, &[0x12, 0xb5][..], &[0, 0, 7][..]));
         assert_eq!(sent[50..], frame(100), "{places:?}");
         assert_eq!(record.vlan, 5, "{places:?}");
+        // Flows have source ports of their own, although nothing reads the flow hash of packets that come in.
+        let ports: BTreeSet<[u8; 2]> = bridge.sent(0).iter().map(|frame| [frame[34], frame[35]]).collect();
+        assert!(ports.len() > 15 && ports.iter().all(|port| port[0] >= 0xc0), "{ports:?}");
+        assert!(!bridge.rig.fleet.computes_flow_hash(0));
         assert_eq!(bridge.rig.stop().ledger.dropped.total(), 0);
     }
 }
