@@ -291,7 +291,9 @@ impl Table {
 
     #[inline(always)]
     fn masked(&self, key: &Key) -> [u64; FIRST] {
-        self.mask.map(|(word, mask)| word_of(key, word) & mask)
+        let of = |(word, mask): (u8, u64)| word_of(key, word) & mask;
+        // `map` of an array is a loop and a call.
+        [of(self.mask[0]), of(self.mask[1]), of(self.mask[2])]
     }
 
     /// The slot where a key is looked for first. Hashes are keyed, so that packets cannot be made to collide.
