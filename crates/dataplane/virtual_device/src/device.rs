@@ -29,15 +29,28 @@ pub(crate) enum Plan {
     Learned,
 }
 
+/// What is known of a plug: all that most packets ask for lies together.
+#[derive(Clone, Copy, Debug)]
+struct Plug {
+    plan: Plan,
+    /// One more than the port's index, 0 for an opener.
+    port: u16,
+    /// The one by which all leaves that comes in by it, if neither has headers around packets and nothing is
+    /// learned from them.
+    straight: Option<SwitchPort>,
+}
+
+impl Plug {
+    /// One that is none of the device's: nothing goes anywhere from there.
+    const NONE: Plug = Plug { plan: Plan::Fixed(Way::Nowhere), port: 0, straight: None };
+}
+
 /// A virtual device. See the crate's documentation.
 #[derive(Debug)]
 pub struct Device {
     settings: DeviceSettings,
-    /// By the number of the plug: its plan, and one more than the port's index, 0 for an opener.
-    plugs: Vec<(Plan, u16)>,
-    /// By the number of the plug: the one by which all leaves that comes in by it, if neither has headers
-    /// around packets and nothing is learned from them.
-    straight: Vec<Option<SwitchPort>>,
+    /// By their numbers.
+    plugs: Vec<Plug>,
     /// By the number of the plug of a port: the headers around packets there. Empty where no port has any.
     tunnels: Vec<Option<Arc<Tunnels>>>,
     /// The plugs that [`Several`] are parts of; the ports come first.
@@ -65,7 +78,6 @@ impl Device {
             bridge: if learns { Bridge::new(ports, learned) } else { None },
             counters: before.map(|before| before.counters.clone()).unwrap_or_default(),
             plugs: Vec::new(),
-            straight: Vec::new(),
             tunnels: Vec::new(),
             lists: ports.clone(),
             settings,
@@ -73,8 +85,9 @@ impl Device {
         device.plan_ports();
         device.plan_openers();
         device.plan_tunnels();
-        let plugs = (0..).map(SwitchPort).take(device.plugs.len());
-        device.straight = plugs.map(|plug| device.leads_straight(plug)).collect();
+        for place in 0..device.plugs.len() {
+            device.plugs[place].straight = device.leads_straight(SwitchPort(place as u16));
+        }
         device
     }
 
@@ -88,7 +101,7 @@ impl Device {
     pub fn reads_flow_hash(&self) -> bool {
         let balanced = |plan: &Plan| matches!(plan, Plan::Balance(_));
         let by_flow = matches!(self.mode(), Mode::Bond(Balance::Flow | Balance::Flowlet { .. }));
-        by_flow || self.plugs.iter().any(|(plan, _)| balanced(plan))
+        by_flow || self.plugs.iter().any(|plug| balanced(&plug.plan))
     }
 
     /// The headers around packets outside of a port, named by its plug, if they have any.
@@ -120,7 +133,7 @@ impl Device {
     /// The plug by which all leaves as it is that comes in by one, however long it is, if that is so.
     #[inline]
     pub fn straight(&self, from: SwitchPort) -> Option<SwitchPort> {
-        let plug = (*self.straight.get(usize::from(from.0))?)?;
+        let plug = self.plugs.get(usize::from(from.0))?.straight?;
         (self.longest(plug) == u32::MAX).then_some(plug)
     }
 
@@ -216,10 +229,12 @@ impl Device {
         self.settings.ports.get(index).copied()
     }
 
-    /// What is decided at a plug. By one that is none of the device's, nothing goes anywhere.
+    /// What is decided at a plug, and the port there. By one that is none of the device's, nothing goes
+    /// anywhere.
     #[inline]
     pub(crate) fn at(&self, plug: SwitchPort) -> (Plan, u16) {
-        self.plugs.get(usize::from(plug.0)).copied().unwrap_or((Plan::Fixed(Way::Nowhere), 0))
+        let Plug { plan, port, .. } = *self.plugs.get(usize::from(plug.0)).unwrap_or(&Plug::NONE);
+        (plan, port)
     }
 
     /// All ports but the one by which a packet came, if it came by one.
@@ -262,9 +277,9 @@ impl Device {
     fn enter(&mut self, plug: SwitchPort, plan: Plan, port: u16) {
         let index = usize::from(plug.0);
         if self.plugs.len() <= index {
-            self.plugs.resize(index + 1, (Plan::Fixed(Way::Nowhere), 0));
+            self.plugs.resize(index + 1, Plug::NONE);
         }
-        self.plugs[index] = (plan, port);
+        self.plugs[index] = Plug { plan, port, straight: None };
     }
 
     /// What comes from a port goes to the openers of the device and to those of its side.

@@ -1,7 +1,7 @@
 //! Virtual devices: what comes in by one of their plugs goes on as they decide, in the sender's context.
 
 use crate::forwarding::Forwarding;
-use crate::ids::{Holder, SwitchId, Target};
+use crate::ids::{Holder, InstanceId, Plug, PortId, SwitchId, Target};
 use crate::path::switching::SwitchNode;
 use crate::path::tunnels::tunnels_at;
 use crate::state::Batches;
@@ -15,8 +15,10 @@ use virtual_switch::SwitchPort;
 /// Most devices that packets pass from one wire to the next: those at a port, and one of them, in either
 /// direction. Wires that lead round and round are ended here.
 pub(crate) const IN_A_ROW: u8 = 4;
-/// Numbers of plugs.
+/// Numbers of plugs, and by which ports and instances are told from them.
 const PLUGS: u64 = 1 << u16::BITS;
+const PORTS: u64 = 1 << 62;
+const INSTANCES: u64 = 1 << 63;
 
 impl SwitchNode {
     /// The one end to which everything goes that comes in by a port; `None` when that depends on the packets.
@@ -28,29 +30,48 @@ impl SwitchNode {
         }
     }
 
+    /// Packets leave by a plug as they are, however long they are.
+    fn is_plain(&self, plug: SwitchPort) -> bool {
+        self.forwarding.device().is_none_or(|device| device.is_plain(plug))
+    }
+
     /// There are taps or observers to be shown what passes.
     fn is_watched(&self) -> bool {
         !self.taps.is_empty() || !self.observers.is_empty()
     }
 }
 
+/// Where a packet goes on from a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Onward {
+    /// One of the device's ways.
+    By(Way),
+    /// To an end at once, past what leads there as it is.
+    To(Target),
+}
+
+/// Packets that go one way.
+type Together = (Onward, Vec<Packet>);
+
 impl Batches {
     /// Brings packets together that go one way, which are in their order from the last one on; `ways` are
     /// theirs. Each is moved twice at most, however many ways there are.
-    fn bring_together(&mut self, batch: &mut [Packet], ways: &mut [Way]) {
-        let rank = |way: &Way| match way {
-            Way::To(plug) => u64::from(plug.0),
+    fn bring_together(&mut self, batch: &mut [Packet], ways: &mut [Onward]) {
+        let rank = |one: &Onward| match *one {
+            Onward::By(Way::To(plug)) => u64::from(plug.0),
+            Onward::To(Target::Port(PortId(n))) => PORTS | u64::from(n),
+            Onward::To(Target::Instance(InstanceId(n), k)) => INSTANCES | u64::from(n) << 16 | u64::from(k),
             // There are few others.
-            _ => PLUGS + ways.iter().position(|other| other == way).unwrap_or(0) as u64,
+            _ => PLUGS + ways.iter().position(|other| other == one).unwrap_or(0) as u64,
         };
         self.order.clear();
-        self.order.extend(ways.iter().zip(0..).map(|(way, place)| rank(way) << 32 | place));
+        self.order.extend(ways.iter().map(rank).zip(0..));
         self.order.sort_unstable_by(|one, other| other.cmp(one));
         for place in 0..ways.len() {
             // What was in front of here is where the one came from that took its place.
-            let mut from = self.order[place] as u32 as usize;
+            let mut from = self.order[place].1 as usize;
             while from < place {
-                from = self.order[from] as u32 as usize;
+                from = self.order[from].1 as usize;
             }
             batch.swap(place, from);
             ways.swap(place, from);
@@ -58,7 +79,7 @@ impl Batches {
     }
 
     /// Takes the last packets out of such a batch, which go one way.
-    fn take_last(&mut self, batch: &mut Vec<Packet>, ways: &mut Vec<Way>) -> Option<(Way, Vec<Packet>)> {
+    fn take_last(&mut self, batch: &mut Vec<Packet>, ways: &mut Vec<Onward>) -> Option<Together> {
         let way = *ways.last()?;
         let mut taken = self.spare();
         while ways.pop_if(|last| *last == way).is_some() {
@@ -106,11 +127,15 @@ impl Worker {
             Forwarding::Learning(_) => None,
         };
         if let Some(way) = whole {
-            return self.go(source, (id, from), batch, way);
+            return self.go(source, (id, from), batch, Onward::By(way));
         }
-        let mut ways = self.decide_ways(source, id, from, &batch);
+        let mut ways = self.decide_ways(source, (id, from), &batch);
+        let is_one = |ways: &[Onward]| ways.iter().all(|way| Some(way) == ways.first());
+        if !is_one(&ways) && !self.switch(id).is_watched() {
+            batch.iter_mut().zip(&mut ways).for_each(|(packet, way)| self.look_ahead(id, packet, way));
+        }
         match ways.first() {
-            Some(way) if ways.iter().all(|other| other == way) => self.go(source, (id, from), batch, *way),
+            Some(way) if is_one(&ways) => self.go(source, (id, from), batch, *way),
             _ => {
                 self.batches.bring_together(&mut batch, &mut ways);
                 while let Some((way, together)) = self.batches.take_last(&mut batch, &mut ways) {
@@ -122,14 +147,23 @@ impl Worker {
         self.batches.ways = ways;
     }
 
+    /// Finds out whether a packet that leaves by a plug goes to an end at once. Packets for many devices find
+    /// that out one behind the other, so that the memory of one is waited for while that of others comes, and
+    /// those for one end stay together.
+    #[inline]
+    fn look_ahead(&self, id: SwitchId, packet: &mut Packet, way: &mut Onward) {
+        let node = self.switch(id);
+        if let Onward::By(Way::To(plug)) = *way
+            && let Some(target) = node.end(plug).filter(|_| node.is_plain(plug))
+            && let end @ (Target::Instance(..) | Target::Port(_)) =
+                self.straight_on(target, std::slice::from_mut(packet), None)
+        {
+            *way = Onward::To(end);
+        }
+    }
+
     /// Finds out where each of the packets goes. What devices see that take none is shown there at once.
-    fn decide_ways(
-        &mut self,
-        source: Holder,
-        id: SwitchId,
-        from: SwitchPort,
-        packets: &[Packet],
-    ) -> Vec<Way> {
+    fn decide_ways(&mut self, source: Holder, (id, from): Plug, packets: &[Packet]) -> Vec<Onward> {
         let mut ways = std::mem::take(&mut self.batches.ways);
         ways.clear();
         let owner = self.pool_of(source);
@@ -137,17 +171,19 @@ impl Worker {
         match &self.switches[id.index()].forwarding {
             Forwarding::Device(device) => {
                 let mut decisions = device.decide(from, packets.len(), self.time.now.nanos);
-                ways.extend(packets.iter().map(|packet| {
+                let decided = packets.iter().map(|packet| {
                     let record = packet.record();
                     decisions.next(record.flow_hash, record.device_port, || memory.head(packet).0)
-                }));
+                });
+                ways.extend(decided.map(Onward::By));
             }
             Forwarding::Ports(devices) => {
                 let mut seen = std::mem::take(&mut self.batches.seen);
-                ways.extend(packets.iter().enumerate().map(|(n, packet)| {
+                let decided = packets.iter().enumerate().map(|(n, packet)| {
                     let (head, length) = memory.head::<{ virtual_device::HEAD }>(packet);
                     devices.decide(&head[..length], packet.length(), |plug| seen.push((n, plug)))
-                }));
+                });
+                ways.extend(decided.map(Onward::By));
                 self.switch(id).counts.see(from, seen.len() as u64);
                 self.show_seen(id, &mut seen, packets, owner);
                 self.batches.seen = seen;
@@ -159,7 +195,11 @@ impl Worker {
     }
 
     /// Hands packets on that go one way, or ends them.
-    fn go(&mut self, source: Holder, (id, from): (SwitchId, SwitchPort), mut batch: Vec<Packet>, way: Way) {
+    fn go(&mut self, source: Holder, (id, from): Plug, mut batch: Vec<Packet>, way: Onward) {
+        let way = match way {
+            Onward::By(way) => way,
+            Onward::To(end) => return self.hand_on(source, end, batch),
+        };
         if self.switch(id).is_watched() {
             self.show_passing(id, from, Some(way), &batch, self.pool_of(source));
         }
@@ -208,14 +248,8 @@ impl Worker {
 
     /// Puts headers on packets that leave by a plug, or ends what the link there does not take, and hands
     /// them on.
-    fn leave_for(
-        &mut self,
-        source: Holder,
-        (id, plug): (SwitchId, SwitchPort),
-        target: Target,
-        mut batch: Vec<Packet>,
-    ) {
-        if self.switch(id).forwarding.device().is_none_or(|device| device.is_plain(plug)) {
+    fn leave_for(&mut self, source: Holder, (id, plug): Plug, target: Target, mut batch: Vec<Packet>) {
+        if self.switch(id).is_plain(plug) {
             let target = self.straight_on(target, &mut batch, None);
             return self.hand_on(source, target, batch);
         }
@@ -284,11 +318,17 @@ mod tests {
             let pool = Pool::new("test", config).expect("a pool");
             let mut batches = Batches::default();
             let (mut batch, mut ways) = (Vec::new(), Vec::new());
+            let onward = |plug: u16| match plug {
+                8 => Onward::By(Way::Nowhere),
+                6 | 7 => Onward::To(Target::Instance(InstanceId(1), plug)),
+                4 | 5 => Onward::To(Target::Port(PortId(plug.into()))),
+                _ => Onward::By(Way::To(SwitchPort(plug))),
+            };
             for (number, plug) in plugs.iter().enumerate() {
                 let mut packet = pool.allocate().expect("a buffer");
                 packet.edit(|record| record.mark = number as u64);
                 batch.push(packet);
-                ways.push(if *plug == 8 { Way::Nowhere } else { Way::To(SwitchPort(*plug)) });
+                ways.push(onward(*plug));
             }
             let before = ways.clone();
             batches.bring_together(&mut batch, &mut ways);

@@ -8,9 +8,9 @@ pub(crate) mod ports;
 pub(crate) mod sparse;
 pub(crate) mod timers;
 
+use crate::path::devices::Onward;
 use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
-use virtual_device::Way;
 use virtual_switch::{Route, SwitchPort};
 
 /// A batch on its way to an instance that may run at once.
@@ -33,10 +33,10 @@ pub(crate) struct Batches {
     pub(crate) in_hand: Option<HandOff>,
     /// Routes of the batch that is being switched.
     pub(crate) routes: Vec<Route>,
-    /// Ways of the batch that passes a device.
-    pub(crate) ways: Vec<Way>,
-    /// Where packets of it belong that are brought together.
-    pub(crate) order: Vec<u64>,
+    /// Where the packets of the batch go on that passes a device.
+    pub(crate) ways: Vec<Onward>,
+    /// Where packets of it belong that are brought together: by what tells the ways apart, then their place.
+    pub(crate) order: Vec<(u64, u32)>,
     /// Packets of it, by their position, that a device sees which does not take them.
     pub(crate) seen: Vec<(usize, SwitchPort)>,
     /// Of the outer IPv4 packet that was made last (RFC 6864).

@@ -348,6 +348,72 @@ fn a_port_under_several_devices_is_classified() {
     }
 }
 
+/// Keeps the batches that it is sent, by the first bytes of their packets.
+#[derive(Default)]
+struct Batches(Arc<Mutex<Vec<Vec<u8>>>>, PortCounters);
+
+impl Port for Batches {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.1.ledger.delivered += packets.len() as u64;
+        let bytes = packets.iter().map(|packet| pool.to_vec(packet)[0]).collect();
+        self.0.lock().expect("not poisoned").push(bytes);
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.1
+    }
+}
+
+/// Packets for many devices stay together where the devices lead to one end, in their order, but for those of
+/// a device that is watched.
+#[test]
+fn packets_for_devices_that_lead_to_one_end_go_there_as_one_batch() {
+    let rig = Rig::new(1, 1);
+    let offers: Vec<u8> = (0..40u16).map(|n| (n * 7 % 40) as u8).collect();
+    let link = Far::of(&rig, 0, 0, offers.clone());
+    let rules = ["src portrange 0-9", "src portrange 10-19", "src portrange 20-29", "src portrange 30-34"];
+    let rules = rules.map(|rule| (rule, false));
+    let id = rig.fleet.add_switch("port", Arc::new(at_port(&rules)), None).expect("few");
+    rig.link(link.end(), End::Switch(id, SwitchPort(0)));
+    let end = || {
+        let (port, batches) = (Batches::default(), Arc::default());
+        let port = Batches(Arc::clone(&batches), port.1);
+        (rig.fleet.add_port(0, "end", rig.pools[0].1, Box::new(port)).expect("a worker"), batches)
+    };
+    let ((one, batches), (other, others)) = (end(), end());
+    let mut programs = Vec::new();
+    for (plug, port) in [(1, one), (2, one), (3, one), (4, other)] {
+        let (device, program) = Plugs::of(&rig, settings(Mode::Direct, Share::Single, 1, 1));
+        rig.link(End::Switch(id, SwitchPort(plug)), device.port(0));
+        rig.fleet.lead(device.opener(0), End::Port(port)).expect("free");
+        if plug == 3 {
+            let (observer, _) = rig.add(0, 0, consume());
+            let at = Place::Switch(device.0, None);
+            let done = rig.fleet.change(|change| change.observe_at(observer, at, View::default()));
+            done.expect("not stopped").expect("both are there");
+        }
+        programs.push(program);
+    }
+    rig.turn(8);
+    let of = |from: u8, to: u8| offers.iter().copied().filter(|n| (from..to).contains(n)).collect();
+    let mut got: Vec<Vec<u8>> = batches.lock().expect("not poisoned").clone();
+    got.sort_by_key(Vec::len);
+    let expected: [Vec<u8>; 2] = [of(20, 30), of(0, 20)];
+    assert_eq!(got, expected, "one batch for two devices");
+    let last: Vec<u8> = of(30, 35);
+    assert_eq!(*others.lock().expect("not poisoned"), [last]);
+    let counted: Vec<_> = programs.iter().map(|program| program.counters()).collect();
+    let counted: Vec<_> = counted.iter().map(|it| (it.from_ports, it.bytes_from_ports)).collect();
+    assert_eq!(counted, [(10, 600), (10, 600), (10, 600), (5, 300)]);
+    let account = rig.stop();
+    assert_eq!(account.ledger.dropped[DropReason::NoDevice], 5);
+    assert_eq!(account.instances[0].packets, 10);
+}
+
 #[test]
 fn a_device_without_a_receiver_counts_what_it_loses() {
     let rig = Rig::new(1, 1);
