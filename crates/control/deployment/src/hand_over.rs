@@ -21,6 +21,7 @@
 use crate::Host;
 use crate::function::{StartedFunction, Unstarted};
 use crate::prepare::{PrepareError, Prepared, failed};
+use crate::present::await_present;
 use crate::taking::{self, Took};
 use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
 use guest::{Guest, GuestFault};
@@ -257,6 +258,8 @@ enum First {
     Refused,
     /// It is in the middle of a call.
     Later(GuestSetup),
+    /// It is being frozen.
+    Away(GuestSetup),
     /// Memory cannot be moved to the new guest, which has no pages of its own.
     Unpopulated(GuestSetup),
 }
@@ -330,6 +333,11 @@ impl Successor {
                 }
                 First::Later(again) if clock.now().since(asked) < HAND_OVER => new = again,
                 First::Later(_) => return Err(failed(&TakeoverError::Suspended(name.clone()))),
+                First::Away(again) if await_present(fleet, id) => {
+                    new = again;
+                    continue;
+                }
+                First::Away(_) => return Err(failed(&TakeoverError::Detached(name.clone()))),
                 first => break (first, stood_still, clock.now()),
             }
             std::thread::sleep(TRY_AGAIN);
@@ -346,7 +354,7 @@ impl Successor {
                 (before, false)
             }
             First::Refused => return Err(failed(&NOTHING)),
-            First::Later(_) => return Err(failed(&"it stays in a call")),
+            First::Later(_) | First::Away(_) => return Err(failed(&"it stays in a call")),
             First::Unpopulated(_) => return Err(failed(&"its memory is not populated")),
             First::Detached(detached, mut new) => {
                 let mut beside = fleet.beside(id, detached);
@@ -420,6 +428,7 @@ fn first(
     match change.check_present(id) {
         Ok(()) => {}
         Err(TakeoverError::Suspended(_)) => return Ok(First::Later(new)),
+        Err(TakeoverError::Detached(_)) => return Ok(First::Away(new)),
         Err(TakeoverError::Down(..)) if !may.populated => return Ok(First::Unpopulated(new)),
         // What it knew is gone already.
         Err(TakeoverError::Down(..)) => {

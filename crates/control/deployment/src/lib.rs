@@ -40,6 +40,7 @@ mod memory;
 mod named;
 mod observers;
 mod prepare;
+mod present;
 mod programs;
 mod regular_file;
 mod shared_images;

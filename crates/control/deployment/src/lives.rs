@@ -7,8 +7,9 @@ use crate::difference;
 use crate::function::{StartedFunction, Unstarted};
 use crate::hand_over::{Starting, Successor, TakenOver};
 use crate::prepare::{PrepareError, failed};
+use crate::present::await_present;
 use api::DEFAULT_TENANT;
-use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount};
+use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
 use guest_wasm::Slice;
 use packet_memory::Pool;
 use snapshot::Saved;
@@ -24,10 +25,10 @@ impl Host {
     /// [`FleetError::Stopped`]; [`FleetError::Frozen`]: it stays as it is.
     pub fn set_paused(&self, name: &str, paused: bool) -> Result<bool, FleetError> {
         let Some((id, payer)) = self.with_payer(name) else { return Ok(false) };
-        if !paused {
-            self.thaw(name, id, &payer)?;
+        match paused {
+            true => self.fleet.change(|change| change.set_paused(id, true))??,
+            false => self.resume(name, id, &payer)?,
         }
-        self.fleet.change(|change| change.set_paused(id, paused))??;
         let mut deployed = self.deployed();
         if paused {
             deployed.paused.entry(name.to_owned()).or_insert_with(Instant::now);
@@ -37,15 +38,16 @@ impl Host {
         Ok(true)
     }
 
-    fn thaw(&self, name: &str, id: FleetInstance, payer: &str) -> Result<(), FleetError> {
+    fn resume(&self, name: &str, id: FleetInstance, payer: &str) -> Result<(), FleetError> {
+        // What is not frozen, or is being frozen at this moment, waits for no share.
+        match self.fleet.resume(id) {
+            Err(FleetError::Frozen { .. }) => {}
+            resumed => return resumed,
+        }
         let frozen = |reason: &dyn std::fmt::Display| FleetError::Frozen {
             instance: name.to_owned(),
             reason: reason.to_string(),
         };
-        // The operator's own waits for no share; of a tenant's, one that is not frozen does not either.
-        if payer != DEFAULT_TENANT && !self.fleet.is_frozen(id)? {
-            return Ok(());
-        }
         let fleet = self.fleet.clone();
         let thawed = self.run_start(payer, move || fleet.thaw(id));
         thawed.map_err(|refused| frozen(&refused))?.map_err(|error| frozen(&error))
@@ -100,9 +102,17 @@ impl Host {
         let instance = self.deployed().wiring.instances.get(name).cloned();
         let instance = instance.ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
         let around = Around::of(&self.deployed(), name, &instance)?;
-        let started = self.start_beside(name, &instance, catalog, around)?.taking_over();
-        let swapped = self.fleet.change(move |change| change.swap_guest(id, started));
-        let swapped = swapped.map_err(|error| failed("function", name)(&error))?;
+        let mut started = self.start_beside(name, &instance, catalog, around)?.taking_over();
+        let swapped = loop {
+            let tried = self.fleet.change(move |change| match change.check_present(id) {
+                Err(away @ TakeoverError::Detached(_)) => (Err(away), Some(started)),
+                _ => (change.swap_guest(id, started), None),
+            });
+            match tried.map_err(|error| failed("function", name)(&error))? {
+                (Err(_), Some(again)) if await_present(&self.fleet, id) => started = again,
+                (swapped, _) => break swapped,
+            }
+        };
         // The one before gives its memory back here, where no worker waits for it.
         swapped.map(drop).map_err(|error| failed("function", name)(&error))
     }
@@ -204,7 +214,13 @@ impl Host {
         let absent = || failed("function", name)(&"there is none of this name");
         let (id, payer) = self.with_payer(name).ok_or_else(absent)?;
         let fleet = self.fleet.clone();
-        self.run_start(&payer, move || fleet.save(id))?.map_err(|error| failed("function", name)(&error))
+        let save = move || loop {
+            match fleet.save(id) {
+                Err(TakeoverError::Detached(_)) if await_present(&fleet, id) => {}
+                saved => return saved,
+            }
+        };
+        self.run_start(&payer, save)?.map_err(|error| failed("function", name)(&error))
     }
 
     /// The account of one function, read without its worker; see [`engine::Fleet::counters_of`].

@@ -212,3 +212,30 @@ fn it_goes_on_from_what_was_saved_of_it() {
     rig.moves("f");
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
+
+#[test]
+fn what_is_asked_of_a_function_that_is_being_frozen_waits_until_it_is() {
+    type Asked = fn(&Host, &Catalog, &Instance) -> Result<(), PrepareError>;
+    let rig = firewall();
+    let id = rig.host.function("f").expect("it is there");
+    let fleet = rig.host.fleet();
+    let other = wanted(&rig, filter(json!({"default_action": "drop"})));
+    let all: [(&str, Asked); 3] = [
+        ("save", |host, _, _| host.save("f").map(drop)),
+        ("restart", |host, catalog, _| host.restart("f", catalog)),
+        ("take over", |host, catalog, other| host.take_over("f", other, catalog).map(drop)),
+    ];
+    for (what, ask) in all {
+        // As a freeze does.
+        let away = fleet.change(|change| change.detach(id)).expect("it works").expect("it is in no call");
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(&rig.host, &rig.catalog, &other));
+            // What does not wait has been refused by then.
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(!asked.is_finished(), "{what}: {:?}", asked.join());
+            fleet.change(|change| change.attach(id, away)).expect("it works").expect("it is there");
+            asked.join().expect("no panic").unwrap_or_else(|error| panic!("{what}: {error}"));
+        });
+    }
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}

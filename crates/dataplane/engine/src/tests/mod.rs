@@ -7,6 +7,7 @@ mod counters;
 mod detached;
 mod devices;
 mod fleet;
+mod freezing;
 mod idle;
 mod interleavings;
 mod moves;

@@ -34,7 +34,12 @@ pub(super) struct Manner {
     pub(super) emit_at_report: bool,
     /// Every other start of it fails, the first one not.
     pub(super) start_fails: bool,
+    /// It can be frozen, and what happens meanwhile; without it, it cannot.
+    pub(super) freezes: Option<Meanwhile>,
 }
+
+/// What happens in the middle of something, once.
+pub(super) type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 impl Manner {
     pub(super) fn deciding(decide: impl Fn(u8, u16) -> Action + Send + Sync + 'static) -> Manner {
@@ -49,6 +54,7 @@ impl Manner {
             overdue: false,
             emit_at_report: false,
             start_fails: false,
+            freezes: None,
         }
     }
 
@@ -68,6 +74,8 @@ pub(super) enum Call {
     /// It was told of its devices; the first byte of what it reads.
     Devices(u8),
     Report,
+    /// It was thawed.
+    Thaw,
 }
 
 /// What a function saw.
@@ -77,6 +85,8 @@ pub(super) struct Seen {
     pub(super) calls: Arc<Mutex<Vec<Call>>>,
     /// Guests to come are to be switched out.
     pub(super) preemptible: Arc<std::sync::atomic::AtomicBool>,
+    /// No frozen one can be thawed.
+    pub(super) no_room: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Seen {
@@ -86,7 +96,7 @@ impl Seen {
     pub(super) fn calls(&self) -> Vec<Call> {
         self.calls.lock().expect("not poisoned").clone()
     }
-    fn note(&self, call: Call) {
+    pub(super) fn note(&self, call: Call) {
         let mut calls = self.calls.lock().expect("not poisoned");
         // Enough to look at, however long it runs.
         if calls.len() < 10_000 {
@@ -99,7 +109,7 @@ pub(super) struct Scripted {
     pool: Arc<Pool>,
     manner: Manner,
     kept: Kept,
-    seen: Seen,
+    pub(super) seen: Seen,
     clock: Clock,
     /// Gives up this slot at the next call.
     emit: Option<u16>,
@@ -228,7 +238,12 @@ impl Guest for Scripted {
         Ok(false)
     }
     fn freeze(self: Box<Self>) -> Result<Box<dyn guest::Frozen>, guest::NotFrozen> {
-        Err(guest::NotFrozen { guest: self, error: guest::SaveError::Unable })
+        let Some(meanwhile) = self.manner.freezes.clone() else {
+            return Err(guest::NotFrozen { guest: self, error: guest::SaveError::Unable });
+        };
+        let happens = meanwhile.lock().expect("not poisoned").take();
+        happens.into_iter().for_each(|happens| happens());
+        Ok(Box::new(super::freezing::Asleep::new(*self)))
     }
 }
 

@@ -98,7 +98,7 @@ impl Port for Stream {
 
 /// A fleet and what the test knows of it. Its workers are turned by the test until it is started.
 pub(super) struct Rig {
-    pub(super) fleet: Fleet,
+    pub(super) fleet: Arc<Fleet>,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
     pub(super) pools: Vec<(Arc<Pool>, PoolId)>,
     pub(super) flows: Arc<Flows>,
@@ -152,7 +152,8 @@ impl Rig {
             (pool, id)
         };
         let pools = (0..pools as u32).map(take).collect();
-        Rig { fleet, events, pools, flows: Arc::default(), clock, queue: 1024, later }
+        let (fleet, flows) = (Arc::new(fleet), Arc::default());
+        Rig { fleet, events, pools, flows, clock, queue: 1024, later }
     }
 
     pub(super) fn stream(&self, worker: usize, pool: usize, flow: u8, total: u64, window: u64) -> FleetPort {

@@ -1,0 +1,28 @@
+//! What is asked of a function waits while it is being frozen, which it is a second after its pause, whatever
+//! is asked of it then.
+
+use engine::{Fleet, FleetInstance, TakeoverError};
+use std::time::{Duration, Instant};
+
+/// Longest time that is waited until a function has its guest again: what it has touched of its memory is
+/// copied meanwhile, at a low priority.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// How long to wait before it is looked again.
+const LOOKS: Duration = Duration::from_millis(1);
+
+/// Waits until a function has its guest, which nothing but a freeze takes away while it is being changed;
+/// says whether it has by then.
+pub(crate) fn await_present(fleet: &Fleet, id: FleetInstance) -> bool {
+    let began = Instant::now();
+    let is_away = || matches!(fleet.change(|it| it.check_present(id)), Ok(Err(TakeoverError::Detached(_))));
+    offload::waiting(|| {
+        while is_away() {
+            if began.elapsed() >= LONGEST {
+                return false;
+            }
+            std::thread::sleep(LOOKS);
+        }
+        true
+    })
+}
