@@ -11,6 +11,7 @@ use snapshot_folder::FolderError;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
+use std::time::Instant;
 use telemetry::steps;
 
 impl Controller {
@@ -138,6 +139,9 @@ impl Controller {
             .collect();
         let gone = plan.remove_instances.iter().chain(&plan.remove_containers);
         let gone: Vec<String> = gone.cloned().collect();
+        let closed = plan.remove_ports.iter().filter(|name| !plan.add_ports.contains_key(*name));
+        let closed: Vec<String> = closed.cloned().collect();
+        let opened: Vec<String> = plan.add_ports.keys().cloned().collect();
         let containers = !(plan.remove_containers.is_empty() && plan.add_containers.is_empty());
         let tenants: Vec<(String, String)> = plan
             .add_instances
@@ -152,6 +156,7 @@ impl Controller {
             tenants.into_iter().partition(|(name, _)| host.function(name).is_some());
         new.iter().for_each(|(name, tenant)| self.told.know(name, tenant));
         self.end_watches_of_others(plan);
+        let began = Instant::now();
         match host.carry_out(ready.prepared) {
             Ok(done) => {
                 for trouble in &done.troubles {
@@ -167,6 +172,7 @@ impl Controller {
             Err(Stopped) => return,
         }
         steps::done("workers");
+        self.ports_changed(&closed, &opened, began);
         there.iter().for_each(|(name, tenant)| self.told.know(name, tenant));
         if let Some(balancer) = lock(&self.balancer).as_mut() {
             for (name, worker) in pins {
@@ -195,6 +201,18 @@ impl Controller {
                 notices.tell(Kind::Workers, "workers", "notice", &notice);
             }
         }
+    }
+
+    /// What `health` says is of the ports that there are now, after a change that began at this time.
+    fn ports_changed(&self, closed: &[String], opened: &[String], began: Instant) {
+        if closed.is_empty() && opened.is_empty() {
+            return;
+        }
+        let known = opened.iter().filter_map(|name| Some((name, self.host.last_status_of_port(name)?)));
+        let opened: Vec<(&String, _)> = known.collect();
+        let (mut health, now) = (lock(&self.told.sink.port_health), Instant::now());
+        closed.iter().for_each(|name| health.closed(name, now));
+        opened.iter().for_each(|(name, status)| health.opened(name, status, (began, now)));
     }
 }
 

@@ -227,7 +227,7 @@ impl Control for Handle {
 
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
         let own = tenant.map(|tenant| self.0.names_of(tenant));
-        let mut all = lock(&self.0.port_health)
+        let mut all = lock(&self.0.told.sink.port_health)
             .warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)));
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));

@@ -2,7 +2,6 @@
 
 use super::Settings;
 use super::launcher_check::Answered;
-use super::port_health::PortHealth;
 use super::sampling::Sampled;
 use super::shelf::Shelf;
 use super::told::Told;
@@ -49,7 +48,6 @@ pub(crate) struct Controller {
     pub(super) folder: Folder,
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
-    pub(super) port_health: Mutex<PortHealth>,
     /// What passed in the last hour.
     pub(super) sampled: Sampled,
     /// Memory to be given back, where no worker waits for it.
@@ -130,7 +128,6 @@ impl Controller {
                 folder
             },
             told,
-            port_health: Mutex::default(),
             sampled: Sampled::new(),
             attic,
             shares: Mutex::default(),

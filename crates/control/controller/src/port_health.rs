@@ -1,12 +1,15 @@
 //! Which ports do not do what they are for: they are down, or lose more packets than they pass on.
 //!
-//! 1. With each step of the history, once a second where it is not large, [`PortHealth::look`] is shown what
-//!    the ports have counted.
-//! 2. Over each window of five seconds and more it compares, apart for each direction, what a port lost with
+//! 1. A port says itself when it goes down or comes up ([`PortHealth::went`]), and how it is when it is
+//!    opened ([`PortHealth::opened`]); one that is closed is named no more.
+//! 2. With each step of the history, once a second where it is not large, [`PortHealth::look`] is shown what
+//!    the ports have counted, and what was told and found no room.
+//! 3. Over each window of five seconds and more it compares, apart for each direction, what a port lost with
 //!    what it passed on.
-//! 3. `health` is answered with what was found last: no request reads counters.
+//! 4. `health` is answered with what is known by then: no request reads counters.
 
 use engine::PortAccount;
+use port::PortStatus;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
@@ -26,6 +29,9 @@ pub(super) struct PortHealth {
     /// What is wrong with a port, by its name.
     losing: BTreeMap<String, Vec<String>>,
     down: BTreeMap<String, String>,
+    /// Ports of which something else than counters told last, when, and whether they are there. Counters that
+    /// were asked for before say what was.
+    told: HashMap<String, (Instant, bool)>,
 }
 
 /// What a port had counted at some time.
@@ -52,14 +58,52 @@ impl Sample {
 }
 
 impl PortHealth {
-    /// Takes what all ports have counted up to now.
+    /// A port was opened by a change that began at the one time and ended at the other, also in the place of
+    /// another one of its name.
+    pub fn opened(&mut self, name: &str, status: &PortStatus, (began, now): (Instant, Instant)) {
+        self.before.remove(name);
+        self.losing.remove(name);
+        // What it told itself since is newer.
+        if self.told.get(name).is_some_and(|(at, there)| *there && *at >= began) {
+            return;
+        }
+        self.told.insert(name.to_owned(), (now, true));
+        match status {
+            PortStatus::Down(reason) => drop(self.down.insert(name.to_owned(), reason.clone())),
+            PortStatus::Up | PortStatus::Finished => drop(self.down.remove(name)),
+        }
+    }
+
+    /// A port is no more.
+    pub fn closed(&mut self, name: &str, now: Instant) {
+        self.before.remove(name);
+        self.losing.remove(name);
+        self.down.remove(name);
+        self.told.insert(name.to_owned(), (now, false));
+    }
+
+    /// A port went down, for a reason, or came up. What is told of one that is gone comes too late.
+    pub fn went(&mut self, name: &str, down: Option<&str>, now: Instant) {
+        if self.told.get(name).is_some_and(|(_, there)| !*there) {
+            return;
+        }
+        self.told.insert(name.to_owned(), (now, true));
+        match down {
+            Some(reason) => drop(self.down.insert(name.to_owned(), reason.to_owned())),
+            None => drop(self.down.remove(name)),
+        }
+    }
+
+    /// Takes what all ports have counted, which was asked for at this time.
     pub fn look(&mut self, ports: &[PortAccount], now: Instant) {
         let there: HashSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        self.before.retain(|name, _| there.contains(name.as_str()));
-        self.losing.retain(|name, _| there.contains(name.as_str()));
-        self.down.clear();
-        for port in ports {
-            if let port::PortStatus::Down(reason) = &port.status {
+        self.told.retain(|_, (at, _)| *at >= now);
+        let told = &self.told;
+        self.before.retain(|name, _| there.contains(name.as_str()) || told.contains_key(name));
+        self.losing.retain(|name, _| there.contains(name.as_str()) || told.contains_key(name));
+        self.down.retain(|name, _| told.contains_key(name));
+        for port in ports.iter().filter(|port| !told.contains_key(&port.name)) {
+            if let PortStatus::Down(reason) = &port.status {
                 self.down.insert(port.name.clone(), reason.clone());
             }
             let sample = Sample::of(port, now);
@@ -134,7 +178,7 @@ fn lost_of(before: &Sample, now: &Sample) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use port::{PortCounters, PortStatus};
+    use port::PortCounters;
     use telemetry::Latencies;
 
     fn account(name: &str, counted: &[(DropReason, u64)], received: u64, delivered: u64) -> PortAccount {
@@ -207,6 +251,59 @@ mod tests {
         );
         port.status = PortStatus::Up;
         health.look(std::slice::from_ref(&port), now);
+        assert_eq!(health.warnings(|_| true), [""; 0]);
+    }
+
+    #[test]
+    fn a_port_is_known_as_it_told_last_whatever_was_counted_before() {
+        let (mut health, began) = (PortHealth::default(), Instant::now());
+        let at = |ms: u64| began + Duration::from_millis(ms);
+        let absent = PortStatus::Down("interface `x0` is not there; waiting for it".to_owned());
+        health.opened("lan", &absent, (at(0), at(1)));
+        let told = "port `lan` is down: interface `x0` is not there; waiting for it";
+        assert_eq!(health.warnings(|_| true), [told], "from when it is opened");
+        health.went("lan", None, at(10));
+        assert_eq!(health.warnings(|_| true), [""; 0], "from when it comes up");
+        // Counters that were asked for before it came up are read by now.
+        let mut port = account("lan", &[], 0, 0);
+        port.status = absent.clone();
+        health.look(std::slice::from_ref(&port), at(5));
+        assert_eq!(health.warnings(|_| true), [""; 0]);
+        // What was told and found no room is seen with the next step.
+        health.look(std::slice::from_ref(&port), at(1_000));
+        assert_eq!(health.warnings(|_| true), [told]);
+        health.look(&[account("lan", &[], 0, 0)], at(2_000));
+        health.went("lan", Some("it broke"), at(2_010));
+        assert_eq!(health.warnings(|_| true), ["port `lan` is down: it broke"]);
+        health.closed("lan", at(2_020));
+        health.went("lan", Some("it ended"), at(2_021));
+        health.look(std::slice::from_ref(&port), at(2_015));
+        assert_eq!(health.warnings(|_| true), [""; 0], "it is gone, whatever comes late");
+        health.look(&[], at(3_000));
+        assert_eq!((health.told.len(), health.before.len()), (0, 0), "and is forgotten");
+    }
+
+    #[test]
+    fn what_a_port_tells_as_soon_as_it_is_opened_is_newer_than_how_it_was_opened() {
+        let (mut health, began) = (PortHealth::default(), Instant::now());
+        let waits = PortStatus::Down("no peer is connected".to_owned());
+        health.went("wan", None, began + Duration::from_millis(1));
+        health.opened("wan", &waits, (began, began + Duration::from_millis(2)));
+        assert_eq!(health.warnings(|_| true), [""; 0]);
+        // What one of its name told before is not.
+        let later = began + Duration::from_millis(3);
+        health.opened("wan", &waits, (later, later));
+        assert_eq!(health.warnings(|_| true), ["port `wan` is down: no peer is connected"]);
+    }
+
+    #[test]
+    fn a_port_in_the_place_of_another_one_has_lost_nothing() {
+        let (mut health, mut now) = (PortHealth::default(), Instant::now());
+        health.look(&[account("lan", &[], 0, 0)], now);
+        now += WINDOW;
+        health.look(&[account("lan", &[(DropReason::TooLong, 90)], 100, 0)], now);
+        assert_eq!(health.warnings(|_| true).len(), 1);
+        health.opened("lan", &PortStatus::Up, (now, now));
         assert_eq!(health.warnings(|_| true), [""; 0]);
     }
 }

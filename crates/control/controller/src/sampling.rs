@@ -190,10 +190,10 @@ impl Controller {
                     continue;
                 }
                 let Some(this) = this.upgrade() else { return };
-                let (at, used) = (began.elapsed(), offload::processor_time());
+                let (at, used, asked) = (began.elapsed(), offload::processor_time(), Instant::now());
                 // Workers that have stopped count nothing more.
                 if let Ok(account) = this.host.fleet().survey() {
-                    lock(&this.port_health).look(&account.ports, Instant::now());
+                    lock(&this.told.sink.port_health).look(&account.ports, asked);
                     this.keep_step(&account, &mut sampler);
                 }
                 let cost = offload::processor_time().since(used);

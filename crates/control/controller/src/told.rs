@@ -12,6 +12,7 @@
 use super::controller::lock;
 use super::kept::{Kept, What, Writer};
 use super::logs::Logs;
+use super::port_health::PortHealth;
 use api::Kind;
 use api_server::Notices;
 use deployment::EventQueue;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time that the end waits for what was told before it.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -43,6 +44,7 @@ pub(super) struct Sink {
     pub(super) notices: OnceLock<Notices>,
     pub(super) logs: Mutex<Logs>,
     pub(super) kept: Arc<Mutex<Kept>>,
+    pub(super) port_health: Mutex<PortHealth>,
 }
 
 enum Message {
@@ -79,7 +81,7 @@ impl Told {
         let kept = Arc::new(Mutex::new(kept));
         let writer = Writer::begin(kept.clone())?;
         let (unhandled, notices, logs) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
-        let sink = Arc::new(Sink { unhandled, notices, logs, kept });
+        let sink = Arc::new(Sink { unhandled, notices, logs, kept, port_health: Mutex::default() });
         let (sender, messages) = channel();
         Ok((Told { sink, queue: EventQueue::default(), sender, writer }, messages))
     }
@@ -219,8 +221,14 @@ impl Sink {
                 logged(&instance);
             }
             Event::Port { port, event } => match event {
-                PortEvent::WentDown(text) => tell(Kind::Port, &port, "down", &text),
-                PortEvent::CameUp(text) => tell(Kind::Port, &port, "up", &text),
+                PortEvent::WentDown(text) => {
+                    lock(&self.port_health).went(&port, Some(&text), Instant::now());
+                    tell(Kind::Port, &port, "down", &text);
+                }
+                PortEvent::CameUp(text) => {
+                    lock(&self.port_health).went(&port, None, Instant::now());
+                    tell(Kind::Port, &port, "up", &text);
+                }
                 PortEvent::Notice(text) => tell(Kind::Port, &port, "notice", &text),
             },
             // The host has answered it.

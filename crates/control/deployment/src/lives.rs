@@ -12,6 +12,7 @@ use api::DEFAULT_TENANT;
 use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
 use guest_wasm::Slice;
 use packet_memory::Pool;
+use port::PortStatus;
 use snapshot::Saved;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -233,6 +234,12 @@ impl Host {
     pub fn account_of_port(&self, name: &str) -> Option<PortAccount> {
         let id = self.port(name)?;
         self.fleet.counters_of_port(id)
+    }
+
+    /// How a port was when it was read last, or opened; no worker is asked.
+    pub fn last_status_of_port(&self, name: &str) -> Option<PortStatus> {
+        let id = self.port(name)?;
+        self.fleet.last_counters_of_port(id).map(|account| account.status)
     }
 
     /// Whose a device is.

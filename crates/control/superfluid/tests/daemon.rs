@@ -327,6 +327,31 @@ fn workers_that_are_changed_come_with_the_next_start() {
 }
 
 #[test]
+fn health_is_of_the_ports_that_there_are_now() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    let socket = folder.path().join("a.sock");
+    let warnings = || daemon.get("/v1/health")["warnings"].as_array().expect("a list").clone();
+    let down = |name: &str| {
+        let begin = format!("port `{name}` is down: ");
+        warnings().iter().any(|warning| warning.as_str().is_some_and(|text| text.starts_with(&begin)))
+    };
+    // Several times, so that it is not by chance that the history had just looked.
+    let delete = |name: &str| daemon.ask("DELETE", &format!("/v1/ports/{name}"), None);
+    for _ in 0..3 {
+        daemon.put("/v1/ports/master", json!({"type": "memif", "role": "master", "socket": socket}));
+        assert!(down("master"), "nothing is at its other end: {:?}", warnings());
+        daemon.put("/v1/ports/slave", json!({"type": "memif", "role": "slave", "socket": socket}));
+        daemon.wait("they find each other", || warnings().is_empty());
+        assert_eq!(delete("slave").0 / 100, 2);
+        daemon.wait("it notices", || down("master"));
+        assert_eq!(delete("master").0 / 100, 2);
+        assert_eq!(warnings(), [json!(null); 0], "it is no more");
+    }
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
 fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = start(folder.path());

@@ -121,6 +121,11 @@ impl Fleet {
         self.read(&*self.boards.of_port(port)?, Wanted::Port)
     }
 
+    /// The account of one port as it was when it was read last, or added: its worker is not asked.
+    pub fn last_counters_of_port(&self, port: FleetPort) -> Option<PortAccount> {
+        self.boards.of_port(port)?.read()
+    }
+
     fn read<T: Clone>(&self, board: &Board<T>, wanted: fn(usize) -> Wanted) -> Option<T> {
         let until = Instant::now() + READ_WAIT;
         loop {
