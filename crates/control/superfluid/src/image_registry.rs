@@ -73,7 +73,7 @@ pub(crate) fn list(format: Format, kept: &KeptOptions) -> Outcome {
         Ok(images) => images,
         Err(error) => return told(&error, Outcome::Failed),
     };
-    print(listing(&images, SystemTime::now()).shown(format).as_bytes())
+    print(listing(&images, SystemTime::now()).printed(format).as_bytes())
 }
 
 fn listing(images: &[Kept], now: SystemTime) -> Listing {

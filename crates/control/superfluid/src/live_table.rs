@@ -6,6 +6,7 @@
 
 use engine::{Account, InstanceAccount, PortAccount};
 use port::PortStatus;
+use std::io::IsTerminal;
 
 /// Rows and columns of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,11 @@ impl Size {
             rows: size("LINES", told.map(|size| size.ws_row), 24),
             columns: size("COLUMNS", told.map(|size| size.ws_col), 80),
         }
+    }
+
+    /// That of standard output: of a terminal, or without bounds.
+    pub(crate) fn of_output() -> Size {
+        if std::io::stdout().is_terminal() { Size::of_terminal() } else { Size::UNBOUNDED }
     }
 
     /// Rows that lines take on a terminal that wraps.
@@ -133,7 +139,7 @@ pub(crate) fn lines(account: &Account, last: Option<&Account>, size: Size) -> Ve
 }
 
 /// A name in so many columns.
-fn shortened(name: &str, width: usize) -> String {
+pub(crate) fn shortened(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return format!("{name:<width$}");
     }

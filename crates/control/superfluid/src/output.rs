@@ -1,5 +1,6 @@
 //! Lists of things for people and for programs: `-o table|wide|json|yaml`.
 
+use crate::live_table::{Size, shortened};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -17,6 +18,12 @@ pub(crate) enum Format {
     /// The same as YAML.
     Yaml,
 }
+
+/// Narrowest that a column is made where a table has too little room.
+const NARROWEST: usize = 8;
+
+/// What follows a table of which something is cut.
+const CUT: &str = "`~` stands for what there is no room for; `-o wide` shows all\n";
 
 /// A list: rows for people, objects for programs.
 pub(crate) struct Listing {
@@ -49,9 +56,9 @@ impl Listing {
     pub(crate) fn row_below(&mut self, other: &Listing, format: Format) -> String {
         self.rows.extend(other.rows.iter().skip(1).cloned());
         let below = other.rows.len().saturating_sub(1);
-        let text = match format {
-            Format::Wide => self.table(usize::MAX),
-            _ => self.table(self.narrow),
+        let (text, _) = match format {
+            Format::Wide => self.table(usize::MAX, usize::MAX),
+            _ => self.table(self.narrow, Size::of_output().columns),
         };
         let lines = text.lines().count();
         let shown: String = text.lines().skip(lines - below).map(|line| format!("{line}\n")).collect();
@@ -64,12 +71,29 @@ impl Listing {
         shown
     }
 
+    /// The list for standard output: on a terminal a table is as wide as that, and says so where it is cut.
+    pub(crate) fn printed(&self, format: Format) -> String {
+        self.fitting(format, Size::of_output().columns)
+    }
+
+    /// The same with room for so many characters in a line.
+    pub(crate) fn fitting(&self, format: Format, room: usize) -> String {
+        if format != Format::Table {
+            return self.shown(format);
+        }
+        let (mut text, cut) = self.table(self.narrow, room);
+        if cut {
+            text.push_str(CUT);
+        }
+        text
+    }
+
     /// The list as text, with a line end. Hidden characters are escaped, in JSON and YAML by escapes that
     /// mean them.
     pub(crate) fn shown(&self, format: Format) -> String {
         match format {
-            Format::Table => self.table(self.narrow),
-            Format::Wide => self.table(usize::MAX),
+            Format::Table => self.table(self.narrow, usize::MAX).0,
+            Format::Wide => self.table(usize::MAX, usize::MAX).0,
             Format::Json => one(&Value::Array(self.objects.clone()), format),
             Format::Yaml if self.objects.is_empty() => "[]\n".to_owned(),
             Format::Yaml => {
@@ -80,7 +104,9 @@ impl Listing {
         }
     }
 
-    fn table(&self, columns: usize) -> String {
+    /// So many columns as a table that is no wider than there is room, as far as that goes; whether cells are
+    /// cut for it.
+    fn table(&self, columns: usize, room: usize) -> (String, bool) {
         let width = |column: usize| {
             self.rows
                 .iter()
@@ -89,18 +115,29 @@ impl Listing {
                 .max()
                 .unwrap_or(0)
         };
+        let heads = self.rows[0].iter().take(columns).map(|head| head.chars().count().max(NARROWEST));
+        let least: Vec<usize> = heads.collect();
+        let mut widths: Vec<usize> = (0..least.len()).map(width).collect();
+        let wanted = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let (mut over, mut cut) = (wanted.saturating_sub(room), false);
+        // The widest give way first, all of them down to the same width. A number that is cut is another one.
+        let is_number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let of_numbers = |n: usize| self.rows[1..].iter().filter_map(|row| row.get(n)).all(is_number);
+        let may_give: Vec<usize> = (0..widths.len()).filter(|n| !of_numbers(*n)).collect();
+        while over > 0 {
+            let long = may_give.iter().copied().filter(|n| widths[*n] > least[*n]);
+            let Some(widest) = long.max_by_key(|n| widths[*n]) else { break };
+            widths[widest] -= 1;
+            (over, cut) = (over - 1, true);
+        }
         let mut text = String::new();
         for row in &self.rows {
-            let cells: String = row
-                .iter()
-                .take(columns)
-                .enumerate()
-                .map(|(n, cell)| format!("{cell:<0$}  ", width(n)))
-                .collect();
+            let cells: String =
+                row.iter().zip(&widths).map(|(cell, width)| shortened(cell, *width) + "  ").collect();
             text.push_str(cells.trim_end());
             text.push('\n');
         }
-        text
+        (text, cut)
     }
 }
 
@@ -207,6 +244,27 @@ mod tests {
         );
         assert_eq!(one(&json!({}), Format::Yaml), "{}\n");
         assert_eq!(one(&json!({"a": 1}), Format::Json), "{\n  \"a\": 1\n}\n");
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_its_terminal_and_says_what_is_cut() {
+        let mut listing = Listing::new(&["NAME", "STATE", "IMAGE"], &["DIGEST"]);
+        let names = ["firewall-of-the-first-customer-1", "firewall-of-the-first-customer-2", "nat"];
+        for name in names {
+            listing.add(vec![name.into(), "running".into(), "firewall".into(), "0123".into()], json!(name));
+        }
+        let whole = listing.shown(Format::Table);
+        assert_eq!(listing.fitting(Format::Table, 80), whole, "there is room");
+        assert_eq!(listing.fitting(Format::Table, 51), whole, "just so");
+        let cut = listing.fitting(Format::Table, 30);
+        let lines: Vec<&str> = cut.lines().collect();
+        assert_eq!(lines[0], "NAME         STATE    IMAGE");
+        assert_eq!(lines[1..3], ["firew~mer-1  running  firewall", "firew~mer-2  running  firewall"]);
+        assert_eq!(lines[3..], ["nat          running  firewall", CUT.trim_end()]);
+        // Heads and a few characters stay, however narrow it is.
+        assert!(listing.fitting(Format::Table, 5).starts_with("NAME      STATE    IMAGE\nfire~r-1  running"));
+        assert!(listing.fitting(Format::Wide, 30).contains(names[0]));
+        assert!(listing.fitting(Format::Json, 30).contains(names[0]));
     }
 
     #[test]

@@ -512,6 +512,35 @@ fn top_works_in_a_terminal_and_gives_it_back() {
     );
 }
 
+#[test]
+fn a_table_fits_its_terminal() {
+    let daemon = Daemon::start();
+    let name = "firewall-of-a-customer-in-rack-1";
+    daemon.done(&format!("function create {name} --image firewall"));
+    let shown = |arguments: &str| {
+        // `script` gives the program a terminal.
+        let run = format!("{PROGRAM} {arguments}");
+        let output = Command::new("script")
+            .args(["--quiet", "--return", "--command", &run, "/dev/null"])
+            .env("SUPERFLUID_SOCKET", daemon.path(SOCKET))
+            .env("COLUMNS", "80")
+            .stdin(Stdio::null())
+            .output()
+            .expect("script(1) starts");
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout).replace('\r', "")
+    };
+    let table = shown("get functions");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(
+        table.contains("firew") && table.contains('~') && table.contains("`-o wide` shows all"),
+        "{table}"
+    );
+    assert!(shown("get functions -o wide").contains(name));
+    // What is no terminal is for programs.
+    assert!(daemon.done("get functions").contains(name));
+}
+
 /// Commands that ask a daemon or none, each with what is run before it. `{n}` is another number each time.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&[], "--help"),

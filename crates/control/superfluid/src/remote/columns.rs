@@ -390,6 +390,27 @@ mod tests {
     }
 
     #[test]
+    fn functions_with_long_names_fit_80_columns() {
+        let object = |number: u64| Object {
+            kind: Kind::Function,
+            name: format!("firewall-of-a-customer-in-rack-{number}"),
+            version: 3,
+            spec: json!({"image": "security-groups"}),
+            status: Some(json!({
+                "state": "running", "worker": 11, "image": "sha256:ab", "packets": 123_456_789_012_u64, "bytes": 300,
+                "calls": 1, "cycles": 9, "promised_share": 0.5, "got_share": 0.25, "queue": 2, "drops": {"a": 123_456},
+                "memory": {"private": 65536, "page_tables": 0, "runtime": 0, "disk": 0}, "faults": 0, "restarts": 0
+            })),
+        };
+        let listing = objects(Kind::Function, &[object(1), object(2)]);
+        let shown = listing.fitting(Format::Table, 80);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(lines[1].contains('~') && lines[1].contains("  123456789012  123456   25.0%"), "{shown}");
+        assert!(lines[1] != lines[2], "they are told apart: {shown}");
+    }
+
+    #[test]
     fn functions_are_told_with_what_matters() {
         let object = Object {
             kind: Kind::Function,

@@ -38,7 +38,7 @@ pub(crate) fn get(options: &GetOptions) -> Done {
             }
         }
     }
-    print(&columns::mixed(&objects).shown(format))
+    print(&columns::mixed(&objects).printed(format))
 }
 
 /// Shows them, and what changes of them.
@@ -114,7 +114,7 @@ fn of_one_kind(
             chosen(client.operations()?, names, |operation| &operation.id, "operation", columns::operations)?
         }
     };
-    print(&listing.shown(format))
+    print(&listing.printed(format))
 }
 
 /// Those of a list that have one of these names; all of them without names.

@@ -101,7 +101,7 @@ fn password(file: &str) -> Result<Password, Failure> {
 
 pub(crate) fn list(options: &ShowOptions) -> Done {
     let logins = options.connection.client()?.registry_logins()?;
-    print(&columns::registry_logins(&logins).shown(options.shown.output))
+    print(&columns::registry_logins(&logins).printed(options.shown.output))
 }
 
 pub(crate) fn logout(options: &LogoutOptions) -> Done {

@@ -65,7 +65,7 @@ pub(crate) fn restore(options: &RestoreOptions) -> Done {
 
 pub(crate) fn list(options: &ShowOptions) -> Done {
     let client = options.connection.client()?;
-    print(&columns::snapshots(&client.snapshots()?).shown(options.shown.output))
+    print(&columns::snapshots(&client.snapshots()?).printed(options.shown.output))
 }
 
 pub(crate) fn remove(options: &RemoveOptions) -> Done {

@@ -131,7 +131,7 @@ fn make(path: &Path) -> Result<std::fs::File, Failure> {
 
 pub(crate) fn list(options: &ShowOptions) -> Done {
     let client = options.connection.client()?;
-    print(&columns::tokens(&client.tokens()?).shown(options.shown.output))
+    print(&columns::tokens(&client.tokens()?).printed(options.shown.output))
 }
 
 pub(crate) fn delete(options: &RemoveOptions) -> Done {

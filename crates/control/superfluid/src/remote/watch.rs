@@ -53,7 +53,7 @@ pub(crate) fn watch(
         }
         // A list of nothing would be closed: what comes next could not go on with it.
         Format::Yaml if listing.objects().is_empty() => {}
-        _ => shown(&listing.shown(format))?,
+        _ => shown(&listing.printed(format))?,
     }
     for event in events {
         let (kind, name, deleted) = match event? {
