@@ -399,18 +399,20 @@ fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     assert!(daemon.end().contains("the account balances"));
 }
 
-#[test]
-fn the_readmes_commands_lead_to_a_running_chain() {
+/// What a section of the README prints whose commands begin with a daemon, as they are pasted: nothing waits
+/// for the socket but what they say themselves.
+fn pasted(section: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
-    let (_, section) = readme.split_once("## Change it while it runs").expect("the section");
+    let (_, section) = readme.split_once(section).expect("the section");
     let (_, block) = section.split_once("```sh\n").expect("commands");
     let (block, _) = block.split_once("```").expect("their end");
+    // A port of the page's that is free.
+    let block = block.replace("127.0.0.1:8800", "127.0.0.1:0");
     let lines: Vec<&str> = block.lines().collect();
     assert!(lines.len() <= 4 && lines[0].ends_with('&'), "{block}");
     let folder = tempfile::tempdir().expect("a folder");
     std::os::unix::fs::symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
-    // As it is pasted: nothing waits for the socket but what the block itself says.
     let script = format!(
         "set -e\n{} \npid=$!\ntrap 'kill $pid; wait $pid' EXIT\n{}\n",
         lines[0],
@@ -426,8 +428,21 @@ fn the_readmes_commands_lead_to_a_running_chain() {
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{errors}");
-    assert!(said.contains(r#""created""#) && said.contains(r#""state":"running""#), "{said}{errors}");
-    assert!(said.contains("the account balances"), "{said}{errors}");
+    format!("{said}{errors}")
+}
+
+#[test]
+fn the_readmes_commands_lead_to_a_running_chain() {
+    let said = pasted("## Change it while it runs");
+    assert!(said.contains(r#""created""#) && said.contains(r#""state":"running""#), "{said}");
+    assert!(said.contains("the account balances"), "{said}");
+}
+
+#[test]
+fn the_readmes_commands_lead_to_a_link_to_the_page() {
+    let said = pasted("## See it in a browser");
+    assert!(said.contains("http://127.0.0.1:") && said.contains("/#link="), "{said}");
+    assert!(said.contains("the account balances"), "{said}");
 }
 
 #[test]
