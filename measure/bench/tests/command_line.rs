@@ -21,6 +21,8 @@ fn help_is_that_of_the_command_by_which_it_is_started() {
     assert!(help.status.success());
     let words = String::from_utf8_lossy(&help.stdout).into_owned();
     assert!(words.contains("Usage: superfluid bench") && words.contains("Example"), "{words}");
+    let missing: Vec<&&str> = bench::NAMES.iter().filter(|name| !words.contains(**name)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not named: {words}");
 }
 
 /// A module that no cache has is compiled by this program itself, in another process.

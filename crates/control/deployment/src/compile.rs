@@ -140,3 +140,24 @@ pub fn serve() -> Result<(), String> {
     let artifact = sandbox.precompile(image.wasm()).map_err(|error| error.to_string())?;
     std::io::stdout().write_all(artifact.as_bytes()).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_has_so_much_memory_and_time_and_a_low_priority_and_no_capability_of_the_daemons() {
+        let mut command = Command::new("sh");
+        let script = "ulimit -v; ulimit -t; cut -d ' ' -f 19 /proc/$$/stat; grep CapAmb: /proc/$$/status";
+        command.args(["-c", script]);
+        // SAFETY: as for the compiler.
+        unsafe { command.pre_exec(limit) };
+        let output = command.output().expect("it starts");
+        let told = String::from_utf8(output.stdout).expect("text");
+        let told: Vec<&str> = told.split_whitespace().collect();
+        let [memory, seconds, nice, "CapAmb:", ambient] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((memory.parse(), seconds.parse()), (Ok(MEMORY >> 10), Ok(MOST.as_secs())));
+        assert!(nice.parse::<libc::c_int>().is_ok_and(|nice| nice >= NICE), "{nice}");
+        assert_eq!(u64::from_str_radix(ambient, 16), Ok(0));
+    }
+}

@@ -161,6 +161,22 @@ fn two() -> Settings {
 }
 
 #[test]
+fn jobs_are_done_at_a_low_priority_those_that_threads_take_over_too() {
+    let nice = || rustix::process::getpriority_process(None).expect("its own");
+    let least = nice();
+    for settings in [two(), Settings::default()] {
+        let offload = Arc::new(Offload::new(&settings).unwrap());
+        let wanted = settings.nice.max(least);
+        assert_eq!(offload.run("a", nice), Ok(wanted));
+        // While one waits for others of its tenant, a thread more takes its place.
+        let again = offload.clone();
+        let jobs = offload.run("a", move || (0..4).map(|_| again.run("a", nice)).collect::<Vec<_>>());
+        assert_eq!(jobs, Ok(vec![Ok(wanted); 4]));
+    }
+    assert_eq!(nice(), least, "the thread that asks goes on as before");
+}
+
+#[test]
 fn more_than_may_wait_is_refused_and_told() {
     let offload = Offload::new(&two()).unwrap();
     let (go, gate) = channel::<()>();

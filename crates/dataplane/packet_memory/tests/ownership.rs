@@ -1,7 +1,10 @@
 //! A model of owners: whatever is done, every buffer has one owner and its bytes are that owner's.
 
-use packet_memory::{Buffer, BufferSize, Kept, Packet, PageKind, Pool, PoolConfig, PoolError};
+use packet_memory::{Buffer, BufferSize, Kept, MemoryFile, Packet, PageKind, Pool, PoolConfig, PoolError};
 use proptest::prelude::*;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 
 fn pool(buffers: u32) -> Pool {
     let config = PoolConfig { buffers, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
@@ -180,6 +183,23 @@ fn impossible_pools_are_refused() {
     assert_eq!(BufferSize::new(3000), None);
     assert_eq!(BufferSize::new(1024), None);
     assert_eq!(BufferSize::new(65536), Some(BufferSize::LARGEST));
+}
+
+/// What is mapped can be cut off by nothing that gets at the file, this process included.
+#[test]
+fn the_memory_of_a_pool_can_neither_shrink_nor_grow_nor_be_read_by_others() {
+    let memory = MemoryFile::new("test", 1 << 20, PageKind::Ordinary).expect("memory");
+    let descriptor = memory.read_only().expect("a descriptor");
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("its owner may open it again");
+    for length in [0, 1 << 19, 2 << 20] {
+        let refused = file.set_len(length).expect_err("it is sealed");
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{length}");
+    }
+    let metadata = file.metadata().expect("it is there");
+    assert_eq!((metadata.len(), metadata.mode() & 0o777), (1 << 20, 0o600));
+    let mut read = std::fs::File::from(descriptor);
+    assert!(read.write(&[1]).is_err(), "what is handed out is for reading");
 }
 
 /// Two pools of one shape give out the same addresses: only what a descriptor carries tells them apart.

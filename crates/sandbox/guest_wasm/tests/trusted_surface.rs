@@ -95,6 +95,40 @@ fn lines(row: &[String]) -> usize {
     counted(row).iter().map(|function| function.lines).sum()
 }
 
+/// Names of the functions in all sources below a folder.
+fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let (path, name) = (entry.path(), entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            if name != "target" {
+                functions(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("text");
+            let named = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+            found.extend(named.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn the_tests_that_the_threat_model_names_are_there() {
+    let document = read("docs/threat-model.md");
+    // What is called for a packet has shorter names.
+    let is_test = |word: &&str| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        word.matches('_').count() >= 4 && word.chars().all(plain)
+    };
+    let named: BTreeSet<&str> = document.split('`').skip(1).step_by(2).filter(is_test).collect();
+    assert!(named.len() > 50, "{} names are not all of them", named.len());
+    let mut there = BTreeSet::new();
+    for folder in ["crates", "functions", "measure", "testbed"] {
+        functions(&root().join(folder), &mut there);
+    }
+    let missing: Vec<&&str> = named.iter().filter(|name| !there.contains(**name)).collect();
+    assert!(missing.is_empty(), "no test has these names: {missing:?}");
+}
+
 #[test]
 fn the_threat_model_names_every_host_call() {
     let named: Vec<String> = table("The host calls").into_iter().map(|row| row[0].clone()).collect();

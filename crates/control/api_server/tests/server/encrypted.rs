@@ -107,6 +107,43 @@ fn only_those_with_a_certificate_that_is_signed_are_served() {
 }
 
 #[test]
+fn connections_without_a_handshake_keep_no_client_out() {
+    let signer = Signer::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = signer.sign("daemon.example");
+    for (name, text) in [("cert", &certificate), ("key", &key), ("ca", &signer.0.pem())] {
+        std::fs::write(folder.path().join(name), text).expect("writes");
+    }
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr()).expect("a port");
+    let files = folder.path().to_owned();
+    let server = Running::within(folder, store::Settings::default(), |settings| {
+        settings.tcp = Some(Tcp {
+            listen: address,
+            certificate: files.join("cert"),
+            key: files.join("key"),
+            client_ca: files.join("ca"),
+            administrators: Vec::new(),
+        });
+    });
+    // Of two kinds: ones that say nothing, and ones that begin a handshake and never go on.
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|n| {
+            let mut stream = TcpStream::connect(address).expect("connects");
+            if n % 2 == 0 {
+                // The head of a record of TLS, and the first byte of a hello. It may have been closed for
+                // the next already.
+                let _ = stream.write_all(&[22, 3, 1, 1, 0, 1]);
+            }
+            stream
+        })
+        .collect();
+    assert_eq!(server.client().get("/v1/health").status, 200, "the socket has places of its own");
+    let told = ask(address, &signer, Some(signer.sign("alice.example"))).expect("answers");
+    assert!(told.starts_with("HTTP/1.1 201 "), "{told}");
+    drop(silent);
+}
+
+#[test]
 fn a_certificate_that_is_no_administrators_needs_a_token() {
     let signer = Signer::new();
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,7 @@ use crate::Running;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn running() -> (Running, SocketAddr) {
     let running = Running::with(|settings| settings.metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0))));
@@ -62,6 +62,23 @@ fn the_hosts_metrics_are_given_and_nothing_else() {
         assert!(told.starts_with("HTTP/1.1 404 ") && !told.contains("superfluid_"), "{request}: {told}");
     }
     assert_eq!(running.client().get("/v1/functions/fw").status, 200, "nothing was changed");
+}
+
+#[test]
+fn however_often_it_is_asked_for_one_exposition_is_made_in_a_second() {
+    let (running, address) = running();
+    let began = Instant::now();
+    let mut made: Vec<String> = Vec::new();
+    for _ in 0..20 {
+        // Each request counts, so that no two expositions are the same.
+        assert_eq!(running.client().get("/v1/health").status, 200);
+        let told = scrape(address);
+        let (_, exposition) = told.split_once("\r\n\r\n").expect("headers and a body");
+        made.push(exposition.to_owned());
+    }
+    made.dedup();
+    // Each holds for a second from when it was made, on a machine that is slow too.
+    assert!(made.len() as u64 <= began.elapsed().as_secs() + 1, "{} were made", made.len());
 }
 
 #[test]

@@ -238,19 +238,19 @@ fn another_configuration_goes_with_other_wires_in_one_change() {
 }
 
 #[test]
-fn connections_outlive_the_renaming_of_their_rule_and_end_when_it_denies_them() {
+fn connections_outlive_what_does_not_deny_them_and_end_with_what_does() {
     let mut rig = Rig::new(1);
-    let firewall = |rule: Value| {
-        function(
-            "f",
-            json!({
-                "image": "firewall", "config": {"rules": [rule]}, "max_call": "10s",
-                "attach": {"inside": "source", "outside": "out"},
-            }),
-        )
+    let firewall = |rule: &Value, more: &Value| {
+        let mut spec = json!({
+            "image": "firewall", "config": {"rules": [rule]}, "max_call": "10s",
+            "attach": {"inside": "source", "outside": "out"},
+        });
+        more.as_object().expect("keys").iter().for_each(|(key, value)| spec[key] = value.clone());
+        function("f", spec)
     };
     let mut changes = chain();
-    changes[3] = firewall(json!({"action": "accept", "name": "one", "from": "inside"}));
+    let rule = json!({"action": "accept", "name": "one", "from": "inside"});
+    changes[3] = firewall(&rule, &json!({}));
     rig.apply(&changes);
     rig.host.start().expect("threads");
     let counted = |rig: &Rig, name: &str| {
@@ -258,13 +258,21 @@ fn connections_outlive_the_renaming_of_their_rule_and_end_when_it_denies_them() 
         counters.into_iter().find(|(counter, _)| counter == name).expect("it counts that").1
     };
     wait("ten connections", || counted(&rig, "flows-opened") == 10);
-    rig.apply(&[firewall(
-        json!({"action": "accept", "name": "another", "from": "inside", "protocol": "udp"}),
-    )]);
-    rig.moves("f");
-    assert_eq!(counted(&rig, "flows-opened"), 10, "none begins again");
-    assert_eq!((counted(&rig, "denied"), counted(&rig, "no-flow")), (0, 0));
-    rig.apply(&[firewall(json!({"action": "accept", "name": "another", "from": "outside"}))]);
+    let renamed = json!({"action": "accept", "name": "another", "from": "inside", "protocol": "udp"});
+    for more in [
+        json!({}),
+        json!({"memory": "400MiB"}),
+        json!({"restart": {"first_delay": "20ms", "longest_delay": "5s"}}),
+        json!({"fail": "open"}),
+        json!({"max_call": "9s"}),
+        json!({"longest_hold": "5s"}),
+    ] {
+        rig.apply(&[firewall(&renamed, &more)]);
+        rig.moves("f");
+        assert_eq!(counted(&rig, "flows-opened"), 10, "none begins again: {more}");
+        assert_eq!((counted(&rig, "denied"), counted(&rig, "no-flow")), (0, 0), "{more}");
+    }
+    rig.apply(&[firewall(&json!({"action": "accept", "name": "another", "from": "outside"}), &json!({}))]);
     rig.moves("f");
     assert!(counted(&rig, "denied") > 0, "what the rules deny ends");
     rig.host.stop().expect("it ran").balance().expect("balanced");

@@ -28,6 +28,18 @@ fn a_wrong_file_is_told_whole_and_nothing_starts() {
 }
 
 #[test]
+fn a_check_refuses_what_a_daemon_would_refuse_for_its_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("many.yaml");
+    let switches: String = (0..10_001).map(|n| format!("  s{n}: {{}}\n")).collect();
+    fs::write(&file, format!("superfluid: 1\nswitches:\n{switches}")).expect("written");
+    let output = run(&["check", &file.display().to_string()]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("found 10001 objects; allowed in one document: at most 10000"), "{errors}");
+}
+
+#[test]
 fn files_that_are_no_files_and_images_that_are_none_are_refused() {
     let missing = run(&["run", "/no/such.yaml"]);
     assert_eq!(missing.status.code(), Some(2));
