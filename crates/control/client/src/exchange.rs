@@ -234,7 +234,9 @@ pub(crate) fn shown(mut problem: Problem) -> Problem {
     problem.faults.truncate(MOST_FAULTS);
     for Fault { at, message, .. } in &mut problem.faults {
         *at = harmless(at, LONGEST_TEXT);
-        *message = harmless(message, LONGEST_TEXT);
+        // What a function says of its configuration has several lines; none can pass for another fault.
+        let lines = message.split('\n').map(|line| harmless(line.trim(), LONGEST_TEXT));
+        *message = lines.collect::<Vec<_>>().join("\n  ");
     }
     problem.title = harmless(&problem.title, LONGEST_TEXT);
     problem.detail = harmless(&problem.detail, LONGEST_TEXT);

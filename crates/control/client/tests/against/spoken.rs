@@ -99,18 +99,17 @@ fn lists_are_followed_to_their_end() {
 }
 
 #[test]
-fn refusals_are_told_with_one_line_for_each_fault() {
+fn refusals_are_told_with_a_line_for_each_fault_and_more_below_it() {
     let problem = |faults: &str| {
         let body = format!(
             r#"{{"type":"/problems/invalid","title":"Something in what was sent is wrong","status":422,"detail":"2 \u001b[31mfaults"{faults}}}"#
         );
         Act::Send(answer("422 Unprocessable Content", "application/problem+json", &body))
     };
-    let faults =
-        r#","faults":[{"at":"functions.fw.image","message":"found `x`"},{"at":"","message":"a\nb"}]"#;
+    let faults = r#","faults":[{"at":"functions.fw.image","message":"found `x`"},{"at":"","message":"a\n  b\nwires: c\u001b"}]"#;
     let stub = Stub::new([problem(faults), problem("")]);
     let error = stub.client.object(Kind::Function, "fw").expect_err("refused");
-    assert_eq!(error.to_string(), "functions.fw.image: found `x`\na\\nb");
+    assert_eq!(error.to_string(), "functions.fw.image: found `x`\na\n  b\n  wires: c\\u{1b}");
     assert_eq!(error.problem().and_then(api::Problem::problem_type), Some(api::ProblemType::Invalid));
     let error = stub.client.object(Kind::Function, "fw").expect_err("refused");
     assert_eq!(error.to_string(), "Something in what was sent is wrong: 2 \\u{1b}[31mfaults");
