@@ -6,40 +6,32 @@
 //!    ([`Answered`]).
 //! 2. Of the others it is asked, as work before the change, in the account of the tenant whose change it is;
 //!    it checks and starts nothing. Then the change is prepared again.
-//! 3. A launcher that is not there, does not answer in [`WITHIN`], or does not know the question keeps no
+//! 3. A launcher that is not there, does not answer within 5 s, or does not know the question keeps no
 //!    change back: the function's state says how it is, as for one that ends later.
 //!
-//! What the launcher says may name paths of the host and tenants of its file. A tenant is told whether its
-//! limits are too large, and of all else the same words, whether something is not there or not allowed.
+//! What it says, and what of it a tenant is told, is in [`launcher_question`](super::launcher_question).
 //!
 //! Limits: what was allowed is asked for again when the container is started.
 
 use super::containers::wanted_containers;
 use super::controller::{Controller, lock};
+use super::launcher_question::{Said, WITHIN, ask, faults};
 use super::shelf::artifact;
 use api::{Fault, Kind};
 use api_server::{ObjectChange, Refusal, Work};
-use launcher::{Launcher, Start};
+use launcher::Start;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wiring::{Plan, Wiring};
 
-/// How long one answer is waited for, and those of one change together.
-const WITHIN: Duration = Duration::from_secs(5);
 /// How long an answer counts: from the question to the end of the change.
 const COUNTS: Duration = Duration::from_secs(60);
 /// Most answers that are remembered, more than one change has containers.
 const MOST: usize = 65_536;
-
-/// What a tenant is told of a refusal that is not about its limits.
-const UNTOLD: &str = "the launcher does not start this: it is not there, not what it has to be, or not allowed by the launcher's \
-                      file; the host's administrator is told which";
-/// Keys of refusals that are about nothing but the request and the tenant's own bounds.
-const OWN: [&str; 4] = ["limits", "interfaces", "probe", "mark"];
 
 /// Starts that the launcher has been asked of lately, and has nothing against.
 #[derive(Default)]
@@ -67,49 +59,6 @@ impl Answered {
         }
         at.insert(key, Instant::now());
     }
-}
-
-/// What the launcher says of a start.
-#[derive(Debug, PartialEq, Eq)]
-enum Said {
-    Yes,
-    No(String),
-    /// It said nothing, and why.
-    Nothing(String),
-}
-
-fn ask(socket: &Path, start: &Start, until: Instant) -> Said {
-    let within = until.saturating_duration_since(Instant::now());
-    if within.is_zero() {
-        return Said::Nothing(format!("the launcher at {} does not answer", socket.display()));
-    }
-    match offload::waiting(|| Launcher::check(socket, start, within)) {
-        Ok(Ok(())) => Said::Yes,
-        Ok(Err(reason)) => Said::No(reason),
-        Err(error) => Said::Nothing(error.to_string()),
-    }
-}
-
-/// A refusal as faults: for administrators, and for the tenant whose function it is.
-fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, Fault) {
-    let key = reason.split_once(':').map_or("", |(key, _)| key);
-    let said = match key {
-        "limits.memory" => "memory",
-        "limits.weight" | "limits.cap" => "cpu",
-        "limits.processes" => "processes",
-        "limits.files" => "files",
-        "kvm" => "accel",
-        "beside" => "worker",
-        other => other,
-    };
-    // What is not said there has no place of its own.
-    let at = match spec.and_then(|spec| spec.get(said)) {
-        Some(_) => format!("functions.{name}.{said}"),
-        None => format!("functions.{name}"),
-    };
-    let is_own = OWN.contains(&key.split('.').next().unwrap_or_default());
-    let told = if is_own { reason } else { UNTOLD };
-    (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
 }
 
 impl Controller {
@@ -190,7 +139,7 @@ impl Question {
         for start in &self.starts {
             match ask(&self.socket, start, until) {
                 Said::Yes => answered.note(start),
-                Said::No(reason) => {
+                Said::No(reason) | Said::NotServed(reason) => {
                     let (told, untold) = faults(&start.name, self.specs.get(&start.name), &reason);
                     all.push(told);
                     of_tenant.push(untold);
@@ -215,31 +164,6 @@ impl Question {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn a_refusal_has_its_place_and_tells_a_tenant_nothing_of_the_host() {
-        let spec = json!({"guest": "container", "image": "r.example/a", "memory": "4GiB", "cpu": {}});
-        let place = |reason: &str| faults("web", Some(&spec), reason).0.at;
-        for (reason, wanted) in [
-            ("limits.memory: found 4294967296; allowed: 1048576 to 1073741824", "functions.web.memory"),
-            ("limits.cap: found 5; allowed: 10 to 1000000", "functions.web.cpu"),
-            ("image: `/srv/a` lies elsewhere", "functions.web.image"),
-            ("tenant: found `red`; allowed by the launcher's file: blue", "functions.web"),
-            ("something else", "functions.web"),
-        ] {
-            assert_eq!(place(reason), wanted);
-        }
-        let told = |reason: &str| faults("web", Some(&spec), reason).1.message;
-        assert!(told("limits.memory: found 4; allowed: 5 to 6").contains("allowed: 5 to 6"));
-        // One cannot be told from the other.
-        let absent = "image: `/var/lib/x` cannot be opened (No such file or directory); allowed by the launcher's file: /srv";
-        let elsewhere =
-            "image: `/var/lib/x` lies elsewhere; allowed by the launcher's file: what lies below /srv";
-        assert_eq!(told(absent), told(elsewhere));
-        assert!(
-            !told(absent).contains("/srv") && !told("tenant: found `red`; allowed: blue").contains("blue")
-        );
-    }
 
     #[test]
     fn an_answer_counts_for_the_same_start_alone() {

@@ -35,6 +35,7 @@ mod graph;
 mod images;
 mod kept;
 mod launcher_check;
+mod launcher_question;
 mod logs;
 mod memory;
 mod metrics;
@@ -58,6 +59,7 @@ pub use containers::{
 use control::Handle;
 use controller::Controller;
 use engine::Account;
+pub use launcher_question::{LauncherSays, ask_launcher};
 pub use shares::Shares;
 pub use shelf::Registries;
 use std::path::{Path, PathBuf};

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// What refusals of requests begin with that are none.
 pub(crate) const UNREAD: &str = "the request:";
+/// What they begin with where the user is none that the launcher serves.
+pub(crate) const NOT_SERVED: &str = "user ";
 
 /// A connection to the launcher.
 #[derive(Debug)]
@@ -28,6 +30,14 @@ pub enum ClientError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// It serves other users.
+    #[error("the launcher at {path} does not serve this one: {reason}")]
+    NotServed {
+        /// The socket.
+        path: PathBuf,
+        /// Which it serves.
+        reason: String,
     },
     /// It would not read a request of this length.
     #[error("the request has {found} bytes; allowed: at most {REQUEST_MAX}, by a shorter `command` say")]
@@ -100,6 +110,9 @@ impl Launcher {
         }
         match launcher.ask(&Request::Check(Box::new(start.clone())))? {
             Answer::Done => Ok(Ok(())),
+            Answer::Refused(reason) if reason.starts_with(NOT_SERVED) => {
+                Err(ClientError::NotServed { path: path.to_owned(), reason })
+            }
             Answer::Refused(reason) if !reason.starts_with(UNREAD) => Ok(Err(reason)),
             other => Err(launcher.unexpected(&other)),
         }

@@ -1,5 +1,6 @@
 //! The socket: which process asks, and one answer for each line.
 
+use crate::client::{NOT_SERVED, UNREAD};
 use crate::guests::Guests;
 use crate::request::{Answer, Request};
 use crate::stream::send;
@@ -80,7 +81,8 @@ fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
         };
         let refused = refused.or_else(|| {
             let full = clients.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
-            full.then(|| Refusal::new(format!("{CONNECTIONS_MAX} clients are connected; allowed: as many")))
+            let told = format!("{UNREAD} {CONNECTIONS_MAX} clients are connected; allowed: as many");
+            full.then(|| Refusal::new(told))
         });
         if let Some(refused) = refused {
             let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -106,7 +108,9 @@ fn admit(stream: &UnixStream, permits: &Permits) -> Result<u32, Refusal> {
     if permits.serves(found) {
         return Ok(found);
     }
-    Err(Refusal::new(format!("user {found} asks; allowed: root and the `clients` of the launcher's file")))
+    Err(Refusal::new(format!(
+        "{NOT_SERVED}{found} asks; allowed: root and the `clients` of the launcher's file"
+    )))
 }
 
 fn converse(stream: &UnixStream, client: u32, guests: &Arc<Guests>) -> std::io::Result<()> {
@@ -151,7 +155,7 @@ fn reply(line: &[u8], client: u32, guests: &Arc<Guests>) -> (Answer, Vec<OwnedFd
             }
             Err(refused) => Answer::Refused(refused.to_string()),
         },
-        Err(error) => done(Err(Refusal::new(format!("{} {error}", crate::client::UNREAD)))),
+        Err(error) => done(Err(Refusal::new(format!("{UNREAD} {error}")))),
     };
     (answer, Vec::new())
 }

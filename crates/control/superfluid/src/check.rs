@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::cli::CheckOptions;
 use crate::remote::{Connection, File};
+use controller::ask_launcher;
 use deployment::Catalog;
 use std::io::Read;
 use std::path::Path;
@@ -13,10 +14,55 @@ const ALL_LINES: usize = 1 << 16;
 /// Largest file that is read.
 const LARGEST: u64 = yaml_document::MAX_TEXT as u64;
 
+/// A file that is good.
+pub(crate) struct Loaded {
+    /// What the user calls it.
+    pub(crate) name: String,
+    bytes: Vec<u8>,
+    pub(crate) wiring: Wiring,
+    pub(crate) catalog: Catalog,
+}
+
 /// Reads and checks a file, `-` for standard input. Faults and warnings go to standard error, a line each.
-pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
+pub(crate) fn load(file: &Path) -> Option<Loaded> {
     let (name, bytes) = read(file)?;
-    checked(file, name, &bytes)
+    let (wiring, catalog) = checked(file, &name, &bytes)?;
+    Some(Loaded { name, bytes, wiring, catalog })
+}
+
+impl Loaded {
+    /// Asks the launcher at a socket whether it starts the file's guests: what it refuses, a line each. Those
+    /// that it was not asked about are warned of.
+    pub(crate) fn refused_by_launcher(&self, socket: &Path) -> Vec<String> {
+        if self.wiring.containers.is_empty() {
+            return Vec::new();
+        }
+        let file = File::parse(self.name.clone(), &self.bytes).ok();
+        let document = file.as_ref().map(|file| file.as_json(&Connection::local()));
+        let spec = |name: &str| document.as_ref()?.get("functions")?.get(name).cloned();
+        let says = ask_launcher(socket, &self.wiring, &self.catalog, spec);
+        for (why, names) in &says.unasked {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            console::error().line(&format!(
+                "warning: {}: whether the launcher starts {} was not asked: {why}",
+                self.name,
+                names.join(", ")
+            ));
+        }
+        let place = |fault| match &file {
+            Some(file) => file.place(fault),
+            None => format!("{}: {fault}", self.name),
+        };
+        says.refused.iter().map(place).collect()
+    }
+}
+
+/// Says what is wrong, and that nothing was started.
+pub(crate) fn refuse(name: &str, faults: &[String]) -> Outcome {
+    faults.iter().for_each(|fault| console::error().line(fault));
+    let count = if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
+    console::error().line(&format!("{name}: {count}, nothing was started"));
+    Outcome::BadInput
 }
 
 /// What a file is called in messages, and what is in it.
@@ -39,10 +85,10 @@ fn named(file: &Path) -> String {
     if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-fn checked(file: &Path, name: String, bytes: &[u8]) -> Option<(Wiring, Catalog)> {
+fn checked(file: &Path, name: &str, bytes: &[u8]) -> Option<(Wiring, Catalog)> {
     let catalog = Catalog::new(file.parent().unwrap_or(Path::new(".")));
-    let text = yaml_document::text(&name, bytes).map_err(|fault| vec![fault]);
-    match text.and_then(|text| config::check(&name, text, &catalog)) {
+    let text = yaml_document::text(name, bytes).map_err(|fault| vec![fault]);
+    match text.and_then(|text| config::check(name, text, &catalog)) {
         Ok(configuration) => {
             for warning in &configuration.warnings {
                 console::error().line(&format!("warning: {warning}"));
@@ -50,12 +96,8 @@ fn checked(file: &Path, name: String, bytes: &[u8]) -> Option<(Wiring, Catalog)>
             Some((configuration.wiring, catalog))
         }
         Err(faults) => {
-            for fault in &faults {
-                console::error().line(&fault.to_string());
-            }
-            let count =
-                if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
-            console::error().line(&format!("{name}: {count}, nothing was started"));
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            refuse(name, &faults);
             None
         }
     }
@@ -74,35 +116,31 @@ fn limits(name: &str, bytes: &[u8]) -> Vec<String> {
 }
 
 pub(crate) fn check(options: &CheckOptions) -> Outcome {
-    let Some((name, bytes)) = read(&options.file) else { return Outcome::BadInput };
-    match checked(&options.file, name.clone(), &bytes) {
-        Some((wiring, catalog)) => {
-            let mut faults = limits(&name, &bytes);
-            // What a schema cannot say, the functions themselves do.
-            let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
-            if let Err(refused) = deployment::rehearse(&wiring, &catalog, lines) {
-                faults.extend(refused.iter().map(|error| format!("{name}: {error}")));
-            }
-            if !faults.is_empty() {
-                faults.iter().for_each(|fault| console::error().line(fault));
-                return Outcome::BadInput;
-            }
-            // No fault: the port waits for it, as it does when the file is run.
-            for (port, missing) in deployment::missing_interfaces(&wiring) {
-                console::error().line(&format!(
-                    "warning: {name}: ports.{port}.interface: {missing}; the port waits for it"
-                ));
-            }
-            console::output().line(&format!(
-                "{name}: good: {} tenants, {} ports, {} devices, {} functions, {} wires",
-                wiring.tenants.len(),
-                wiring.ports.len(),
-                wiring.devices.len(),
-                wiring.instances.len() + wiring.containers.len(),
-                wiring.edges.len()
-            ));
-            Outcome::Done
-        }
-        None => Outcome::BadInput,
+    let Some(loaded) = load(&options.file) else { return Outcome::BadInput };
+    let Loaded { name, bytes, wiring, catalog } = &loaded;
+    let mut faults = limits(name, bytes);
+    // What a schema cannot say, the functions themselves do.
+    let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
+    if let Err(refused) = deployment::rehearse(wiring, catalog, lines) {
+        faults.extend(refused.iter().map(|error| format!("{name}: {error}")));
     }
+    faults.extend(loaded.refused_by_launcher(&options.launcher));
+    if !faults.is_empty() {
+        faults.iter().for_each(|fault| console::error().line(fault));
+        return Outcome::BadInput;
+    }
+    // No fault: the port waits for it, as it does when the file is run.
+    for (port, missing) in deployment::missing_interfaces(wiring) {
+        console::error()
+            .line(&format!("warning: {name}: ports.{port}.interface: {missing}; the port waits for it"));
+    }
+    console::output().line(&format!(
+        "{name}: good: {} tenants, {} ports, {} devices, {} functions, {} wires",
+        wiring.tenants.len(),
+        wiring.ports.len(),
+        wiring.devices.len(),
+        wiring.instances.len() + wiring.containers.len(),
+        wiring.edges.len()
+    ));
+    Outcome::Done
 }

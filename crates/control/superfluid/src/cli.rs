@@ -254,12 +254,18 @@ pub(crate) struct RestoreOptions {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  superfluid check examples/edge.yaml\n  superfluid check - < edge.yaml")]
+#[command(
+    after_help = "Examples:\n  superfluid check examples/edge.yaml\n  superfluid check - < edge.yaml\n\nWhere a launcher \
+                        runs it is asked whether it would start the file's containers, programs and virtual machines."
+)]
 pub(crate) struct CheckOptions {
     /// List all faults that functions find in files that their configuration names, such as rules; else the
     /// first ones of each function, and how many more there are.
     #[arg(long)]
     pub(crate) all: bool,
+    /// The socket of the launcher, which is asked about functions that are containers or programs.
+    #[arg(long, value_name = "PATH", default_value = "/run/superfluid-launcher/launcher.sock")]
+    pub(crate) launcher: PathBuf,
     /// The file; - for standard input.
     pub(crate) file: PathBuf,
 }

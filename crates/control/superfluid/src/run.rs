@@ -55,7 +55,12 @@ enum Message {
 }
 
 pub(crate) fn run(options: &RunOptions) -> Outcome {
-    let Some((wiring, catalog)) = check::load(&options.file) else { return Outcome::BadInput };
+    let Some(loaded) = check::load(&options.file) else { return Outcome::BadInput };
+    let refused = loaded.refused_by_launcher(&options.launcher);
+    if !refused.is_empty() {
+        return check::refuse(&loaded.name, &refused);
+    }
+    let check::Loaded { wiring, catalog, .. } = loaded;
     let catalog = catalog.with_guest_sockets(&options.guest_sockets);
     let wanted = Wanted {
         hops: options.capture.clone(),

@@ -70,6 +70,52 @@ fn a_container_in_a_chain_is_killed_and_comes_back() {
     });
 }
 
+#[test]
+fn the_launcher_is_asked_by_check_and_before_a_run() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("the_launcher_is_asked_by_check_and_before_a_run", || {
+        with_launcher(|line, folder, launcher, running| {
+            let said = |command: &str, file: &str| {
+                let mut program = line.middle.command(PROGRAM);
+                program.arg(command).args(&launcher.arguments()[..2]).arg(folder.join(file));
+                let output = program.output().expect("it runs");
+                (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+            };
+            let good = fs::read_to_string(folder.join("chain.yaml")).expect("the guide's");
+            for (change, place) in [
+                (
+                    ("memory: 64MiB", "memory: 2GiB"),
+                    "functions.router.memory: the launcher refuses it: limits.memory: found",
+                ),
+                (
+                    ("images/busybox", "images/missing"),
+                    "functions.router.image: the launcher refuses it: image: ",
+                ),
+            ] {
+                fs::write(folder.join("bad.yaml"), good.replacen(change.0, change.1, 1)).expect("written");
+                for command in ["check", "run"] {
+                    let (code, told) = said(command, "bad.yaml");
+                    assert_eq!(code, Some(2), "{command}: {told}");
+                    let (at, _) = told.split_once(place).unwrap_or_else(|| panic!("{command}: {told}"));
+                    let numbers = at.rsplit(':').take(3).skip(1);
+                    assert!(numbers.clone().all(|number| number.parse::<u32>().is_ok()), "{told}");
+                }
+            }
+            // A missing interface is a warning, that the launcher was not asked is none.
+            let (code, told) = said("check", "chain.yaml");
+            assert_eq!((code, told.contains("launcher")), (Some(0), false), "{told}");
+            assert_eq!(launcher.pid(), None, "nothing was started");
+            running.interrupt(LIMIT).expect("it ends");
+            let (code, told) = said("check", "chain.yaml");
+            let warning = "chain.yaml: whether the launcher starts `router` was not asked: the launcher at ";
+            assert!(code == Some(0) && told.contains(warning), "{told}");
+        });
+    });
+}
+
 /// Between two hosts of one network.
 const INLINE: &str = "
 superfluid: 1

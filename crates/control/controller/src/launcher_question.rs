@@ -1,0 +1,139 @@
+//! What the launcher says of starts: asked of each, within a time for all of them, and each refusal with the
+//! place of what was refused in what was said of the guest.
+//!
+//! What it says may name paths of the host and tenants of its file. A tenant is told whether its limits are
+//! too large, and of all else the same words, whether something is not there or not allowed.
+
+use super::containers::wanted_containers;
+use api::Fault;
+use deployment::Catalog;
+use launcher::{ClientError, Launcher, Start};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wiring::Wiring;
+
+/// How long one answer is waited for, and those of one change together.
+pub(super) const WITHIN: Duration = Duration::from_secs(5);
+
+/// What a tenant is told of a refusal that is not about its limits.
+const UNTOLD: &str = "the launcher does not start this: it is not there, not what it has to be, or not allowed by the launcher's \
+                      file; the host's administrator is told which";
+/// Keys of refusals that are about nothing but the request and the tenant's own bounds.
+const OWN: [&str; 4] = ["limits", "interfaces", "probe", "mark"];
+
+/// What the launcher says of a start.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Yes,
+    No(String),
+    /// It answers no question of this user, and starts nothing for it.
+    NotServed(String),
+    /// It said nothing, and why.
+    Nothing(String),
+}
+
+pub(super) fn ask(socket: &Path, start: &Start, until: Instant) -> Said {
+    let within = until.saturating_duration_since(Instant::now());
+    if within.is_zero() {
+        return Said::Nothing(format!("the launcher at {} does not answer", socket.display()));
+    }
+    match offload::waiting(|| Launcher::check(socket, start, within)) {
+        Ok(Ok(())) => Said::Yes,
+        Ok(Err(reason)) => Said::No(reason),
+        Err(error @ ClientError::NotServed { .. }) => Said::NotServed(error.to_string()),
+        Err(error) => Said::Nothing(error.to_string()),
+    }
+}
+
+/// A refusal as faults: for administrators, and for the tenant whose function it is.
+pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, Fault) {
+    let key = reason.split_once(':').map_or("", |(key, _)| key);
+    let said = match key {
+        "limits.memory" => "memory",
+        "limits.weight" | "limits.cap" => "cpu",
+        "limits.processes" => "processes",
+        "limits.files" => "files",
+        "kvm" => "accel",
+        "beside" => "worker",
+        other => other,
+    };
+    // What is not said there has no place of its own.
+    let at = match spec.and_then(|spec| spec.get(said)) {
+        Some(_) => format!("functions.{name}.{said}"),
+        None => format!("functions.{name}"),
+    };
+    let is_own = OWN.contains(&key.split('.').next().unwrap_or_default());
+    let told = if is_own { reason } else { UNTOLD };
+    (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
+}
+
+/// What a launcher has against the guests of a wiring.
+#[derive(Debug, Default)]
+pub struct LauncherSays {
+    /// What it refuses, with its place.
+    pub refused: Vec<Fault>,
+    /// Guests that it has not answered about, by the reason.
+    pub unasked: Vec<(String, Vec<String>)>,
+}
+
+/// Asks the launcher at a socket about the guests of a wiring, 5 s at most, for a program that has no daemon:
+/// it checks them and starts nothing. `spec` is what is said of a function; the catalog has the file's
+/// folder.
+pub fn ask_launcher(
+    socket: &Path,
+    wiring: &Wiring,
+    catalog: &Catalog,
+    spec: impl Fn(&str) -> Option<Value>,
+) -> LauncherSays {
+    let until = Instant::now() + WITHIN;
+    let mut says = LauncherSays::default();
+    for (name, wanted) in wanted_containers(wiring, catalog, |_, _| None) {
+        // Those that stand by are as the first one is.
+        if !wiring.containers.contains_key(&name) {
+            continue;
+        }
+        match ask(socket, &wanted.start, until) {
+            Said::Yes => {}
+            Said::No(reason) => says.refused.push(faults(&name, spec(&name).as_ref(), &reason).0),
+            Said::NotServed(why) | Said::Nothing(why) => {
+                match says.unasked.iter_mut().find(|(reason, _)| *reason == why) {
+                    Some((_, names)) => names.push(name),
+                    None => says.unasked.push((why, vec![name])),
+                }
+            }
+        }
+    }
+    says
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_refusal_has_its_place_and_tells_a_tenant_nothing_of_the_host() {
+        let spec = json!({"guest": "container", "image": "r.example/a", "memory": "4GiB", "cpu": {}});
+        let place = |reason: &str| faults("web", Some(&spec), reason).0.at;
+        for (reason, wanted) in [
+            ("limits.memory: found 4294967296; allowed: 1048576 to 1073741824", "functions.web.memory"),
+            ("limits.cap: found 5; allowed: 10 to 1000000", "functions.web.cpu"),
+            ("image: `/srv/a` lies elsewhere", "functions.web.image"),
+            ("tenant: found `red`; allowed by the launcher's file: blue", "functions.web"),
+            ("something else", "functions.web"),
+        ] {
+            assert_eq!(place(reason), wanted);
+        }
+        let told = |reason: &str| faults("web", Some(&spec), reason).1.message;
+        assert!(told("limits.memory: found 4; allowed: 5 to 6").contains("allowed: 5 to 6"));
+        // One cannot be told from the other.
+        let absent = "image: `/var/lib/x` cannot be opened (No such file or directory); allowed by the launcher's file: /srv";
+        let elsewhere =
+            "image: `/var/lib/x` lies elsewhere; allowed by the launcher's file: what lies below /srv";
+        assert_eq!(told(absent), told(elsewhere));
+        assert!(
+            !told(absent).contains("/srv") && !told("tenant: found `red`; allowed: blue").contains("blue")
+        );
+    }
+}
