@@ -41,7 +41,7 @@ impl Reader<'_> {
         let known = ["attach", "interfaces", "mounts"];
         let values = container_schema(kind).check_at(place, Some(node), &known, &mut self.faults);
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
-        let probe = values.as_ref().map_or(Some(None), |values| self.probe(place, node, values));
+        let probe = values.as_ref().map_or(Some(None), |values| self.probe(kind, place, node, values));
         let worker = values.as_ref().and_then(|values| self.stays_on(place, node, values));
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
         self.memories.insert(Claimant::Instance(key.text.clone()), at("memory"));
@@ -117,7 +117,13 @@ impl Reader<'_> {
     }
 
     /// How it is found out whether it still works: `Some(None)` where nothing is said, `None` after a fault.
-    fn probe(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<Option<ContainerProbe>> {
+    fn probe(
+        &mut self,
+        kind: ContainerKind,
+        place: &Location<'_>,
+        node: &Node,
+        values: &Value,
+    ) -> Option<Option<ContainerProbe>> {
         let Some((_, node)) = node.entry("probe") else { return Some(None) };
         let probe = values.get("probe")?;
         let place = place.key("probe", node.position);
@@ -135,6 +141,17 @@ impl Reader<'_> {
                 return None;
             }
         };
+        if kind == ContainerKind::Vm && matches!(asks, ProbeAsks::Tcp(_)) {
+            // The launcher connects in the network namespace of QEMU, in which there is loopback alone: what
+            // the machine listens on is behind its interfaces, whose packets are the chain's.
+            let at = node.get("tcp").map_or(node.position, |node| node.position);
+            place.key("tcp", at).report(&mut self.faults, || {
+                "found a port of a virtual machine, which the launcher cannot connect to: the machine's network is behind \
+                 its interfaces, in the chain; allowed: with `guest: container` and `program`"
+                    .to_owned()
+            });
+            return None;
+        }
         if matches!(asks, ProbeAsks::Exec(_)) && every < SLOWEST_EXEC {
             let at = node.get("every").map_or(node.position, |node| node.position);
             place.key("every", at).report(&mut self.faults, || {

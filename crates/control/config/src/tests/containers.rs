@@ -490,6 +490,10 @@ fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it(
             "functions.machine.accel: found `hax`; allowed: one of auto, kvm, tcg",
         ),
         (("processors: 2", "standby: 1"), "functions.machine.standby: "),
+        (
+            ("processors: 2", "probe: {tcp: 80}"),
+            "f.yaml:11:18: functions.machine.probe.tcp: found a port of a virtual machine",
+        ),
     ] {
         let text = MACHINE.replacen(change.0, change.1, 1);
         let found = lines(&check("f.yaml", &text, &shelf()).expect_err(change.1));
