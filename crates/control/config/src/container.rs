@@ -24,6 +24,10 @@ const RING: &str = "1MiB";
 const MOUNTS_MAX: usize = 64;
 /// Programs of a probe begin no sooner after one another.
 const SLOWEST_EXEC: Nanos = Nanos(1_000_000_000);
+/// How long one may run without having attached at its sockets, unless it is said; a virtual machine, which
+/// boots first and may be emulated, has longer.
+const ATTACH_WITHIN: Nanos = Nanos(60_000_000_000);
+const MACHINE_ATTACHES_WITHIN: Nanos = Nanos(300_000_000_000);
 /// Parts of [`schema`]'s fractions in a thousandth.
 const PER_MILLE: i64 = 1_000_000;
 
@@ -63,6 +67,7 @@ impl Reader<'_> {
         };
         self.has_heartbeats(place, node, &interfaces);
         self.can_stand_by(place, node, &interfaces);
+        let attach_within = self.attach_within(kind, place, node, values.as_ref(), &interfaces);
         let names = interfaces.iter().map(|it| it.interface.name.clone()).collect();
         self.names.learn_container(&key.text, ContainerFacts { kind, interfaces: names });
         let Some(ports) = self.container_ports(place, key, &interfaces) else { return };
@@ -96,6 +101,7 @@ impl Reader<'_> {
                 },
                 restart: restart?,
                 probe: probe?,
+                attach_within,
                 stations: BTreeMap::new(),
             })
         })();
@@ -304,6 +310,30 @@ impl Reader<'_> {
                 format!("{}; allowed: where there are interfaces and all are `as: library`", node.found())
             });
         }
+    }
+
+    /// How long it may take to attach, where there is something to attach at.
+    fn attach_within(
+        &mut self,
+        kind: ContainerKind,
+        place: &Location<'_>,
+        node: &Node,
+        values: Option<&Value>,
+        interfaces: &[ReadInterface],
+    ) -> Option<Nanos> {
+        let default = if kind == ContainerKind::Vm { MACHINE_ATTACHES_WITHIN } else { ATTACH_WITHIN };
+        if interfaces.iter().any(|it| it.interface.kind.is_socket()) {
+            let said = values.and_then(|values| values.get("attach_within")?.as_duration());
+            return Some(said.map_or(default, Nanos));
+        }
+        let (_, node) = node.entry("attach_within")?;
+        place.key("attach_within", node.position).report(&mut self.faults, || {
+            format!(
+                "{}, and no interface is a socket; allowed: with one that is `as: library`, `memif` or `vhost-user`",
+                node.found()
+            )
+        });
+        None
     }
 
     /// A function's heartbeat is that of its interfaces of the library.

@@ -228,7 +228,7 @@ fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 14);
     let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
-    assert_eq!(launched, [15, 13, 18]);
+    assert_eq!(launched, [16, 14, 19]);
     let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
     assert_eq!(interfaces, [2, 4, 5, 6, 5, 4]);
     assert_eq!(observer_schema().keys().len(), 3);

@@ -1,5 +1,6 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
+use super::attaching::Attaching;
 use super::container_readings;
 use super::controller::{Controller, lock};
 use super::memory::ContainerMemory;
@@ -294,6 +295,24 @@ impl Controller {
                 let keeper = this.containers.get();
                 let pause = keeper.map(|keeper| shares.look(&this.host, keeper));
                 lock(&this.promised).clone_from(shares.promised());
+                drop(this);
+                std::thread::sleep(pause.unwrap_or(Duration::from_secs(1)));
+            }
+        })
+    }
+
+    /// Has those ended that do not attach in time, by a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub(super) fn see_to_attaching(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
+        let (this, ends) = (Arc::downgrade(self), self.ends.clone());
+        let (mut attaching, processes) = (Attaching::default(), self.catalog.processes().clone());
+        std::thread::Builder::new().name("attaching".into()).spawn(move || {
+            while !ends.load(Relaxed) {
+                let Some(this) = this.upgrade() else { return };
+                let keeper = this.containers.get();
+                let pause = keeper.map(|keeper| attaching.look(&this.host, keeper, &processes));
                 drop(this);
                 std::thread::sleep(pause.unwrap_or(Duration::from_secs(1)));
             }

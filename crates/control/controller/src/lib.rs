@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attaching;
 mod backup;
 mod begin;
 mod cgroup;
@@ -53,6 +54,7 @@ mod upkeep;
 mod watch;
 
 use api_server::Server;
+pub use attaching::Attaching;
 pub use containers::{
     concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks, wanted_containers,
 };

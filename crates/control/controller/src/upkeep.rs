@@ -57,6 +57,8 @@ impl Controller {
             }
         });
         let dividing = self.divide_processors();
-        lock(&self.threads).extend(looking.into_iter().chain(making).chain(self.sample()).chain(dividing));
+        let attaching = self.see_to_attaching();
+        let threads = looking.into_iter().chain(making).chain(self.sample()).chain(dividing);
+        lock(&self.threads).extend(threads.chain(attaching));
     }
 }

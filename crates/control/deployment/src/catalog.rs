@@ -137,7 +137,7 @@ impl Catalog {
     }
 
     /// Processes that are attached to native ports.
-    pub(crate) fn processes(&self) -> &port_native::Processes {
+    pub fn processes(&self) -> &port_native::Processes {
         &self.processes
     }
 

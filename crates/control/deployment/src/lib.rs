@@ -67,7 +67,7 @@ pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use named::{Named, pinned_file};
 pub use offload::Refused;
-pub use port_native::{Failed, Failure};
+pub use port_native::{Failed, Failure, Processes};
 pub use port_tap::Handed;
 pub use prepare::{Beginning, PrepareError, Prepared, WORKERS_LATER, rehearse};
 pub use shared_images::SharedImages;

@@ -28,6 +28,8 @@ const END: Duration = Duration::from_secs(30);
 const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 const GRACE_MAX: u32 = 10_000;
 const WAIT_MAX: u32 = 30_000;
+/// The most processes of which one spares a guest.
+const UNLESS_MAX: usize = 256;
 /// How long a share holds that is not said again: then its client has ended, and no worker of it is there.
 pub const SHARE_HOLDS: Duration = Duration::from_secs(4);
 /// The most of a share, in thousandths of one processor.
@@ -498,6 +500,12 @@ impl Guests {
 
     /// Kills the guest of this name that one of these processes is of, or one that stands by it.
     pub(crate) fn kill(&self, kill: &Kill) -> Result<(), Refusal> {
+        let found = kill.unless.len();
+        if found > UNLESS_MAX {
+            return Err(Refusal::new(format!(
+                "unless: found {found} processes; allowed: at most {UNLESS_MAX}"
+            )));
+        }
         let running = |(name, entry): (&String, &Entry)| match entry.state {
             State::Running { pid } if entry.start.folder() == kill.name => Some((name.clone(), pid)),
             _ => None,
@@ -509,6 +517,12 @@ impl Guests {
                 kill.pid, kill.name
             )));
         };
+        let spared = kill.unless.iter().find(|pid| self.cgroups.has(&name, **pid));
+        if let Some(found) = spared {
+            return Err(Refusal::new(format!(
+                "unless: found {found}, a process of `{name}`; allowed: to kill it when none of them is"
+            )));
+        }
         self.condemn(&name, pid, Ended::Failed(kill.failure), &kill.failure.to_string());
         Ok(())
     }

@@ -299,6 +299,9 @@ pub struct Kill {
     pub name: String,
     /// One of its processes, in the launcher's PID namespace: which of those that stand by each other it is.
     pub pid: u32,
+    /// At most 256 processes: it is not killed if one of them is its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unless: Vec<u32>,
     /// Why.
     pub failure: Failure,
 }
@@ -312,6 +315,9 @@ pub enum Failure {
     Silent(u32),
     /// It has written what cannot be to memory that it shares with its client.
     CutOff,
+    /// It has not attached at its sockets for so many milliseconds, and was to.
+    #[serde(rename = "unattached_ms")]
+    Unattached(u32),
 }
 
 impl fmt::Display for Failure {
@@ -320,6 +326,9 @@ impl fmt::Display for Failure {
             Failure::Silent(ms) => write!(f, "heartbeat missed: no sign of life for {ms} ms"),
             Failure::CutOff => {
                 f.write_str("it wrote what cannot be to the memory of its rings, and lived on")
+            }
+            Failure::Unattached(ms) => {
+                write!(f, "it has not attached at all of its sockets within {ms} ms")
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
-    Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
+    Attaching, Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
     wanted_containers,
 };
 use deployment::{Catalog, EventQueue, Host, Turn};
@@ -190,6 +190,7 @@ fn keep_containers(
         }
     });
     let goes_on = divide_processors(options, host, &keeper)?;
+    see_to_attaching(host, &keeper, catalog, goes_on.clone())?;
     Ok(Some((keeper, goes_on)))
 }
 
@@ -212,6 +213,26 @@ fn divide_processors(
         }
     })?;
     Ok(goes_on)
+}
+
+/// Has guests ended that do not attach in time, by a thread of its own, for as long as is said.
+fn see_to_attaching(
+    host: &Arc<Host>,
+    keeper: &Arc<Keeper>,
+    catalog: &Catalog,
+    goes_on: Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
+    let (mut attaching, processes) = (Attaching::default(), catalog.processes().clone());
+    let looking = std::thread::Builder::new().name("attaching".into()).spawn(move || {
+        while goes_on.load(Relaxed) {
+            let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
+            let pause = attaching.look(&host, &keeper, &processes);
+            drop((host, keeper));
+            std::thread::sleep(pause);
+        }
+    });
+    looking.map(drop)
 }
 
 /// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet

@@ -243,6 +243,59 @@ fn a_program_that_hangs_is_ended_and_started_again() {
 }
 
 #[test]
+fn a_program_that_never_attaches_is_ended_and_started_again() {
+    with_launcher("a_program_that_never_attaches_is_ended_and_started_again", |line, launcher, blocks| {
+        let told = "it has not attached at all of its sockets within";
+        let with = |command: &str| {
+            assert_eq!(blocks[0].matches("command: [").count(), 1);
+            blocks[0].replace("command: [", command)
+        };
+        let idle = with("attach_within: 1s\n    command: [/usr/bin/sleep, '1000'] # [");
+        let file = launcher.folder.join("idle.yaml");
+        fs::write(&file, &idle).expect("written");
+        let mut command = line.middle.command(PROGRAM);
+        command.args(["run", "--json"]).args(launcher.arguments());
+        let program = Background::start(command.arg(&file)).expect("it starts");
+        let pid = another_pid(launcher, None);
+        another_pid(launcher, Some(pid));
+        let ended = program.interrupt(LIMIT).expect("it ends");
+        assert!(ended.stdout.contains(told), "{}", ended.stdout);
+
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.done("apply -f idle.yaml");
+        let status = || daemon.get("/v1/functions/forward")["status"].clone();
+        let faults = || status()["faults"].as_u64().unwrap_or(0);
+        daemon.wait("it is counted, each time", || faults() >= 2);
+        let events = daemon.text("/v1/functions/forward/events");
+        assert!(events.matches(told).count() >= 2, "{events}");
+
+        // One that has attached is left alone from then on.
+        daemon.write("attaches.yaml", &with("attach_within: 1s\n    command: ["));
+        daemon.done("apply -f attaches.yaml");
+        await_answer(line);
+        let (pid, before) = (launcher.pid(), faults());
+        transfer(line);
+        pings(line, 100);
+        assert_eq!((launcher.pid(), faults()), (pid, before));
+
+        // Of those that stand by each other it is the one that does not.
+        let by_name = "attach_within: 1s\n    standby: 1\n    command: [/usr/bin/sh, -c, 'read name < /proc/sys/kernel/hostname; \
+                       test $name = forward || exec /usr/bin/sleep 1000; exec \"$@\"', sh, ";
+        daemon.write("one.yaml", &with(by_name));
+        daemon.done("apply -f one.yaml");
+        await_answer(line);
+        let (pid, before) = (launcher.pid_of("forward"), faults());
+        daemon.wait("the other one is ended, each time", || faults() >= before + 2);
+        assert_eq!(launcher.pid_of("forward"), pid);
+        pings(line, 5);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+#[test]
 fn a_program_that_stands_by_takes_over_and_the_dead_one_stands_by() {
     with_launcher(
         "a_program_that_stands_by_takes_over_and_the_dead_one_stands_by",

@@ -81,6 +81,8 @@ pub struct Container {
     pub restart: RestartDelays,
     /// How it is found out whether it still works.
     pub probe: Option<ContainerProbe>,
+    /// How long it may run until there is something of it at each of its sockets; `None`: it has none.
+    pub attach_within: Option<Nanos>,
     /// What interfaces that open devices are on the links of these, by their number, where they have
     /// addresses.
     pub stations: BTreeMap<u16, Settings>,

@@ -83,6 +83,7 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
     }
     assert_eq!(wiring.services[&service("default", 7)], port("router:beside"));
     assert!(!wiring.instances.contains_key("router"));
+    assert_eq!(wiring.containers["router"].attach_within, None, "the launcher makes its interfaces");
 }
 
 #[test]
@@ -127,6 +128,10 @@ fn every_fault_of_a_container_has_its_place() {
         (
             ("memory: 64MiB", "memory: 64MiB\n    heartbeat: 100ms"),
             "functions.router.heartbeat: found `100ms`, and no interface is `as: library`; allowed: with such an interface",
+        ),
+        (
+            ("memory: 64MiB", "memory: 64MiB\n    attach_within: 5s"),
+            "functions.router.attach_within: found `5s`, and no interface is a socket; allowed: with one that is `as: library`",
         ),
         (
             ("name: lan0", "name: eth0"),
@@ -335,6 +340,10 @@ fn a_program_is_started_as_a_container_is_and_its_interfaces_are_of_any_kind() {
     assert_eq!(text("fwd:fast", "mode").as_deref(), Some("generic"));
     let port = |name: &str| Endpoint::Port(name.to_owned());
     assert_eq!(wiring.peer(&port("b")), Some(&port("fwd:out_to_the_other_side")));
+    let within = |text: &str| good(text).wiring.containers["fwd"].attach_within;
+    assert_eq!(within(PROGRAM), Some(telemetry::clock::Nanos(60_000_000_000)));
+    let said = PROGRAM.replacen("    fail: open", "    fail: open\n    attach_within: 2s", 1);
+    assert_eq!(within(&said), Some(telemetry::clock::Nanos(2_000_000_000)));
     let sides = ["in", "out_to_the_other_side"].map(|it| wiring.ports[&format!("fwd:{it}")].bypass.is_some());
     assert_eq!(sides, [true, true], "what goes on without it does so between sockets, too");
 }
@@ -467,6 +476,8 @@ fn a_virtual_machine_is_a_program_whose_command_follows_from_what_is_said_of_it(
     assert_eq!(found, expected);
     assert!(interfaces.iter().all(|it| it.kind == InterfaceKind::VhostUser));
     assert_eq!(wiring.ports["machine:in"].driver, "vhost-user");
+    let within = wiring.containers["machine"].attach_within;
+    assert_eq!(within.map(|it| it.0), Some(300_000_000_000), "it boots first, emulated it may be");
     for (accel, kvm, options) in [
         ("auto", KvmUse::IfPossible, vec!["kvm", "tcg,tb-size=64"]),
         ("kvm", KvmUse::Required, vec!["kvm"]),

@@ -117,12 +117,13 @@ impl Entry {
         None
     }
 
-    /// It has ended, or was refused: when it is tried again.
-    fn failed(&mut self, reason: &str, now: Instant) -> Duration {
+    /// It has ended, or was refused: when it is tried again. One that never came to its work has not run for
+    /// long.
+    fn failed(&mut self, reason: &str, has_worked: bool, now: Instant) -> Duration {
         let Wanted { first_delay, longest_delay, .. } = self.wanted;
         let long =
             self.since.take().is_some_and(|since| now.saturating_duration_since(since) >= longest_delay);
-        if long {
+        if long && has_worked {
             self.failures = 0;
         }
         let times = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
@@ -163,9 +164,14 @@ impl Book {
 
     /// One with this process is to be killed; whether it is wanted at all.
     pub(super) fn fail(&mut self, name: &str, pid: u32, failure: Failure) -> bool {
+        self.kill(name, Kill { name: name.to_owned(), pid, unless: Vec::new(), failure })
+    }
+
+    /// The launcher is to be asked for this because of one that is wanted; whether it is.
+    pub(super) fn kill(&mut self, name: &str, kill: Kill) -> bool {
         let known = self.wanted.contains_key(name);
         if known {
-            self.failed.insert(name.to_owned(), Kill { name: name.to_owned(), pid, failure });
+            self.failed.insert(name.to_owned(), kill);
         }
         known
     }
@@ -257,11 +263,14 @@ impl Book {
                 // That was asked for.
                 (_, Some(_)) if entry.anew => entry.since = None,
                 (state, Some(_)) => {
-                    let reason = match state {
-                        Some(State::Ended(ended)) => in_words(*ended),
-                        _ => "it is gone: the launcher ended it".to_owned(),
+                    let (reason, has_worked) = match state {
+                        Some(State::Ended(ended @ Ended::Failed(Failure::Unattached(_)))) => {
+                            (in_words(*ended), false)
+                        }
+                        Some(State::Ended(ended)) => (in_words(*ended), true),
+                        _ => ("it is gone: the launcher ended it".to_owned(), true),
                     };
-                    let again = entry.failed(&reason, now);
+                    let again = entry.failed(&reason, has_worked, now);
                     happened.push((name.clone(), Happened::Ended { reason, again, log: Vec::new() }));
                 }
             }
@@ -364,7 +373,7 @@ impl Book {
         match &action.request {
             Request::Start(_) => {
                 let told = entry.reason.as_deref() == Some(reason);
-                let again = entry.failed(reason, now);
+                let again = entry.failed(reason, true, now);
                 let happened = Happened::Ended { reason: reason.to_owned(), again, log: Vec::new() };
                 (!told).then(|| (action.name.clone(), happened))
             }
@@ -397,12 +406,22 @@ impl Book {
 
     /// Those that are wanted and run.
     pub(super) fn running(&self) -> Vec<String> {
-        let Some((_, guests)) = &self.listed else { return Vec::new() };
-        let runs = |name: &&String| {
-            let guest = guests.get(*name).filter(|guest| self.is_own(guest));
-            guest.is_some_and(|guest| matches!(guest.state, State::Running { .. }))
-        };
-        self.wanted.keys().filter(runs).cloned().collect()
+        self.runs().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The same with their first processes.
+    pub(super) fn processes(&self) -> BTreeMap<String, u32> {
+        self.runs().map(|(name, pid)| (name.clone(), pid)).collect()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = (&String, u32)> {
+        let guests = self.listed.iter().map(|(_, guests)| guests);
+        let own = guests
+            .flat_map(move |guests| self.wanted.keys().filter_map(move |name| guests.get_key_value(name)));
+        own.filter(move |(_, guest)| self.is_own(guest)).filter_map(|(name, guest)| match guest.state {
+            State::Running { pid } => Some((name, pid)),
+            _ => None,
+        })
     }
 
     /// How one is, with those that stand by it: it runs while one of them does.

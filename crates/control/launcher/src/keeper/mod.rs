@@ -19,7 +19,7 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
-use crate::{Answer, ClientError, Failure, Guest, Launcher, List, Request, Start};
+use crate::{Answer, ClientError, Failure, Guest, Kill, Launcher, List, Request, Start};
 use book::{Action, Book, Owner};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -202,6 +202,11 @@ impl Keeper {
         self.shared.table().book.running()
     }
 
+    /// First processes of those that run, as [`Keeper::running`] names them, in the launcher's PID namespace.
+    pub fn processes(&self) -> BTreeMap<String, u32> {
+        self.shared.table().book.processes()
+    }
+
     /// Starts one anew, and those that stand by it; false if it is not wanted.
     pub fn restart(&self, name: &str) -> bool {
         let known = self.shared.table().book.restart(name, Instant::now());
@@ -215,6 +220,22 @@ impl Keeper {
     /// process is there.
     pub fn failed(&self, name: &str, pid: u32, failure: Failure) -> bool {
         let known = self.shared.table().book.fail(name, pid, failure);
+        self.shared.changed.notify_all();
+        known
+    }
+
+    /// Has one killed that has not attached at its sockets, by the launcher's name and its first process,
+    /// unless it is that of one of the processes that have. It is as [`Keeper::failed`], but that what never
+    /// attached has not run for long, however long it ran.
+    pub fn unattached(&self, guest: &str, pid: u32, attached: Vec<u32>, after: Duration) -> bool {
+        let ms = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+        let kill = Kill {
+            name: first_of(guest).to_owned(),
+            pid,
+            unless: attached,
+            failure: Failure::Unattached(ms),
+        };
+        let known = self.shared.table().book.kill(guest, kill);
         self.shared.changed.notify_all();
         known
     }

@@ -2,7 +2,7 @@
 
 use super::book::{Action, Book};
 use super::{Happened, Queues, Wanted};
-use crate::request::{Ended, Failure, Guest, Limits, Listed, Request, Start, State};
+use crate::request::{Ended, Failure, Guest, Kill, Limits, Listed, Request, Start, State};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -441,6 +441,38 @@ fn one_that_failed_is_killed_and_started_again_as_after_a_death() {
     assert_eq!(play.turn(), ["stop a"]);
     assert!(!play.book.fail("a", 7, hangs));
     assert!(play.turn().is_empty());
+}
+
+#[test]
+fn one_that_never_attaches_has_not_run_for_long_however_long_it_ran() {
+    let by = super::stands_by("a", 1);
+    let mut play = Play::new(&[start("a", "red"), start(&by, "red")]);
+    play.list();
+    play.turn();
+    play.guests.get_mut(&by).expect("it runs").state = State::Running { pid: 8 };
+    play.list();
+    let running: Vec<(String, u32)> = play.book.processes().into_iter().collect();
+    assert_eq!(running, [("a".to_owned(), 7), (by.clone(), 8)]);
+    let kill =
+        || Kill { name: "a".to_owned(), pid: 8, unless: vec![7], failure: Failure::Unattached(60_000) };
+    let mut delays = Vec::new();
+    for _ in 0..5 {
+        play.now += 10 * LONGEST;
+        assert!(play.book.kill(&by, kill()));
+        assert_eq!(play.turn(), ["kill a by 8"]);
+        let Some((name, Happened::Ended { reason, again, .. })) = play.happened.pop() else {
+            panic!("not told")
+        };
+        assert_eq!((&*name, &*reason), (&*by, "it has not attached at all of its sockets within 60000 ms"));
+        delays.push(again.as_millis());
+        assert_eq!(play.pass(again), ["start a.1"]);
+        play.guests.get_mut(&by).expect("it runs").state = State::Running { pid: 8 };
+        play.list();
+        play.happened.clear();
+    }
+    assert_eq!(delays, [10, 20, 40, 80, 100], "as `restart` says of those that end at once");
+    assert_eq!(play.down("a"), None, "the other one runs");
+    assert!(!play.book.kill("b", kill()), "it is not wanted");
 }
 
 #[test]

@@ -271,16 +271,22 @@ fn a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes() 
         host.start(beside);
         let first = host.pid("one");
         let child = support::child(host.pid("one.1"));
-        let kill = |pid| {
-            let failure = Failure::Silent(2_100);
-            host.ask(Request::Kill(Kill { name: "one".into(), pid, failure }))
+        let kill_unless = |pid, unless: &[u32]| {
+            let (failure, unless) = (Failure::Silent(2_100), unless.to_vec());
+            host.ask(Request::Kill(Kill { name: "one".into(), pid, unless, failure }))
         };
+        let kill = |pid| kill_unless(pid, &[]);
         let refused = kill(std::process::id());
         assert!(
             matches!(&refused, Answer::Refused(why) if why.contains("a process of `one`")),
             "{refused:?}"
         );
-        assert_eq!(kill(child), Answer::Done);
+        // Any process of its own spares it, and none of the other one's.
+        let spared = kill_unless(host.pid("one.1"), &[first, child]);
+        assert!(matches!(&spared, Answer::Refused(why) if why.contains("unless: found")), "{spared:?}");
+        let too_many = kill_unless(child, &[first; 257]);
+        assert!(matches!(&too_many, Answer::Refused(why) if why.contains("at most 256")), "{too_many:?}");
+        assert_eq!(kill_unless(child, &[first]), Answer::Done);
         let guest = host.await_guest("one.1", |guest| matches!(guest.state, State::Ended(_)));
         assert_eq!(guest.state, State::Ended(Ended::Failed(Failure::Silent(2_100))));
         assert_eq!(host.pid("one"), first, "the other one runs");

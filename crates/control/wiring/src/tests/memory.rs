@@ -158,6 +158,7 @@ fn containers_count_for_their_tenants_limit_and_not_for_the_hosts() {
         kvm: Default::default(),
         restart: instance("t").restart,
         probe: None,
+        attach_within: None,
         stations: BTreeMap::new(),
     };
     let with = |limit, containers: &[u64]| {

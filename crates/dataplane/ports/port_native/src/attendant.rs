@@ -358,7 +358,12 @@ impl Work {
             heartbeat: u32::try_from(self.settings.heartbeat.0 / 1_000_000).unwrap_or(u32::MAX),
             config: self.settings.config.clone().into_bytes(),
         };
-        let process = self.processes.join(peer.pid, peer.pidfd, &self.pool, self.settings.held);
+        let process = self.processes.join(
+            (peer.pid, peer.pidfd),
+            self.settings.guest.as_deref(),
+            &self.pool,
+            self.settings.held,
+        );
         let line = Arc::new(Line {
             socket: connection,
             memory: Arc::new(memory),

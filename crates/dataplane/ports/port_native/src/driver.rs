@@ -404,6 +404,7 @@ impl Port for NativePort {
         let held = self.session.as_ref().map_or(0, |session| session.line.process.custody().len());
         vec![
             ("processes", self.attached),
+            ("processes_attached", u64::from(self.session.is_some())),
             ("processes_refused", of_desk(|desk| &desk.refused)),
             ("processes_standby", of_desk(|desk| &desk.standby)),
             ("takeovers", of_desk(|desk| &desk.takeovers)),

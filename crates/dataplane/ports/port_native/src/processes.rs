@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Process {
     pub pid: u32,
+    /// The guest of the launcher's that it is of, as the first of its ports knows.
+    guest: Option<String>,
     /// Grows with each process that is new to a port: ports of one function have the same one take over.
     pub number: u64,
     pidfd: OwnedFd,
@@ -86,8 +88,21 @@ impl Processes {
         }
     }
 
-    /// A process has attached to a port: it may have so many buffers more.
-    pub(crate) fn join(&self, pid: u32, pidfd: OwnedFd, pool: &Arc<Pool>, held: u32) -> Arc<Process> {
+    /// The processes that are attached at sockets of a guest, as this process sees their numbers.
+    pub fn attached_of(&self, guest: &str) -> Vec<u32> {
+        let all = self.all();
+        let own = all.processes.iter().filter(|process| process.guest.as_deref() == Some(guest));
+        own.filter(|process| *process.ports() > 0).map(|process| process.pid).collect()
+    }
+
+    /// A process has attached to a port of a guest's, or of none: it may have so many buffers more.
+    pub(crate) fn join(
+        &self,
+        (pid, pidfd): (u32, OwnedFd),
+        guest: Option<&str>,
+        pool: &Arc<Pool>,
+        held: u32,
+    ) -> Arc<Process> {
         let mut all = self.all();
         let known = all
             .processes
@@ -97,6 +112,7 @@ impl Processes {
             all.count += 1;
             let process = Arc::new(Process {
                 pid,
+                guest: guest.map(str::to_owned),
                 number: all.count,
                 pidfd,
                 pool: pool.clone(),

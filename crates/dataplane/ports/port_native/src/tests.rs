@@ -423,6 +423,36 @@ fn a_process_of_a_guest_that_hangs_or_was_cut_off_is_to_be_ended_and_another_one
 }
 
 #[test]
+fn which_processes_of_a_guest_are_attached_is_known() {
+    let processes = Processes::default();
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("port.sock").to_str().expect("text").to_owned();
+    let settings = Settings { guest: Some("forward".into()), ..Settings::new(&socket) };
+    let mut port = NativePort::open(settings, pool(64), &processes).expect("opened");
+    let mut until = |attached: u64| {
+        let begun = Instant::now();
+        while !port.details().contains(&("processes_attached", attached)) {
+            assert!(begun.elapsed() < LONG, "{:?} {:?}", port.status(), port.details());
+            port.maintain(NOW);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until(0);
+    assert!(processes.attached_of("forward").is_empty());
+    let attachment = Attachment::attach(&socket).expect("attached");
+    until(1);
+    assert_eq!(processes.attached_of("forward"), [std::process::id()]);
+    assert!(processes.attached_of("other").is_empty());
+    drop(attachment);
+    until(0);
+    let begun = Instant::now();
+    while !processes.attached_of("forward").is_empty() {
+        assert!(begun.elapsed() < LONG, "it lives, and is attached no more");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn sockets_that_are_stale_are_replaced_and_others_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
