@@ -271,7 +271,10 @@ impl Reader<'_> {
                     "not the address of one interface; allowed: any but multicast ones and zero".to_owned()
                 });
             }
-            let interface = ContainerInterface { name, kind, inside: given, outer, addresses, mtu, mac };
+            let gateways = values.get("gateways").and_then(Value::as_list).unwrap_or_default();
+            let gateways = gateways.iter().filter_map(Value::as_address).collect();
+            let interface =
+                ContainerInterface { name, kind, inside: given, outer, addresses, gateways, mtu, mac };
             read.push(ReadInterface { interface, settings, position: node.position });
         }
         (self.faults.len() == before).then_some(read)
@@ -440,7 +443,7 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&
         InterfaceKind::VhostUser => settings.push(entry("role", "server", true)),
         InterfaceKind::AfXdp | InterfaceKind::Tap | InterfaceKind::Library => {}
     }
-    let own = ["as", "name", "addresses"];
+    let own = ["as", "name", "addresses", "gateways"];
     let given = given.as_map().unwrap_or_default();
     settings.extend(given.iter().filter(|(key, _)| !own.contains(&key.text.as_str())).cloned());
     for (key, node) in of_function {

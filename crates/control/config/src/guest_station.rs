@@ -13,33 +13,60 @@ use crate::read::Reader;
 use crate::station::{own_mac, prefix};
 use crate::virtual_machine::mac_of;
 use neighbours::{Mac, Prefix, Settings};
-use wiring::{ContainerKind, Edge, Endpoint, Opening};
+use std::net::IpAddr;
+use wiring::{ContainerInterface, ContainerKind, Edge, Endpoint, Opening};
 use yaml_document::{Location, Node};
 
 /// Most addresses of an interface that the launcher makes.
 const ADDRESSES_MAX: usize = 16;
 
-/// What nothing is told a program of, or a virtual machine.
-const NOT_TOLD: [&str; 4] = ["dhcp", "gateways", "mtu", "slaac"];
+/// What nothing is told a program of, or a virtual machine; and what the kernel of neither is given.
+const NOT_TOLD: [&str; 3] = ["dhcp", "mtu", "slaac"];
+const NOT_GIVEN: [&str; 1] = ["gateways"];
 
 /// What the Ethernet address of an interface at a device is made of.
 pub(crate) fn station_name(opening: &Opening, own: &Endpoint) -> String {
     format!("{}/{own}", opening.device)
 }
 
+/// Why an address is not that of a router on an interface's link, if it is not.
+fn why_not_near(interface: &ContainerInterface, gateway: IpAddr) -> Option<String> {
+    let own: Vec<Prefix> = interface.addresses.iter().filter_map(|it| prefix(it)).collect();
+    if own.iter().any(|prefix| prefix.address == gateway) {
+        return Some(format!("found {gateway}, which is its own; allowed: the address of another station"));
+    }
+    // Routers of IPv6 are best known by addresses of the link.
+    let is_of_link = matches!(gateway, IpAddr::V6(address) if address.is_unicast_link_local())
+        && own.iter().any(|prefix| prefix.address.is_ipv6());
+    let is_near = is_of_link || own.iter().any(|prefix| prefix.contains(gateway));
+    (!is_near).then(|| {
+        format!(
+            "found {gateway}, which is in no network of the interface's `addresses`; allowed: a router on its link, such as \
+             192.0.2.1 with 192.0.2.9/24"
+        )
+    })
+}
+
 impl Reader<'_> {
     /// Whether what is said of a container's interface at a device means something.
     pub(crate) fn may_be_said_of_guest(&mut self, place: &Location<'_>, port: &str, node: &Node) -> bool {
-        let Some((_, container, _)) = self.wiring.container_interface(port) else { return false };
+        let Some((_, container, number)) = self.wiring.container_interface(port) else { return false };
         let is_vm = container.kind == ContainerKind::Vm;
         let kind = container.kind.as_str();
         let own = is_vm.then_some("mac");
-        let Some((key, given)) = NOT_TOLD.into_iter().chain(own).find_map(|key| Some((key, node.get(key)?)))
-        else {
+        // Routes are the kernel's that the launcher gives its addresses.
+        let has_routes = !is_vm && container.answers_itself(number);
+        let not_given = NOT_GIVEN.into_iter().filter(|_| !has_routes);
+        let mut keys = NOT_TOLD.into_iter().chain(not_given).chain(own);
+        let Some((key, given)) = keys.find_map(|key| Some((key, node.get(key)?))) else {
             return true;
         };
         place.key(key, given.position).report(&mut self.faults, || {
-            let allowed = if is_vm { "`addresses`" } else { "`addresses` and `mac`" };
+            let allowed = match (is_vm, has_routes) {
+                (true, _) => "`addresses`",
+                (false, true) => "`addresses`, `gateways` and `mac`",
+                (false, false) => "`addresses` and `mac`",
+            };
             format!("`{key}` says nothing of the interface of a {kind}; allowed: {allowed}")
         });
         false
@@ -83,6 +110,11 @@ impl Reader<'_> {
                 interface.addresses.push(text);
             }
         }
+        for gateway in &settings.gateways {
+            if !interface.gateways.contains(gateway) {
+                interface.gateways.push(*gateway);
+            }
+        }
         let found = interface.addresses.len();
         if found > ADDRESSES_MAX {
             let at = node.get("addresses").map_or(place.position(), |node| node.position);
@@ -93,6 +125,47 @@ impl Reader<'_> {
                 )
             });
         }
+    }
+
+    /// Faults of routers that guests' kernels are given: each is on a link where its guest has addresses, and
+    /// there is one of each version of IP.
+    pub(crate) fn guest_gateways(&mut self, root_place: &Location<'_>, root: &Node) {
+        let (at, functions) = root
+            .entry("functions")
+            .map_or((root_place.position(), None), |(_, node)| (node.position, Some(node)));
+        let section = root_place.key("functions", at);
+        let mut faults = Vec::new();
+        for (name, container) in &self.wiring.containers {
+            let node = functions.and_then(|node| node.get(name));
+            let place = section.key(name, node.map_or(at, |node| node.position));
+            let mut ways: [Option<IpAddr>; 2] = [None; 2];
+            for interface in &container.interfaces {
+                for gateway in &interface.gateways {
+                    let way = &mut ways[usize::from(gateway.is_ipv6())];
+                    let version = if gateway.is_ipv4() { "IPv4" } else { "IPv6" };
+                    let second = |other: IpAddr| {
+                        format!(
+                            "found {gateway}, and {other} is the guest's router of {version}; allowed: one"
+                        )
+                    };
+                    let wrong = why_not_near(interface, *gateway).or(way.map(second));
+                    way.get_or_insert(*gateway);
+                    let Some(reason) = wrong else { continue };
+                    // Under `interfaces`, or under `attach`.
+                    let said = ["interfaces", "attach"].into_iter().find_map(|part| {
+                        let gateways = node?.get(part)?.get(&interface.name)?.get("gateways")?;
+                        let list = gateways.as_list().unwrap_or_default();
+                        let is_it =
+                            |item: &Node| item.as_text().and_then(|text| text.parse().ok()) == Some(*gateway);
+                        list.iter().any(is_it).then_some((part, gateways.position))
+                    });
+                    let (part, position) = said.unwrap_or(("interfaces", place.position()));
+                    let part = place.key(part, position);
+                    faults.push(part.key(&interface.name, position).key("gateways", position).fault(reason));
+                }
+            }
+        }
+        self.faults.extend(faults);
     }
 
     /// Notes what interfaces of guests' kernels are on the links of the devices that they open. Their

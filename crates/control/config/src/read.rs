@@ -115,6 +115,7 @@ impl<'a> Reader<'a> {
         self.wires(place, root);
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
+        self.guest_gateways(place, root);
         self.guest_stations(place);
         self.openers(place, root);
         self.loops(place);

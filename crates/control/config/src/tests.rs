@@ -230,7 +230,7 @@ fn the_formats_schemas_are_schemas() {
     let launched = wiring::ContainerKind::ALL.map(|kind| container_schema(kind).keys().len());
     assert_eq!(launched, [16, 14, 19]);
     let interfaces = wiring::InterfaceKind::ALL.map(|kind| container_interface_schema(kind).keys().len());
-    assert_eq!(interfaces, [2, 4, 5, 6, 5, 4]);
+    assert_eq!(interfaces, [3, 5, 6, 6, 5, 4]);
     assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);

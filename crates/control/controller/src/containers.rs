@@ -74,6 +74,7 @@ fn wanted(
         false => Interface {
             outer: it.outer.clone(),
             addresses: it.addresses.clone(),
+            gateways: it.gateways.clone(),
             mtu: it.mtu,
             mac: it.mac.map(|mac| schema::Value::Mac(mac).to_string()),
             ..Interface::new(&it.inside, link_kind(it.kind))

@@ -140,6 +140,12 @@ fn switch_on(interfaces: &[Interface]) -> Result<(), String> {
         }
         kernel.switch_on(name).map_err(|error| format!("`{name}`: {error}"))?;
     }
+    for Interface { name, gateways, .. } in links(interfaces) {
+        for gateway in gateways {
+            let routed = kernel.add_default_route(name, *gateway);
+            routed.map_err(|error| format!("`{name}`: the way by {gateway}: {error}"))?;
+        }
+    }
     Ok(())
 }
 

@@ -423,7 +423,7 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
         return Err(Refusal::new(format!("interfaces: found {found}; allowed: at most {INTERFACES_MAX}")));
     }
     for (index, interface) in interfaces.iter().enumerate() {
-        let Interface { name, kind, outer, addresses, mtu, mac } = interface;
+        let Interface { name, kind, outer, addresses, gateways, mtu, mac } = interface;
         if *kind == InterfaceKind::Socket {
             check_socket(interface, &interfaces[..index])?;
             continue;
@@ -464,13 +464,24 @@ fn check_interfaces(interfaces: &[Interface]) -> Result<(), Refusal> {
                 "interfaces: the addresses of `{name}`; allowed: at most 16 such as 192.0.2.1/24 and 2001:db8::1/64"
             )));
         }
+        let before = interfaces[..index].iter().flat_map(|it| &it.gateways);
+        for (number, gateway) in gateways.iter().enumerate() {
+            let same = |other: &IpAddr| other.is_ipv4() == gateway.is_ipv4();
+            let has_address = addresses.iter().filter_map(|it| parse_address(it)).any(|(own, _)| same(&own));
+            if !has_address || before.clone().chain(&gateways[..number]).any(same) {
+                return Err(Refusal::new(format!(
+                    "interfaces: found the gateway {gateway} of `{name}`; allowed: one of IPv4 and one of IPv6 of a \
+                     guest, of interfaces with addresses of the same version"
+                )));
+            }
+        }
     }
     Ok(())
 }
 
 /// An interface that is a socket: its name is a file's, and it has nothing else.
 fn check_socket(interface: &Interface, before: &[Interface]) -> Result<(), Refusal> {
-    let Interface { name, outer, addresses, mtu, mac, .. } = interface;
+    let Interface { name, outer, addresses, gateways, mtu, mac, .. } = interface;
     let good = (1..=15).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -480,9 +491,10 @@ fn check_socket(interface: &Interface, before: &[Interface]) -> Result<(), Refus
              once"
         )));
     }
-    if !outer.is_empty() || !addresses.is_empty() || mtu.is_some() || mac.is_some() {
+    let has_more = !addresses.is_empty() || !gateways.is_empty() || mtu.is_some() || mac.is_some();
+    if !outer.is_empty() || has_more {
         return Err(Refusal::new(format!(
-            "interfaces: `{name}` is a socket; allowed: neither an outer end, addresses, mtu nor mac"
+            "interfaces: `{name}` is a socket; allowed: neither an outer end, addresses, gateways, mtu nor mac"
         )));
     }
     Ok(())

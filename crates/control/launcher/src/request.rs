@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,6 +177,9 @@ pub struct Interface {
     /// Addresses with their prefix lengths, `192.0.2.1/24`. Without any, the guest may use packet sockets.
     #[serde(default)]
     pub addresses: Vec<String>,
+    /// Routers of its default routes, at most one of IPv4 and one of IPv6 of all interfaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<IpAddr>,
     /// The longest IP packet of a TAP device; the kernel's default without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
@@ -189,7 +193,7 @@ impl Interface {
     /// One of this kind that has nothing else.
     pub fn new(name: &str, kind: InterfaceKind) -> Interface {
         let (name, outer) = (name.to_owned(), String::new());
-        Interface { name, kind, outer, addresses: Vec::new(), mtu: None, mac: None }
+        Interface { name, kind, outer, addresses: Vec::new(), gateways: Vec::new(), mtu: None, mac: None }
     }
 }
 

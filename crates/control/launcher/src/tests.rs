@@ -52,6 +52,7 @@ impl Host {
                 kind: InterfaceKind::Veth,
                 outer: format!("{PREFIX}-1"),
                 addresses: vec!["192.0.2.1/24".into()],
+                gateways: Vec::new(),
                 mtu: None,
                 mac: None,
             }],
@@ -474,6 +475,37 @@ fn a_process_is_held_by_its_start_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     record(Some((own, began))).write(folder.path()).expect("written");
     assert!(crate::record::Record::read(folder.path()).expect("read").hold().is_some());
+}
+
+#[test]
+fn a_guest_has_one_router_of_each_version_of_ip_on_links_where_it_has_addresses() {
+    let host = host();
+    let with = |name: &str, number: u8, addresses: &[&str], gateways: &[&str]| Interface {
+        outer: format!("{PREFIX}-{number}"),
+        addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+        gateways: gateways.iter().map(|it| it.parse().expect("an address")).collect(),
+        ..Interface::new(name, InterfaceKind::Veth)
+    };
+    let both = ["192.0.2.1/24", "2001:db8::1/64"];
+    let mut start = host.start();
+    start.interfaces = vec![
+        with("eth0", 1, &both, &["192.0.2.254"]),
+        with("eth1", 2, &["198.51.100.1/24", "2001:db8:1::1/64"], &["fe80::1"]),
+    ];
+    assert!(host.permits.check(&start).is_ok());
+    for bad in [
+        vec![with("eth0", 1, &both, &["192.0.2.254", "192.0.2.253"])],
+        vec![with("eth0", 1, &both[1..], &["192.0.2.254"])],
+        vec![with("eth0", 1, &[], &["192.0.2.254"])],
+        vec![with("eth0", 1, &both, &["fe80::1"]), with("eth1", 2, &both, &["2001:db8::2"])],
+    ] {
+        let refused = host.refused(|start| start.interfaces = bad);
+        assert!(refused.contains("interfaces: found the gateway "), "{refused}");
+    }
+    let socket =
+        Interface { outer: String::new(), kind: InterfaceKind::Socket, ..with("in", 1, &[], &["192.0.2.1"]) };
+    let refused = host.refused(|start| start.interfaces = vec![socket]);
+    assert!(refused.contains("`in` is a socket"), "{refused}");
 }
 
 #[test]

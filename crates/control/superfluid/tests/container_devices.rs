@@ -1,6 +1,7 @@
 //! Containers that open devices, as `docs/containers.md` shows it: hosts on the links of the device reach one
 //! and are reached by it, what security groups do not allow does not pass, and it comes back when it was
-//! killed. Runs in namespaces of its own; needs root, runc and busybox.
+//! killed; and one behind address translation, whose router is the way to all else. Runs in namespaces of its
+//! own; needs root, runc and busybox.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
@@ -106,8 +107,13 @@ fn a_container_opens_a_device_behind_security_groups() {
             await_container(line);
             fetches(line, folder);
 
-            // It reaches a host by itself.
-            let says = "while :; do echo from within | nc -w 2 192.0.2.2 8082; sleep 1; done";
+            // It reaches a host by itself, which is behind its router.
+            line.client.ip("address add 203.0.113.7/32 dev lo").expect("an address");
+            line.client.ip("link set lo up").expect("it is on");
+            let says = "while :; do echo from within | nc -w 2 203.0.113.7 8082; sleep 1; done";
+            let own = "addresses: [192.0.2.9/24]";
+            assert_eq!(guide.matches(own).count(), 1);
+            let guide = guide.replace(own, "addresses: [192.0.2.9/24], gateways: [192.0.2.2]");
             let speaks = format!("[/bin/sh, -c, '{says}']");
             let command = "[/bin/httpd, -f, -p, '8080', -h, /bin]";
             assert!(guide.contains(command), "{guide}");
@@ -123,6 +129,62 @@ fn a_container_opens_a_device_behind_security_groups() {
             }
             assert_eq!(server.finish().0.trim(), "from within");
 
+            running.interrupt(LIMIT).expect("it ends");
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
+
+#[test]
+fn a_container_reaches_what_is_behind_its_router_through_nat() {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated("a_container_reaches_what_is_behind_its_router_through_nat", || {
+        with_launcher(|line, folder, launcher, running| {
+            let router = [
+                "address add 192.0.2.1/24 dev eth0",
+                "address add 203.0.113.5/32 dev lo",
+                "link set lo up",
+                "route add 198.51.100.7/32 via 192.0.2.9",
+            ];
+            router.iter().for_each(|command| line.server.ip(command).expect(command));
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            let guide = fs::read_to_string(folder.join("translated.yaml")).expect("the guide's");
+            let taps = guide.replace("{addresses: [", "{as: tap, addresses: [");
+            assert_ne!(guide, taps);
+            let outward = || {
+                let account = daemon.get("/v1/account");
+                account["functions"]["home"]["counters"]["outward"].as_u64().unwrap_or(0)
+            };
+            let mut before = None;
+            for (name, text) in [("veth.yaml", &guide), ("tap.yaml", &taps)] {
+                daemon.write(name, text);
+                daemon.done(&format!("apply -f {name} --allow-restart"));
+                let pid = another_pid(launcher, before);
+                let translated = outward();
+                let mut listens = line.server.command(BUSYBOX);
+                let begin = Instant::now();
+                let mut server =
+                    Background::start(listens.args(["nc", "-l", "-p", "8082"])).expect("it starts");
+                while server.is_running() {
+                    assert!(begin.elapsed() < Duration::from_secs(40), "{name}: nothing came");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                assert_eq!(server.finish().0.trim(), "from within", "{name}");
+                daemon.wait("it was translated", || outward() > translated);
+                let routes = fs::read_to_string(format!("/proc/{pid}/net/ipv6_route")).expect("its routes");
+                let gateway = "20010db8000000000000000000000001";
+                let is_default = |line: &str| line.starts_with(&"0".repeat(32)) && line.contains(gateway);
+                assert!(routes.lines().any(is_default), "{name}: {routes}");
+                before = Some(pid);
+            }
             running.interrupt(LIMIT).expect("it ends");
             let ended = daemon.end();
             assert!(ended.contains("the account balances"), "{ended}");

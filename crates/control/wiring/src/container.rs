@@ -8,6 +8,7 @@ use crate::{Endpoint, RestartDelays, Wiring};
 use cpu_share::{Cap, Claim, Weight};
 use neighbours::Settings;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use telemetry::clock::Nanos;
 
 /// Where the files of a function come from that the launcher starts.
@@ -228,6 +229,8 @@ pub struct ContainerInterface {
     pub outer: String,
     /// Addresses with their prefix lengths, `192.0.2.1/24`.
     pub addresses: Vec<String>,
+    /// Routers of its default routes, one of each version of IP at most among all interfaces.
+    pub gateways: Vec<IpAddr>,
     /// The longest IP packet of a TAP device, if it is said.
     pub mtu: Option<u32>,
     /// Its Ethernet address, if it is said or has to be known: of a TAP device or a veth pair's inner end.

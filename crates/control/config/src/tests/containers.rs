@@ -51,6 +51,7 @@ fn a_container_is_what_is_asked_for_and_a_port_for_each_interface() {
         inside: inside.to_owned(),
         outer: container_link("router", number),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+        gateways: Vec::new(),
         mtu: None,
         mac: None,
     };
@@ -123,7 +124,7 @@ fn every_fault_of_a_container_has_its_place() {
         ),
         (
             ("as: veth", "as: veth, write: true"),
-            "functions.router.interfaces.in.write: unknown key `write`; allowed: as, name, addresses",
+            "functions.router.interfaces.in.write: unknown key `write`; allowed: as, name, addresses, gateways",
         ),
         (
             ("memory: 64MiB", "memory: 64MiB\n    heartbeat: 100ms"),
@@ -144,6 +145,18 @@ fn every_fault_of_a_container_has_its_place() {
         (
             ("192.0.2.1/24", "192.0.2.1/33"),
             "functions.router.interfaces.out.addresses[0]: found `192.0.2.1/33`",
+        ),
+        (
+            ("as: veth", "as: veth, gateways: [192.0.2.254]"),
+            "functions.router.interfaces.in.gateways: found 192.0.2.254, which is in no network of the interface's `addresses`",
+        ),
+        (
+            ("2001:db8::1/64']", "2001:db8::1/64'], gateways: [192.0.2.1]"),
+            "functions.router.interfaces.out.gateways: found 192.0.2.1, which is its own; allowed: the address of another station",
+        ),
+        (
+            ("2001:db8::1/64']", "2001:db8::1/64'], gateways: [192.0.2.2, 192.0.2.3]"),
+            "functions.router.interfaces.out.gateways: found 192.0.2.3, and 192.0.2.2 is the guest's router of IPv4; allowed: one",
         ),
         (
             ("/etc/a.yaml:", "etc/a.yaml:"),

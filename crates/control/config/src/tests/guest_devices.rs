@@ -41,6 +41,14 @@ fn a_container_opens_a_device_as_what_it_is_itself() {
     let interface = &wiring.containers["web"].interfaces[0];
     assert_eq!(interface.mac, Some(station.settings.mac));
 
+    // Its kernel has the routers of both.
+    let attach = "{to: d, addresses: ['2001:db8::9/64'], gateways: ['fe80::1']}";
+    let interface = "{addresses: [192.0.2.9/24], gateways: [192.0.2.1]}";
+    let wiring = read("tenant: red", &container(interface, attach)).expect("it is good");
+    let gateways: Vec<String> =
+        wiring.containers["web"].interfaces[0].gateways.iter().map(ToString::to_string).collect();
+    assert_eq!(gateways, ["192.0.2.1", "fe80::1"]);
+
     // The same by its wire, with an address that the interface does not have otherwise.
     let attach =
         "{to: 'd:lan', order: 3, addresses: [192.0.2.9/24, 192.0.2.10/24], mac: '02:00:00:00:00:09'}";
@@ -150,12 +158,17 @@ fn every_fault_of_a_container_at_a_device_has_its_place() {
         (
             "tenant: red",
             with("{}", "{to: d, addresses: [192.0.2.9/24], dhcp: true}"),
-            "functions.web.attach.in.dhcp: `dhcp` says nothing of the interface of a container; allowed: `addresses` and `mac`",
+            "functions.web.attach.in.dhcp: `dhcp` says nothing of the interface of a container; allowed: `addresses`, `gateways` and `mac`",
         ),
         (
             "tenant: red",
-            with("{}", "{to: d, addresses: [192.0.2.9/24], gateways: [192.0.2.1]}"),
-            "attach.in.gateways: `gateways` says nothing of the interface of a container",
+            with("{as: memif}", "{to: d, addresses: [192.0.2.9/24], gateways: [192.0.2.1]}"),
+            "attach.in.gateways: `gateways` says nothing of the interface of a container; allowed: `addresses` and `mac`",
+        ),
+        (
+            "tenant: red",
+            with("{}", "{to: d, addresses: [192.0.2.9/24], gateways: [198.51.100.1]}"),
+            "functions.web.attach.in.gateways: found 198.51.100.1, which is in no network of the interface's `addresses`",
         ),
         (
             "tenant: red",

@@ -159,6 +159,7 @@ fn interfaces_that_come_are_told_once_for_each_start() {
         kind: crate::InterfaceKind::Veth,
         outer: "sfg-a".into(),
         addresses: Vec::new(),
+        gateways: Vec::new(),
         mtu: None,
         mac: None,
     }];

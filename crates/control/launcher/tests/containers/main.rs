@@ -35,6 +35,7 @@ fn interface(name: &str, outer: &str, addresses: &[&str]) -> Interface {
         kind: InterfaceKind::Veth,
         outer: outer.into(),
         addresses: addresses.iter().map(|it| (*it).to_owned()).collect(),
+        gateways: Vec::new(),
         mtu: None,
         mac: None,
     }

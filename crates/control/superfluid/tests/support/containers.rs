@@ -62,7 +62,7 @@ pub fn with_launcher(test: impl FnOnce(&Line, &Path, &Launcher<'_>, Background))
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
     image(&folder.path().join("images/busybox"));
     let yaml = blocks("yaml", folder.path());
-    let names = ["launcher.yaml", "chain.yaml", "observed.yaml", "device.yaml"];
+    let names = ["launcher.yaml", "chain.yaml", "observed.yaml", "device.yaml", "translated.yaml"];
     assert_eq!(yaml.len(), names.len());
     for (name, block) in names.iter().zip(&yaml) {
         fs::write(folder.path().join(name), block).expect("written");
