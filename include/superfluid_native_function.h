@@ -8,8 +8,10 @@
  * The sockets are those of the function's interfaces, in the order of its manifest. Verdicts are carried out: interface
  * sends by that interface's port, all others end the packet. Log lines go to standard error.
  *
- * Limits: the configuration is what `--config FILE` holds, in CBOR as docs/nf-abi.md says, or empty. There are no
- * services, slots (hold, sf_packet_new), devices, events, reports and state here: the calls answer that there are none,
+ * The configuration is what `--config FILE` holds, in CBOR as docs/nf-abi.md says, or empty; `--set KEY=VALUE` adds a key
+ * of its first level: digits are a number, `true` and `false` booleans, all else is a text.
+ *
+ * Limits: the manifest is not read, so that nothing is checked or set by its schema. There are no services, slots (hold, sf_packet_new), devices, events, reports and state here: the calls answer that there are none,
  * and a packet with such a verdict is released. All ports are of one tenant.
  */
 #ifndef SUPERFLUID_NATIVE_FUNCTION_H
@@ -33,6 +35,43 @@ struct sfn_function_ {
     uint32_t config_length;
     uint64_t deadline;
 };
+
+/* Appends an item of CBOR with the shortest head, and the bytes of a text; false when there is no room. */
+static int sfn_item_(struct sfn_function_ *self, uint32_t major, uint64_t argument, const void *bytes)
+{
+    static const uint8_t low[] = {0, 24, 25, 0, 26, 0, 0, 0, 27};
+    uint32_t width = argument < 24 ? 0 : argument <= UINT8_MAX ? 1 : argument <= UINT16_MAX ? 2
+                   : argument <= UINT32_MAX ? 4 : 8;
+    uint64_t length = bytes ? argument : 0;
+    if (length > sizeof self->config || self->config_length + 1u + width + length > sizeof self->config)
+        return 0;
+    uint8_t *out = self->config + self->config_length;
+    *out++ = (uint8_t)(major << 5 | (width ? low[width] : argument));
+    for (uint32_t n = 0; n < width; n++)
+        *out++ = (uint8_t)(argument >> 8 * (width - 1 - n));
+    if (length > 0)
+        memcpy(out, bytes, length);
+    self->config_length += 1u + width + (uint32_t)length;
+    return 1;
+}
+
+/* Adds a KEY=VALUE to the configuration; false when it is none, or the configuration is not a map of less than 23 keys. */
+static int sfn_set_(struct sfn_function_ *self, const char *pair)
+{
+    const char *value = strchr(pair, '=');
+    if (value == NULL || value == pair || self->config_length == 0 || self->config[0] < 0xa0 || self->config[0] > 0xb6)
+        return 0;
+    self->config[0]++;
+    if (!sfn_item_(self, 3, (uint64_t)(value - pair), pair))
+        return 0;
+    value++;
+    size_t length = strlen(value);
+    if (length > 0 && length < 20 && strspn(value, "0123456789") == length)
+        return sfn_item_(self, 0, strtoull(value, NULL, 10), NULL);
+    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        return sfn_item_(self, 7, *value == 't' ? 21 : 20, NULL);
+    return sfn_item_(self, 3, length, value);
+}
 
 static int32_t sfn_read_(void *context, uint32_t stream, uint32_t offset, void *address, uint32_t capacity)
 {
@@ -146,6 +185,12 @@ int main(int arguments, char **argument)
             fclose(file);
             continue;
         }
+        if (strcmp(argument[n], "--set") == 0 && n + 1 < arguments) {
+            if (sfn_set_(&self, argument[++n]))
+                continue;
+            fprintf(stderr, "--set %s: allowed: KEY=VALUE, with 23 keys in all\n", argument[n]);
+            return 1;
+        }
         char reason[600];
         if (count == SFN_INTERFACES) {
             fprintf(stderr, "more than %u sockets\n", SFN_INTERFACES);
@@ -162,7 +207,7 @@ int main(int arguments, char **argument)
         count++;
     }
     if (count == 0) {
-        fprintf(stderr, "usage: %s [--config FILE] SOCKET...\n", argument[0]);
+        fprintf(stderr, "usage: %s [--config FILE] [--set KEY=VALUE]... SOCKET...\n", argument[0]);
         return 1;
     }
     struct sfn_packet none = {0};

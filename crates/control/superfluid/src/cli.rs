@@ -272,23 +272,26 @@ pub(crate) struct CheckOptions {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  superfluid new hello\n  superfluid new counter --lang c --path functions/counter"
+    after_help = "Examples:\n  superfluid new hello\n  superfluid new counter --lang c --path functions/counter\n  superfluid new \
+                        gate --native"
 )]
 pub(crate) struct NewOptions {
     /// The function's name.
     pub(crate) name: String,
-    /// What it is written in.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) lang: SourceLanguage,
+    /// What it is written in; by default Rust, with --native C.
+    #[arg(long, value_enum)]
+    pub(crate) lang: Option<SourceLanguage>,
+    /// Make one in C that builds as a native process, too, with what the package superfluid-dev installs.
+    #[arg(long)]
+    pub(crate) native: bool,
     /// The folder to make; NAME by default.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) path: Option<PathBuf>,
 }
 
 /// What functions are written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SourceLanguage {
-    #[default]
     Rust,
     C,
 }

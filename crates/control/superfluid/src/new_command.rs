@@ -1,4 +1,5 @@
-//! `superfluid new`: the folder of a function that builds, runs in a chain and has a test.
+//! `superfluid new`: the folder of a function that builds, runs in a chain and has a test; one in C may build
+//! as a native process, too.
 
 use crate::Outcome;
 use crate::cli::{NewOptions, SourceLanguage};
@@ -11,6 +12,8 @@ include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
 const HEADER: &str = include_str!("../../../../include/superfluid.h");
 const TEST_HEADER: &str = include_str!("../../../../include/superfluid_test.h");
+const NATIVE_HEADER: &str = include_str!("../../../../include/superfluid_native.h");
+const NATIVE_FUNCTION_HEADER: &str = include_str!("../../../../include/superfluid_native_function.h");
 
 /// Names that YAML or Rust reads as something else.
 const TAKEN: &[&str] = &[
@@ -29,16 +32,30 @@ pub(crate) fn new(options: &NewOptions) -> Outcome {
         ));
         return Outcome::BadInput;
     };
+    let language = match (options.lang, options.native) {
+        (Some(SourceLanguage::Rust), true) => {
+            console::error().line(
+                "new: --native --lang rust: a process in Rust needs the crate nf_native, with crates of a registry that are \
+                 not in this program (docs/native.md says how one is made); allowed: --native, with --lang c",
+            );
+            return Outcome::BadInput;
+        }
+        (language, native) => {
+            language.unwrap_or(if native { SourceLanguage::C } else { SourceLanguage::Rust })
+        }
+    };
     let folder = options.path.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
-    match create(&folder, name.as_str(), options.lang) {
+    match create(&folder, name.as_str(), language, options.native) {
         Ok(()) => {
             let build = format!("superfluid image build . --output {name}.wasm");
+            let native = format!("  {:<44} # the native process\n", "make native");
             let text = format!(
                 "{folder}: the function `{name}`, in {}\n\n  cd {folder}\n  {:<44} # its tests\n  {build:<44} # the image, \
-                 tested and cut\n  {:<44} # the image in a chain\n",
-                options.lang.shown(),
-                test_command(options.lang),
+                 tested and cut\n  {:<44} # the image in a chain\n{}",
+                language.shown(),
+                test_command(language),
                 "superfluid run example.yaml",
+                if options.native { native.as_str() } else { "" },
                 folder = folder.display(),
             );
             print(text.as_bytes())
@@ -84,7 +101,7 @@ fn test_command(language: SourceLanguage) -> &'static str {
 }
 
 /// Makes the folder: whole, or not at all.
-fn create(folder: &Path, name: &str, language: SourceLanguage) -> Result<(), String> {
+fn create(folder: &Path, name: &str, language: SourceLanguage, native: bool) -> Result<(), String> {
     if folder.symlink_metadata().is_ok() {
         return Err(format!(
             "{} is there already; allowed: the path of a folder that is not",
@@ -93,8 +110,8 @@ fn create(folder: &Path, name: &str, language: SourceLanguage) -> Result<(), Str
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unfinished = parent.join(format!(".{name}.{}.tmp", std::process::id()));
-    let made =
-        files(name, language)?.into_iter().try_for_each(|(path, text)| write(&unfinished.join(path), &text));
+    let files = files(name, language, native)?;
+    let made = files.into_iter().try_for_each(|(path, text)| write(&unfinished.join(path), &text));
     let made = made.and_then(|()| {
         // Another process may have made one meanwhile: a rename would only take the place of an empty folder.
         std::fs::rename(&unfinished, folder).map_err(|error| match error.kind() {
@@ -119,7 +136,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 /// Every file of the folder.
-fn files(name: &str, language: SourceLanguage) -> Result<Vec<(String, String)>, String> {
+fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(String, String)>, String> {
     let filled = |template: &str, replacements: &[(&str, &str)]| {
         let text = replacements.iter().fold(template.to_owned(), |text, (from, to)| text.replace(from, to));
         // The name's box in the README is drawn for ten characters.
@@ -158,6 +175,21 @@ fn files(name: &str, language: SourceLanguage) -> Result<Vec<(String, String)>, 
             ("sdk/superfluid.h", HEADER.to_owned()),
             ("sdk/superfluid_test.h", TEST_HEADER.to_owned()),
         ]),
+    }
+    if native {
+        let further = [
+            ("Makefile", filled(include_str!("../templates/native/Makefile"), &[])),
+            ("README.md", filled(include_str!("../templates/native/README.md"), &[])),
+        ];
+        for (path, more) in further {
+            // It stands behind what every function in C has there.
+            files.iter_mut().filter(|(it, _)| *it == path).for_each(|(_, text)| text.push_str(&more));
+        }
+        files.extend([
+            ("native.yaml", filled(include_str!("../templates/native/native.yaml"), &[])),
+            ("sdk/superfluid_native.h", NATIVE_HEADER.to_owned()),
+            ("sdk/superfluid_native_function.h", NATIVE_FUNCTION_HEADER.to_owned()),
+        ]);
     }
     let mut files: Vec<_> = files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect();
     if language == SourceLanguage::Rust {

@@ -110,6 +110,82 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
     assert!(!folder.path().join("bad").exists());
 }
 
+/// The same source in the sandbox and as a process, with the library that the Debian package has.
+#[test]
+fn a_new_native_function_is_a_process_and_an_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("gate");
+    let new = |more: &[&str]| {
+        run(&[&["new", "gate", "--path", &place.display().to_string(), "--native"], more].concat())
+    };
+    let refused = new(&["--lang", "rust"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("nf_native") && !place.exists(), "{}", text(&refused.stderr));
+    let made = new(&[]);
+    assert!(made.status.success() && text(&made.stdout).contains("make native"), "{}", text(&made.stderr));
+    command_in(&place, "make", &["test"]);
+    let here = std::env::current_exe().expect("this test");
+    let libraries = format!("LIBRARIES={}", here.parent().expect("a folder").display());
+    command_in(&place, "make", &["native", &libraries]);
+    let image = place.join("gate.wasm").display().to_string();
+    let built = run(&["image", "build", &place.display().to_string(), "--output", &image]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+
+    let file = place.join("native.yaml");
+    let described = fs::read_to_string(&file).expect("its chain");
+    let sockets = |name: &str| folder.path().join(format!("{name}.sock"));
+    let moved = ["left", "right"].iter().fold(described, |text, name| {
+        text.replace(&format!("/tmp/gate-{name}.sock"), &sockets(name).display().to_string())
+    });
+    fs::write(&file, moved).expect("written");
+    let program = place.join("build/gate");
+    let process = |settings: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(settings).args([sockets("left"), sockets("right")]);
+        command
+    };
+    for (settings, wanted) in [
+        (["--set", "=500"], "--set =500: allowed: KEY=VALUE"),
+        (["--set", "longest"], "--set longest: allowed: KEY=VALUE"),
+        (["--set", "longest=500"], "left.sock"),
+    ] {
+        let output = process(&settings).output().expect("it starts");
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(wanted),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let mut chain = superfluid()
+        .args(["run", "--json", "--every", "100ms"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(chain.stdout.take().expect("a pipe")).lines();
+    let mut next = || {
+        let line = lines.next()?.expect("a line");
+        Some(serde_json::from_str::<Value>(&line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+    };
+    let begin = Instant::now();
+    while !sockets("left").exists() || !sockets("right").exists() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "there are no sockets");
+        next().expect("it runs");
+    }
+    let mut attached = process(&["--set", "longest=500"]).spawn().expect("it starts");
+    let delivered = |account: &Value| account["ports"]["end"]["packets"]["delivered"].as_u64().unwrap_or(0);
+    while delivered(&next().expect("it runs")) < 1_000 {
+        assert!(begin.elapsed() < Duration::from_secs(40), "no packets pass the process");
+    }
+    let interrupted = Command::new("kill").args(["-INT", &chain.id().to_string()]).status().expect("kill");
+    assert!(interrupted.success());
+    let rest: Vec<Value> = std::iter::from_fn(next).collect();
+    assert!(chain.wait().expect("it ends").success() && attached.wait().expect("it ends").success());
+    let account = last(&rest);
+    let bytes = account["ports"]["end"]["delivered_bytes"].as_u64().unwrap_or(0);
+    assert!(bytes < 200 * delivered(account), "those of 800 bytes are too long: {account}");
+}
+
 /// With a compiler and nothing else: no registry, no network, and nothing that was fetched before.
 #[test]
 fn a_new_function_builds_from_what_is_in_its_folder() {
