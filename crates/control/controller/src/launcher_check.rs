@@ -9,6 +9,9 @@
 //! 3. A launcher that is not there, does not answer within 5 s, or does not know the question keeps no
 //!    change back: the function's state says how it is, as for one that ends later.
 //!
+//! A tenant's check, which changes nothing and may be asked for without end, puts one question at a time, and
+//! what the launcher has worked for it is charged to the tenant.
+//!
 //! What it says, and what of it a tenant is told, is in [`launcher_question`](super::launcher_question).
 //!
 //! Limits: what was allowed is asked for again when the container is started.
@@ -21,15 +24,18 @@ use api::{Fault, Kind};
 use api_server::{ObjectChange, Refusal, Work};
 use launcher::Start;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wiring::{Plan, Wiring};
 
 /// How long an answer counts: from the question to the end of the change.
 const COUNTS: Duration = Duration::from_secs(60);
+/// Tenants whose checks ask at a time: the launcher takes so many connections of the daemon's, and starts
+/// have to find one.
+const ASKING: usize = 16;
 /// Most answers that are remembered, more than one change has containers.
 const MOST: usize = 65_536;
 
@@ -38,6 +44,7 @@ const MOST: usize = 65_536;
 pub(super) struct Answered {
     by: RandomState,
     at: Mutex<HashMap<u64, Instant>>,
+    turns: Turns,
 }
 
 impl Answered {
@@ -58,6 +65,37 @@ impl Answered {
             at.clear();
         }
         at.insert(key, Instant::now());
+    }
+}
+
+/// The turns in which tenants' checks ask.
+#[derive(Default)]
+struct Turns {
+    asking: Mutex<BTreeSet<String>>,
+    over: Condvar,
+}
+
+/// A tenant's turn, which is over when this is dropped.
+struct Turn<'a>(&'a Turns, &'a str);
+
+impl Turns {
+    /// Asks when it is a tenant's turn; `None`: it has not come within that time.
+    fn take<T>(&self, tenant: &str, within: Duration, ask: impl FnOnce() -> T) -> Option<T> {
+        let is_taken = |asking: &mut BTreeSet<String>| asking.contains(tenant) || asking.len() >= ASKING;
+        let begins = offload::waiting(|| {
+            let waited = self.over.wait_timeout_while(lock(&self.asking), within, is_taken);
+            let mut asking = waited.unwrap_or_else(PoisonError::into_inner).0;
+            !is_taken(&mut asking) && asking.insert(tenant.to_owned())
+        });
+        let _turn = begins.then(|| Turn(self, tenant))?;
+        Some(ask())
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.asking).remove(self.1);
+        self.0.over.notify_all();
     }
 }
 
@@ -111,8 +149,12 @@ impl Controller {
         let asked = Question { socket: self.launcher.clone(), specs: specs(changes), starts };
         let answered = self.answered.clone();
         let put = move || asked.put(&answered);
+        let busy = "the launcher is being asked for other checks of the tenant's; try it again later";
         match tenant {
-            Some(_) => put(),
+            Some(name) => {
+                let told = self.answered.turns.take(name, WITHIN, put);
+                told.ok_or_else(|| Refusal::Busy(busy.to_owned()))?
+            }
             None => self.requests.run(&whose, put).map_err(|refused| Refusal::Busy(refused.to_string()))?,
         }
     }
@@ -175,6 +217,51 @@ mod tests {
         };
         answered.note(&start(1));
         assert!(answered.has(&start(1)) && !answered.has(&start(2)));
+    }
+
+    #[test]
+    fn a_tenants_checks_ask_in_turn_and_keep_no_other_from_asking() {
+        let turns = Turns::default();
+        let none = Duration::ZERO;
+        turns.take("red", none, || {
+            assert_eq!(turns.take("red", none, || ()), None, "one at a time");
+            assert_eq!(turns.take("blue", none, || ()), Some(()));
+        });
+        assert_eq!(turns.take("red", none, || ()), Some(()), "its turn is over");
+        fn nested(turns: &Turns, number: usize) -> usize {
+            turns.take(&number.to_string(), Duration::ZERO, || nested(turns, number + 1)).unwrap_or(number)
+        }
+        assert_eq!(nested(&turns, 0), ASKING);
+        assert!(lock(&turns.asking).is_empty());
+        std::thread::scope(|scope| {
+            turns.take("red", none, || {
+                scope.spawn(|| assert_eq!(turns.take("red", Duration::from_secs(20), || ()), Some(())));
+            });
+        });
+    }
+
+    #[test]
+    fn what_the_launcher_works_for_a_question_is_charged_to_the_tenant() {
+        use std::io::{BufRead, BufReader, Write};
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("launcher.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("it listens");
+        let start: Start =
+            serde_json::from_value(json!({"name": "web", "tenant": "red", "limits": {"memory": 1}}))
+                .expect("a start");
+        let works = Duration::from_millis(50);
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            BufReader::new(&stream).read_line(&mut String::new()).expect("a request");
+            std::thread::sleep(works);
+            stream.write_all(b"{\"done\":null}\n").expect("it reads");
+        });
+        let offload = offload::Offload::new(&offload::Settings::default()).expect("threads");
+        let until = Instant::now() + Duration::from_secs(20);
+        let path = socket.clone();
+        assert_eq!(offload.run("red", move || ask(&path, &start, until)), Ok(Said::Yes));
+        answers.join().expect("it answered");
+        assert!(offload.usage("red").used >= works.into(), "{:?}", offload.usage("red"));
     }
 
     #[test]

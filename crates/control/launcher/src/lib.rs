@@ -85,7 +85,7 @@ pub const ANSWER_MAX: usize = 4 << 20;
 /// Longest mark of a guest, in bytes.
 pub const MARK_MAX: usize = 512;
 
-/// Most clients at a time.
+/// Most connections of one client, which is a user, at a time.
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// Lines of a guest's output that are kept, the newest.

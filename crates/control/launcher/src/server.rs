@@ -9,13 +9,13 @@ use rustix::fs::FlockOperation;
 use rustix::net::sockopt::socket_peercred;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -67,37 +67,60 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     removed
 }
 
+/// Open connections by the user at their other end: no client's are another's.
+#[derive(Debug, Default)]
+struct Connections(Mutex<BTreeMap<u32, usize>>);
+
+impl Connections {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, if there may be.
+    fn enter(&self, client: u32) -> Result<(), Refusal> {
+        let mut all = self.all();
+        let open = all.entry(client).or_default();
+        if *open >= CONNECTIONS_MAX {
+            return Err(Refusal::new(format!(
+                "{UNREAD} user {client} has {open} connections open; allowed: {CONNECTIONS_MAX} of each client"
+            )));
+        }
+        *open += 1;
+        Ok(())
+    }
+
+    fn leave(&self, client: u32) {
+        if let Some(open) = self.all().get_mut(&client) {
+            *open = open.saturating_sub(1);
+        }
+    }
+}
+
 fn accept(listener: &UnixListener, guests: &Arc<Guests>) {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let connections = Arc::new(Connections::default());
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // Of descriptors or memory there are none left just now.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        let (client, refused) = match admit(&stream, guests.permits()) {
-            Ok(client) => (client, None),
-            Err(refused) => (0, Some(refused)),
+        let admitted = admit(&stream, guests.permits());
+        let client = match admitted.and_then(|client| connections.enter(client).map(|()| client)) {
+            Ok(client) => client,
+            Err(refused) => {
+                let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
+                let _ = answer(&stream, &Answer::Refused(refused.to_string()), &[]);
+                continue;
+            }
         };
-        let refused = refused.or_else(|| {
-            let full = clients.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
-            let told = format!("{UNREAD} {CONNECTIONS_MAX} clients are connected; allowed: as many");
-            full.then(|| Refusal::new(told))
-        });
-        if let Some(refused) = refused {
-            let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
-            let _ = answer(&stream, &Answer::Refused(refused.to_string()), &[]);
-            continue;
-        }
-        clients.fetch_add(1, Ordering::Relaxed);
-        let (guests, counted) = (Arc::clone(guests), Arc::clone(&clients));
+        let (guests, counted) = (Arc::clone(guests), Arc::clone(&connections));
         let serving = move || {
             // A client that is gone is told nothing.
             let _ = converse(&stream, client, &guests);
-            counted.fetch_sub(1, Ordering::Relaxed);
+            counted.leave(client);
         };
         if Builder::new().name("client".into()).spawn(serving).is_err() {
-            clients.fetch_sub(1, Ordering::Relaxed);
+            connections.leave(client);
         }
     }
 }
@@ -167,4 +190,20 @@ fn answer(stream: &UnixStream, answer: &Answer, queues: &[OwnedFd]) -> std::io::
     }
     line.push(b'\n');
     send(stream, &line, queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_opens_all_its_connections_takes_none_of_anothers() {
+        let connections = Connections::default();
+        assert!((0..CONNECTIONS_MAX).all(|_| connections.enter(998).is_ok()));
+        let refused = connections.enter(998).expect_err("one too many").to_string();
+        assert!(refused.contains("user 998 has 64 connections open; allowed: 64"), "{refused}");
+        assert_eq!(connections.enter(0), Ok(()));
+        connections.leave(998);
+        assert_eq!(connections.enter(998), Ok(()));
+    }
 }

@@ -41,6 +41,6 @@ mod share;
 mod tests;
 
 pub use apart::{Apart, NoResult};
-pub use pool::{Offload, Refused, Settings, Slot, processor_time, waiting};
+pub use pool::{Offload, Refused, Settings, Slot, charge_job, processor_time, waiting};
 pub use queue::Usage;
 pub use share::Share;

@@ -104,6 +104,12 @@ pub(crate) fn charging() -> Option<impl FnOnce(Nanos) + Send + use<>> {
     })
 }
 
+/// Charges processor time that something else used for the job of this thread, another process say. Elsewhere
+/// nothing is charged.
+pub fn charge_job(used: Nanos) {
+    charging().into_iter().for_each(|charge| charge(used));
+}
+
 /// A job that waits.
 struct Away {
     shared: Arc<Shared>,
