@@ -102,6 +102,8 @@ impl fmt::Display for StationName {
 #[derive(Default)]
 struct State {
     stations: BTreeMap<StationName, Station>,
+    /// Addresses that guests answer for.
+    guests: Vec<claims::OfGuest>,
     /// By function.
     feeds: HashMap<String, Feed>,
     tenants: Tenants,
@@ -284,6 +286,7 @@ impl State {
         troubles: &mut Vec<String>,
     ) {
         let wanted = wanted(there.wiring);
+        self.guests = claims::of_guests(there.wiring);
         self.stations.retain(|name, station| {
             let stays = wanted.contains_key(name);
             if !stays {
@@ -342,7 +345,7 @@ impl State {
                 guarded_by(&function).and_then(|_| feed.interfaces.get(usize::from(OUTSIDE))?.clone());
             for Ask { interface, address } in asks {
                 if let (Some(station), INSIDE) = (&guarded, interface) {
-                    claims::claim(&mut self.stations, station, address, now);
+                    claims::claim(&mut self.stations, &self.guests, station, address, now);
                     worked_off += 1;
                     continue;
                 }
@@ -359,7 +362,7 @@ impl State {
         let changes = self.stations.values().map(Station::addresses_version).sum();
         if self.compared != changes {
             self.compared = changes;
-            if claims::compare(&mut self.stations) {
+            if claims::compare(&mut self.stations, &self.guests) {
                 return Some(now);
             }
         }

@@ -1,5 +1,6 @@
 //! Stations on a clock of the tests, whose links are the tests' hands.
 
+use super::claims::OfGuest;
 use super::station::Station;
 use super::*;
 use neighbours::{Mac, Prefix};
@@ -497,6 +498,27 @@ fn the_address_of_another_member_is_not_to_be_claimed() {
     assert_eq!(shared.formed("one"), [ip("2001:db8:7::7")]);
 }
 
+/// A guest's kernel hears no probe of another station of this host, and answers none.
+#[test]
+fn the_address_of_a_guest_that_answers_for_itself_is_not_to_be_claimed() {
+    let mut shared = forming();
+    let guest = |zone| OfGuest { addresses: vec![ip("2001:db8:7::9")], zone, ports: vec!["lan".to_owned()] };
+    shared.state.guests = vec![guest(Some(7))];
+    shared.claim("2001:db8:7::9");
+    assert!(shared.formed("one").is_empty());
+    let lan = ["lan".to_owned()];
+    assert!(guest(None).is_beside(Some(7), &lan) && !guest(None).is_beside(None, &[]), "at the same port");
+    // In another zone, at another port, the same address is another's.
+    shared.state.guests = vec![guest(Some(8))];
+    shared.claim("2001:db8:7::9");
+    assert_eq!(shared.formed("one"), [ip("2001:db8:7::9")]);
+    // One that comes to have it by the configuration has the better right.
+    shared.state.guests = vec![guest(Some(7))];
+    shared.state.compared = u64::MAX;
+    shared.pass(1);
+    assert!(shared.formed("one").is_empty());
+}
+
 #[test]
 fn an_address_that_was_claimed_goes_to_the_station_that_it_is_meant_for() {
     let mut shared = forming();
@@ -531,6 +553,8 @@ functions:
     let wiring = config::check("f.yaml", file, &catalog).expect("it is good").wiring;
     let names: Vec<String> = wanted(&wiring).keys().map(ToString::to_string).collect();
     assert_eq!(names, ["device `d`", "interface `p:0` at device `d`"]);
+    let of_web = OfGuest { addresses: vec![ip("192.0.2.9")], zone: Some(1), ports: vec!["lan".to_owned()] };
+    assert_eq!(claims::of_guests(&wiring), [of_web]);
     // The guard of the one is told what that is; the guard of the other is told nothing of the device's.
     let told: BTreeMap<String, Vec<Option<StationName>>> = feed::openers(&wiring).into_iter().collect();
     let told: Vec<_> = told.iter().map(|(guard, stations)| (guard.as_str(), &stations[1])).collect();
