@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often it is tried where the launcher makes the socket's folder and then waits for the socket.
 const SOON: Duration = Duration::from_millis(100);
+/// From one peer that connects to the next in the long run, and how many may at once: each costs the port's
+/// thread work that no account has, memory files say, and a peer may come and go as fast as it likes.
+const APART: Duration = Duration::from_millis(20);
+const AT_ONCE: u32 = 64;
 
 /// Which side this one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +46,15 @@ pub struct Endpoint {
     listener: Option<Listener>,
     /// When it is opened or looked at next.
     next: Instant,
+    /// When as many peers may connect at once again as ever.
+    rested: Instant,
 }
 
 impl Endpoint {
     /// One that is to be [opened](Endpoint::open), for peers of these users.
     pub fn new(kind: Kind, side: Side, path: &str, users: Users) -> Endpoint {
-        Endpoint { kind, side, path: path.to_owned(), users, listener: None, next: Instant::now() }
+        let now = Instant::now();
+        Endpoint { kind, side, path: path.to_owned(), users, listener: None, next: now, rested: now }
     }
 
     /// Listens anew, or connects.
@@ -89,8 +96,16 @@ impl Endpoint {
         let seeks = !has_peer && self.listener.is_none();
         // A guest's folder may go without a word.
         let looks = self.in_guests_folder().then_some(AGAIN);
-        let left = seeks.then(|| self.next.saturating_duration_since(Instant::now()));
-        left.into_iter().chain(looks).min()
+        let now = Instant::now();
+        let left = seeks.then(|| self.next.saturating_duration_since(now));
+        let turn = self.listener.as_ref().and_then(|_| self.rests(now));
+        left.into_iter().chain(looks).chain(turn).min()
+    }
+
+    /// How long no peer is taken: too many have come.
+    fn rests(&self, now: Instant) -> Option<Duration> {
+        let until = self.rested.checked_sub(APART * (AT_ONCE - 1))?;
+        Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
     /// A peer has gone: another one is looked for later.
@@ -98,14 +113,18 @@ impl Endpoint {
         self.next = Instant::now() + AGAIN;
     }
 
-    /// Readable when a peer waits, where this side listens.
+    /// Readable when a peer waits, where this side listens and may take one now.
     pub fn readable(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.as_ref().map(Listener::readable)
+        let listener = self.listener.as_ref()?;
+        self.rests(Instant::now()).is_none().then(|| listener.readable())
     }
 
-    /// The next peer; `None` when none waits.
-    pub fn accept(&self) -> Option<OwnedFd> {
-        self.listener.as_ref().and_then(Listener::accept)
+    /// The next peer; `None` when none waits, or too many have come.
+    pub fn accept(&mut self) -> Option<OwnedFd> {
+        let now = Instant::now();
+        let peer = self.listener.as_ref().filter(|_| self.rests(now).is_none())?.accept()?;
+        self.rested = self.rested.max(now) + APART;
+        Some(peer)
     }
 
     /// The process at the other end, if it may be there.
@@ -167,6 +186,27 @@ mod tests {
         endpoint.next = Instant::now();
         assert!(endpoint.is_due(true));
         assert!(matches!(endpoint.open(), Opened::Listening) && path.exists());
+    }
+
+    #[test]
+    fn peers_that_come_again_and_again_are_met_so_often_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("a.sock").display().to_string();
+        let mut endpoint = Endpoint::new(Kind::Messages, Side::Listens, &name, Users::own());
+        assert!(matches!(endpoint.open(), Opened::Listening));
+        let meet = |endpoint: &mut Endpoint| {
+            let _peer = connect_as(Kind::Messages, &name);
+            endpoint.accept().is_some()
+        };
+        let begin = Instant::now();
+        assert!((0..AT_ONCE).all(|_| meet(&mut endpoint)));
+        assert!(endpoint.rested >= begin + APART * AT_ONCE, "each counts");
+        // As after more of them in no time.
+        endpoint.rested = Instant::now() + Duration::from_secs(3600);
+        assert!(!meet(&mut endpoint) && endpoint.readable().is_none(), "it waits");
+        assert!(endpoint.span(false).is_some_and(|span| span > Duration::from_secs(3000)));
+        endpoint.rested = Instant::now();
+        assert!(endpoint.readable().is_some() && endpoint.span(false).is_none() && meet(&mut endpoint));
     }
 
     #[test]

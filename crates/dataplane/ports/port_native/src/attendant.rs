@@ -471,6 +471,7 @@ impl Work {
     fn end(&mut self, line: &Line) {
         line.hang_up();
         line.end();
+        hint::end(line);
         self.leave(line);
     }
 

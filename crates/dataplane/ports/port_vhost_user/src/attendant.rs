@@ -28,6 +28,9 @@ struct Work {
     desk: Arc<Desk>,
     endpoint: Endpoint,
     connection: Option<Connection>,
+    /// When messages were last counted from, and how many came since, whatever connection they came by: a
+    /// front end may connect again as often as it likes.
+    counted: (Instant, u32),
 }
 
 struct Connection {
@@ -35,16 +38,6 @@ struct Connection {
     backend: Backend,
     line: Arc<Line>,
     reader: Reader,
-    /// When messages were last counted from, and how many came since.
-    counted: (Instant, u32),
-}
-
-impl Connection {
-    /// How long nothing more is read: there was too much.
-    fn pause(&self) -> Option<Duration> {
-        let (since, count) = self.counted;
-        (count >= MESSAGES).then(|| SPAN.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
-    }
 }
 
 /// Begins.
@@ -62,6 +55,7 @@ pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
         desk: desk.clone(),
         endpoint: Endpoint::new(Kind::Stream, side, &settings.socket, settings.users),
         connection: None,
+        counted: (Instant::now(), 0),
     };
     work.look_for_peer();
     Attendant::start("vhost-user", desk, move || work.run())
@@ -118,7 +112,7 @@ impl Work {
         match &self.connection {
             // One connection at a time: others wait for their turn.
             None => connection = self.endpoint.readable().map(&mut add),
-            Some(open) => match open.pause() {
+            Some(open) => match self.pause() {
                 Some(pause) => span = Some(pause),
                 None => {
                     message = Some(add(open.line.socket.as_fd()));
@@ -138,6 +132,12 @@ impl Work {
             connection: connection.is_some_and(happened),
             message: message.is_some_and(happened),
         }
+    }
+
+    /// How long nothing more is read: there was too much.
+    fn pause(&self) -> Option<Duration> {
+        let (since, count) = self.counted;
+        (count >= MESSAGES).then(|| SPAN.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
     }
 
     fn waiting(&self) -> String {
@@ -165,8 +165,7 @@ impl Work {
         let line = Arc::new(Line { socket, cut_off: AtomicBool::new(false) });
         let backend = Backend::new(&self.settings, &self.desk);
         self.desk.rings().line = Some(line.clone());
-        self.connection =
-            Some(Connection { backend, line, reader: Reader::default(), counted: (Instant::now(), 0) });
+        self.connection = Some(Connection { backend, line, reader: Reader::default() });
         match admitted {
             Ok(_) => self.desk.tell(|told| {
                 told.peers += 1;
@@ -178,7 +177,7 @@ impl Work {
 
     /// The next message, or the end.
     fn read(&mut self) {
-        let Some(Connection { backend, line, reader, counted }) = &mut self.connection else { return };
+        let Some(Connection { backend, line, reader }) = &mut self.connection else { return };
         let done = match reader.read(&line.socket) {
             Read::Nothing => return,
             Read::Closed => return self.part(),
@@ -188,10 +187,10 @@ impl Work {
                 sent.map_err(|error| format!("answering: {error}"))
             }),
         };
-        if counted.0.elapsed() >= SPAN {
-            *counted = (Instant::now(), 0);
+        if self.counted.0.elapsed() >= SPAN {
+            self.counted = (Instant::now(), 0);
         }
-        counted.1 += 1;
+        self.counted.1 += 1;
         if let Err(reason) = done {
             self.refuse(&reason);
         }

@@ -9,6 +9,7 @@ use port::Port;
 use proptest::prelude::*;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 use telemetry::DropReason;
 
 const MODERN: u64 = VERSION_1 | MRG_RXBUF | EVENT_IDX | INDIRECT_DESC;
@@ -212,6 +213,24 @@ fn a_front_end_that_never_stops_talking_is_read_no_faster_than_it_may_be() {
     assert_eq!(bench.take(), [frame(1, 60)]);
     front.number(Request::GetFeatures);
     assert!(bench.is_up());
+}
+
+#[test]
+fn a_front_end_that_connects_again_and_again_is_read_no_faster_either() {
+    let begin = Instant::now();
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = Settings::new(Role::Server, &path(&folder));
+    let _bench = Bench::new(settings.clone());
+    for _ in 0..3 {
+        let mut front = FrontEnd::connect(&settings);
+        for _ in 0..400 {
+            front.send(Request::SetOwner, &[]);
+        }
+        // What is answered was read, and all before it.
+        front.number(Request::GetFeatures);
+    }
+    // However fast this machine is: 1,000 were read in the first second, and no more.
+    assert!(begin.elapsed() >= Duration::from_secs(1));
 }
 
 proptest! {
