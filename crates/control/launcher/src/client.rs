@@ -2,6 +2,8 @@
 
 use crate::stream::receive;
 use crate::{ANSWER_MAX, Answer, Queues, REQUEST_MAX, Request, Start};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -18,6 +20,26 @@ pub(crate) const NOT_SERVED: &str = "user ";
 pub struct Launcher {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+}
+
+fn gone(path: &Path, source: io::Error) -> ClientError {
+    // What a time that is over is called by the kernel says nothing.
+    let source = match source.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "it does not answer in time"),
+        _ => source,
+    };
+    ClientError::Gone { path: path.to_owned(), source }
+}
+
+/// A connection on which nothing takes longer than this, to connect neither: where a launcher that hangs has
+/// not taken those before, the kernel waits until it does.
+fn connected(path: &Path, within: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for of in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&socket, of, Some(within))?;
+    }
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 /// Why there is no answer.
@@ -104,10 +126,8 @@ impl Launcher {
     /// # Errors
     /// [`ClientError`]; also when there is no answer within that time.
     pub fn check(path: &Path, start: &Start, within: Duration) -> Result<Result<(), String>, ClientError> {
-        let mut launcher = Launcher::connect(path)?;
-        for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
-            set(launcher.stream.get_ref(), Some(within)).map_err(|source| launcher.gone(source))?;
-        }
+        let stream = connected(path, within).map_err(|source| gone(path, source))?;
+        let mut launcher = Launcher { path: path.to_owned(), stream: BufReader::new(stream) };
         match launcher.ask(&Request::Check(Box::new(start.clone())))? {
             Answer::Done => Ok(Ok(())),
             Answer::Refused(reason) if reason.starts_with(NOT_SERVED) => {
@@ -148,10 +168,45 @@ impl Launcher {
     }
 
     fn gone(&self, source: io::Error) -> ClientError {
-        ClientError::Gone { path: self.path.clone(), source }
+        gone(&self.path, source)
     }
 
     fn wrong(&self, error: &serde_json::Error) -> ClientError {
         ClientError::Answer { path: self.path.clone(), reason: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_launcher_that_takes_no_connections_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("launcher.sock");
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            |flags| socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket");
+        let (listener, address) = (socket(flags), SocketAddrUnix::new(&path).expect("an address"));
+        rustix::net::bind(&listener, &address).expect("bound");
+        rustix::net::listen(&listener, 1).expect("it listens");
+        // Those that wait to be taken, until no further one may.
+        let mut waiting = Vec::new();
+        let refused = loop {
+            let one = socket(flags | SocketFlags::NONBLOCK);
+            match rustix::net::connect(&one, &address) {
+                Ok(()) => waiting.push(one),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, rustix::io::Errno::AGAIN, "after {}", waiting.len());
+        let start = serde_json::json!({"name": "a", "tenant": "blue", "limits": {"memory": 1}});
+        let start: Start = serde_json::from_value(start).expect("a start");
+        let (tell, told) = channel();
+        std::thread::spawn(move || tell.send(Launcher::check(&path, &start, Duration::from_millis(50))));
+        let answer = told.recv_timeout(Duration::from_secs(20)).expect("it is over in time");
+        let told = answer.expect_err("no answer").to_string();
+        assert!(told.contains("launcher.sock: it does not answer in time"), "{told}");
     }
 }

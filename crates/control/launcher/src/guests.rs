@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod tests;
+
 /// The longest that a stop waits for a killed guest.
 const END: Duration = Duration::from_secs(30);
 /// The longest that a change of a name is waited for: as long as the runtime may take for one.
@@ -722,7 +725,6 @@ impl Guests {
         let table =
             self.wait(self.table(), most, |table| list.after.is_none_or(|after| table.version > after));
         let guests = table.guests.iter().map(|(name, entry)| {
-            let Usage { memory, cpu_us } = self.cgroups.usage(name);
             let written = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
             let log = if list.log_of.as_ref() == Some(name) { written.lines() } else { Vec::new() };
             Guest {
@@ -730,14 +732,22 @@ impl Guests {
                 tenant: entry.start.tenant.clone(),
                 state: entry.state.clone(),
                 mark: entry.start.mark.clone(),
-                memory,
-                killed_for_memory: self.cgroups.killed_for_memory(name),
-                cpu_us,
+                memory: None,
+                killed_for_memory: 0,
+                cpu_us: None,
                 log,
                 log_lost: written.lost,
             }
         });
-        Listed { version: table.version, guests: guests.collect() }
+        let (version, mut guests) = (table.version, guests.collect::<Vec<_>>());
+        drop(table);
+        // Some files of the kernel's for each: no start waits for that, however often a client asks.
+        for guest in &mut guests {
+            let Usage { memory, cpu_us } = self.cgroups.usage(&guest.name);
+            (guest.memory, guest.cpu_us) = (memory, cpu_us);
+            guest.killed_for_memory = self.cgroups.killed_for_memory(&guest.name);
+        }
+        Listed { version, guests }
     }
 }
 

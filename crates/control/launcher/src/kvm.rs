@@ -2,8 +2,7 @@
 //!
 //! That `/dev/kvm` is there says little: a host that is a virtual machine itself may have one which stops at
 //! the first instruction, or never comes back. So a machine of a few hundred bytes is started once, and has
-//! to
-//! answer within [`WITHIN`]. What it finds holds for the launcher's life.
+//! to answer within [`WITHIN`]. What it finds holds for the launcher's life.
 
 use crate::Settings;
 use rustix::fs::{CWD, FileType, Gid, Mode, Uid, makedev};
@@ -24,8 +23,7 @@ pub(crate) const NUMBERS: (u32, u32) = (10, 232);
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// The status with which QEMU ends when the machine has answered: `isa-debug-exit` makes `2 * 0x31 + 1` of
-/// the
-/// byte that it writes.
+/// the byte that it writes.
 const ANSWERED: i32 = 99;
 
 /// The machine's firmware, at the beginning of its 64 KiB: from real mode to the 64-bit mode in which kernels
