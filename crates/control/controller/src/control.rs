@@ -13,7 +13,6 @@ use api_server::{
     Asker, Control, Exposition, HistoryAsked, NoHistory, Notices, ObjectChange, Outlet, Prepared, Refusal,
     ResolvedImages,
 };
-use config::Catalog as _;
 use deployment::{Material, WORKERS_LATER};
 use engine::{Account, Fleet};
 use serde_json::{Value, json};
@@ -22,9 +21,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
-
-/// Longest file of a configuration that is looked at again.
-const LONGEST_FILE: u64 = 1 << 30;
 
 /// What the server holds: the controller, which hands itself to what it prepares.
 pub(crate) struct Handle(pub(crate) Arc<Controller>);
@@ -65,12 +61,8 @@ impl Control for Handle {
     }
 
     fn has_other_files(&self, function: &str) -> bool {
-        let this = &self.0;
-        this.host.files_of(function).iter().any(|(path, was)| {
-            // One that is not there any more is told of when something about the function changes.
-            let now = this.catalog.file(path, LONGEST_FILE);
-            now.is_ok_and(|now| now != *was)
-        })
+        // One that is not there any more is told of when something about the function changes.
+        self.0.catalog.any_differs(self.0.host.files_of(function))
     }
 
     fn check(&self, changes: &[ObjectChange], asker: &Asker) -> Result<Vec<Fault>, Refusal> {

@@ -243,6 +243,18 @@ impl Catalog {
         self.files.begin(path, look).end(Instant::now() + WITHIN)
     }
 
+    /// Whether something else is in one of these files than was, as far as they come in time; one that is
+    /// not there, or cannot be read, is as it was.
+    pub fn any_differs(&self, files: Vec<(String, Vec<u8>)>) -> bool {
+        let begin = |(path, was): (String, Vec<u8>)| {
+            self.files.begin(&self.path(&path), move |path| regular_file::differs(path, &was))
+        };
+        let begun: Vec<_> = files.into_iter().map(begin).collect();
+        let until = Instant::now() + WITHIN;
+        // Each is waited for: one that is not would not be known to be late.
+        begun.into_iter().map(|look| look.end(until)).filter(|found| *found == Ok(Ok(true))).count() > 0
+    }
+
     /// Begins to read a file of at most so many bytes.
     pub(crate) fn reading(&self, path: &Path, most: u64) -> Look<Result<Vec<u8>, String>> {
         self.files.begin(path, move |path| regular_file::read(path, most))
