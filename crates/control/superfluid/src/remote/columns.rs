@@ -224,9 +224,11 @@ fn device(object: &Object) -> Vec<String> {
     cells
 }
 
-/// All packets that a function lost or dropped.
+/// All packets that a function lost or dropped. Those that it dropped for reasons of its own,
+/// `function:NAME`, are parts of what it dropped, `function`.
 pub(crate) fn dropped(status: &FunctionStatus) -> u64 {
-    status.drops.values().fold(0, |sum, count| sum.saturating_add(*count))
+    let reasons = status.drops.iter().filter(|(reason, _)| !reason.starts_with("function:"));
+    reasons.fold(0, |sum, (_, count)| sum.saturating_add(*count))
 }
 
 /// All memory that a function takes.
@@ -345,6 +347,13 @@ pub(crate) fn operations(operations: &[Operation]) -> Listing {
 mod tests {
     use super::*;
     use crate::output::Format;
+
+    #[test]
+    fn packets_that_a_function_drops_for_its_own_reasons_are_counted_once() {
+        let drops = [("function", 20), ("function:too-long", 15), ("function:denied", 5), ("queue-full", 3)];
+        let drops = drops.map(|(reason, count)| (reason.to_owned(), count)).into();
+        assert_eq!(dropped(&FunctionStatus { drops, ..FunctionStatus::down(String::new()) }), 23);
+    }
 
     #[test]
     fn every_kind_has_as_many_cells_as_columns() {
