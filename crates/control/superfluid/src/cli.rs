@@ -29,25 +29,25 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Say everything that is wrong with a file, and start nothing.
     Check(CheckOptions),
-    /// Serve functions, ports and chains that clients create and change while packets pass.
+    /// Serve functions, ports and chains that clients create and change.
     Daemon(DaemonOptions),
-    /// Start containers as a file of its own allows, for a daemon that may not.
+    /// Start containers for a daemon that may not, as its own file allows.
     Launcher(LauncherOptions),
     /// Make the state of a daemon of a backup, before the daemon starts.
     Restore(RestoreOptions),
-    /// Make the folder of a new function: it builds, runs in a chain and has a test.
+    /// Make the folder of a new function: it builds, runs and has a test.
     New(NewOptions),
-    /// Build images, look into them, push them to registries and pull them.
+    /// Build images, look into them, push them to registries, pull them.
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Make images of virtual machines: a kernel, and an initramfs for one program.
+    /// Make images of virtual machines that run one program.
     #[command(subcommand)]
     Vm(VmCommand),
     /// Measure what is promised, and say whether it holds.
     Bench(BenchOptions),
     /// Print what completes this program's commands in a shell.
     Completions(CompletionsOptions),
-    /// Print the manual page, or write those of all commands into a folder.
+    /// Print the manual page, or write those of all commands to a folder.
     Man(ManOptions),
     #[command(flatten)]
     Remote(RemoteCommand),

@@ -76,6 +76,7 @@ mod tests {
         let help = grouped(CommandLine::command()).render_help().to_string();
         assert!(help.contains("What runs, and what happens:\n  get         List objects"), "{help}");
         assert!(help.contains("Usage: superfluid <COMMAND>") && help.contains("--version"), "{help}");
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "they do not fit an ordinary terminal: {wide:#?}");
     }
 }

@@ -67,7 +67,7 @@ fn build_image(options: &BuildOptions, progress: Progress) -> Result<Smallest, S
     drop(progress);
     match &judge {
         Some(judge) => console::error().line(&format!(
-            "{}: passed ({} cases, {} packets)",
+            "{}: passed (cases: {}, packets: {})",
             directory.join(TEST_FILE).display(),
             judge.test().cases(),
             judge.test().packets()

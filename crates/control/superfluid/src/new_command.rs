@@ -47,15 +47,15 @@ pub(crate) fn new(options: &NewOptions) -> Outcome {
     let folder = options.path.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     match create(&folder, name.as_str(), language, options.native) {
         Ok(()) => {
-            let build = format!("superfluid image build . --output {name}.wasm");
-            let native = format!("  {:<44} # the native process\n", "make native");
+            let told = ["its tests", "the image, tested and cut", "the image in a chain"];
+            let mut steps = steps(name.as_str(), language, told).to_vec();
+            if options.native {
+                steps.push(step(name.as_str(), "make native", "the native process"));
+            }
+            let steps: String = steps.iter().map(|step| format!("  {step}\n")).collect();
             let text = format!(
-                "{folder}: the function `{name}`, in {}\n\n  cd {folder}\n  {:<44} # its tests\n  {build:<44} # the image, \
-                 tested and cut\n  {:<44} # the image in a chain\n{}",
+                "{folder}: the function `{name}`, in {}\n\n  cd {folder}\n{steps}",
                 language.shown(),
-                test_command(language),
-                "superfluid run example.yaml",
-                if options.native { native.as_str() } else { "" },
                 folder = folder.display(),
             );
             print(text.as_bytes())
@@ -93,11 +93,23 @@ fn lock_file(name: &str) -> String {
     )
 }
 
-fn test_command(language: SourceLanguage) -> &'static str {
-    match language {
+/// What is done with the folder, each with what that is, below each other however long the name is.
+fn steps(name: &str, language: SourceLanguage, told: [&str; 3]) -> [String; 3] {
+    let test = match language {
         SourceLanguage::Rust => "cargo test",
         SourceLanguage::C => "make test",
-    }
+    };
+    let commands = [test, &build_command(name), "superfluid run example.yaml"];
+    std::array::from_fn(|number| step(name, commands[number], told[number]))
+}
+
+fn build_command(name: &str) -> String {
+    format!("superfluid image build . --output {name}.wasm")
+}
+
+/// A command and what it does; the longest one builds the image.
+fn step(name: &str, command: &str, told: &str) -> String {
+    format!("{command:<width$}  # {told}", width = build_command(name).len())
 }
 
 /// Makes the folder: whole, or not at all.
@@ -139,9 +151,10 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(String, String)>, String> {
     let filled = |template: &str, replacements: &[(&str, &str)]| {
         let text = replacements.iter().fold(template.to_owned(), |text, (from, to)| text.replace(from, to));
-        // The name's box in the README is drawn for ten characters.
-        text.replace("│   NAME   │", &format!("│{name:^10}│"))
-            .replace("┤   NAME   ├", &format!("┤{name:^10}├"))
+        // The name's box in the README.
+        let width = 10.max(name.len() + 2);
+        text.replace("─LINE─", &"─".repeat(width))
+            .replace(" NAMED ", &format!("{name:^width$}"))
             .replace("CRATE", &name.replace('-', "_"))
             .replace("NAME", name)
     };
@@ -149,8 +162,9 @@ fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(Stri
         SourceLanguage::Rust => ("src/lib.rs", "tests/behaviour.rs"),
         SourceLanguage::C => ("src/function.c", "tests/behaviour.c"),
     };
-    let test = format!("{:<47} # its tests", test_command(language));
-    let readme = [("SOURCE", source), ("TESTS", tests), ("TEST", test.as_str())];
+    let told = ["its tests", "builds the image, tests it and cuts it", "runs it in a chain"];
+    let steps = steps(name, language, told).join("\n");
+    let readme = [("SOURCE", source), ("TESTS", tests), ("STEPS", steps.as_str())];
     let mut files = vec![
         (
             "function.yaml",
@@ -196,4 +210,29 @@ fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(Stri
         files.extend(sdk()?.into_iter().map(|(path, text)| (format!("sdk/{path}"), text)));
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_each_other_stands_so_whatever_the_name() {
+        for name in ["a", "hello", "a-name-of-thirty-two-characters-"] {
+            for language in [SourceLanguage::Rust, SourceLanguage::C] {
+                let files = files(name, language, false).expect("it is made");
+                let (_, readme) = files.iter().find(|(path, _)| path == "README.md").expect("it is there");
+                // Each of the lines with one of these marks has it at the same place.
+                for (marks, lines) in [(&["  # "][..], 3), (&["┐", "├", "┘"], 3)] {
+                    let place = |line: &str| {
+                        let mark = marks.iter().find(|mark| line.contains(**mark))?;
+                        Some(line.split(mark).next()?.chars().count())
+                    };
+                    let places: Vec<usize> = readme.lines().filter_map(place).collect();
+                    assert!(places.len() == lines && places.iter().all(|it| *it == places[0]), "{readme}");
+                }
+                assert!(!["NAME", "LINE", "STEPS"].iter().any(|left| readme.contains(left)), "{readme}");
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) enum RemoteCommand {
     Apply(ApplyOptions),
     /// Say what `apply` would change, and change nothing.
     Diff(DiffOptions),
-    /// Print a link to the page, the host in a browser: it opens one session, once.
+    /// Print a link to the page, the host in a browser, for one session.
     Page(PageOptions),
     /// List objects: functions, ports, chains and the other kinds.
     Get(GetOptions),
@@ -27,7 +27,7 @@ pub(crate) enum RemoteCommand {
     Edit(EditOptions),
     /// Delete objects, by name or as a file names them.
     Delete(DeleteOptions),
-    /// Create functions, pause and resume them, start them anew, read what they say.
+    /// Create, pause, resume and restart functions, read what they say.
     #[command(subcommand)]
     Function(FunctionCommand),
     /// Let another image take over a running function; no packet is lost.
@@ -35,13 +35,13 @@ pub(crate) enum RemoteCommand {
     /// Save functions with what they know, and restore them.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Give tenants rights of their own, or let monitoring read the whole host: tokens.
+    /// Give tenants, and what monitors the host, rights by tokens.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Set the logins at registries with which images are pulled for a tenant.
+    /// Set the logins with which images are pulled for a tenant.
     #[command(subcommand)]
     Registry(RegistryCommand),
-    /// Show what devices are on their links, and the neighbours that they know.
+    /// Show what devices are on their links, and their neighbours.
     Neighbours(NeighboursOptions),
     /// Watch functions work: how much each takes, and what is lost.
     Top(TopOptions),
@@ -51,7 +51,7 @@ pub(crate) enum RemoteCommand {
     Events(EventsOptions),
     /// Follow packets on their way through the functions, hop by hop.
     Trace(TraceOptions),
-    /// Capture packets at a port, device, function, interface or wire, as pcapng or as lines.
+    /// Capture packets anywhere in the wiring, as pcapng or as lines.
     Capture(CaptureOptions),
     /// Show where the host's memory goes.
     #[command(after_help = "Examples:\n  superfluid memory\n  superfluid memory -o wide")]

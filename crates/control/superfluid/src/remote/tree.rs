@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 /// Most columns of a table that is not wide.
 const COLUMNS: usize = 8;
+/// Most characters of a line of it, as many as an ordinary terminal has.
+const WIDTH: usize = 80;
 
 /// A value as text. What is zero everywhere or null is left out, unless it is to be wide.
 pub(crate) fn tree(value: &Value, wide: bool) -> String {
@@ -78,13 +80,30 @@ fn table(name: &str, rows: &[(String, &Map<String, Value>)], wide: bool) -> Stri
             columns.push(key);
         }
     }
-    let left_out = if wide { 0 } else { columns.len().saturating_sub(COLUMNS) };
-    columns.truncate(columns.len() - left_out);
+    let all = columns.len();
+    if !wide {
+        columns.truncate(COLUMNS);
+    }
+    let mut text = of_columns(name, &rows, &columns);
+    while !wide && columns.len() > 1 && text.lines().any(|line| line.chars().count() > WIDTH) {
+        columns.pop();
+        text = of_columns(name, &rows, &columns);
+    }
+    let left_out = all - columns.len();
+    if left_out > 0 {
+        let (columns, them) = if left_out == 1 { ("column", "it") } else { ("columns", "them") };
+        text.push_str(&format!("... {left_out} more {columns}; -o wide shows {them}\n"));
+    }
+    text
+}
+
+/// A table of these columns.
+fn of_columns(name: &str, rows: &[(String, Vec<(String, Value)>)], columns: &[&str]) -> String {
     let heads: Vec<String> =
         std::iter::once(name).chain(columns.iter().copied()).map(|head| cell(head).to_uppercase()).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut listing = Listing::new(&heads, &[]);
-    for (name, cells) in &rows {
+    for (name, cells) in rows {
         let of = |column: &&str| {
             let found = cells.iter().find(|(key, _)| key == column);
             found.map_or_else(|| "-".to_owned(), |(key, value)| shown(key, value))
@@ -92,11 +111,7 @@ fn table(name: &str, rows: &[(String, &Map<String, Value>)], wide: bool) -> Stri
         let cells = std::iter::once(cell(name)).chain(columns.iter().map(of)).collect();
         listing.add(cells, Value::Null);
     }
-    let mut text = listing.shown(Format::Table);
-    if left_out > 0 {
-        text.push_str(&format!("... {left_out} more columns; -o wide shows them\n"));
-    }
-    text
+    listing.shown(Format::Table)
 }
 
 fn nothing(value: &Value) -> bool {
@@ -141,6 +156,11 @@ mod tests {
         let narrow = tree(&json!({"t": {"a": many}}), false);
         assert!(narrow.contains("... 11 more columns; -o wide shows them"), "{narrow}");
         assert!(!tree(&json!({"t": {"a": many}}), true).contains("more columns"));
+        // Few columns, but wide ones.
+        let long: Map<_, _> = (1..7).map(|n| (format!("a_column_with_a_long_name_{n}"), json!(n))).collect();
+        let narrow = tree(&json!({"t": {"a": long}}), false);
+        assert!(narrow.lines().all(|line| line.chars().count() <= WIDTH), "{narrow}");
+        assert!(narrow.contains("... 4 more columns; -o wide shows them"), "{narrow}");
         assert_eq!(tree(&json!(5), false), "5\n");
         assert_eq!(tree(&json!({"a\u{1b}": "\u{1b}[2J"}), false), "a\\u{1b}  \\u{1b}[2J\n");
     }

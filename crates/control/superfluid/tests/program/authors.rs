@@ -70,7 +70,7 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
         let built =
             run(&["image", "build", &place.display().to_string(), "--output", &image.display().to_string()]);
         assert!(built.status.success(), "{}", text(&built.stderr));
-        assert!(text(&built.stderr).contains("tests/image.yaml: passed (1 cases, 3 packets)"));
+        assert!(text(&built.stderr).contains("tests/image.yaml: passed (cases: 1, packets: 3)"));
         assert!(text(&built.stdout).lines().any(|line| line.starts_with("foreign exports")));
         image_builds_are_tested_and_cut(&place, name);
         let captured = place.join("dropped.pcapng").display().to_string();
