@@ -86,11 +86,11 @@ impl Worker {
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
-        let (sender, ahead, node) = (self.time.current, Holder::Port(wire), &mut self.ports[wire]);
+        let (sender, ahead, node) = (self.time.current, Holder::Port(wire), &self.ports[wire]);
+        let leads = |relay| if relay { self.is_own(sender, ahead) } else { self.leads_to(sender, ahead) };
         if node.port.room() >= node.watermark {
-            node.wait = WireWait::default();
-        } else if node.is_responsive() && (node.relay || sender == NO_CALLER || self.leads_to(sender, ahead))
-        {
+            self.ports[wire].wait = WireWait::default();
+        } else if node.is_responsive() && (sender == NO_CALLER || leads(node.relay)) {
             if !self.backpressure.congested.contains(&wire) {
                 self.backpressure.congested.push(wire);
             }
@@ -127,29 +127,39 @@ impl Worker {
         }
     }
 
+    /// Whether an instance is there, and what is ahead of it its tenant's: something else may have come to
+    /// either's place.
+    fn is_own(&self, index: usize, ahead: Holder) -> bool {
+        let is_own = |pool| self.instances.get(index).is_some_and(|it| self.have_one_owner(it.pool, pool));
+        match ahead {
+            Holder::Instance(next) => self.instances.get(next).is_some_and(|receiver| is_own(receiver.pool)),
+            Holder::Port(wire) => self.ports.get(wire).is_some_and(|node| is_own(node.pool)),
+        }
+    }
+
     /// Whether an instance is there and wired to the next one of its tenant, be it over a switch without
     /// other ends.
     fn leads_to(&self, index: usize, ahead: Holder) -> bool {
-        let Some(instance) = self.instances.get(index) else { return false };
         let leads = |link: &Target| self.only_end(*link) == Some(ahead);
-        instance.links.iter().flatten().any(leads) && self.have_one_owner(instance.pool, self.pool_of(ahead))
+        self.is_own(index, ahead) && self.instances[index].links.iter().flatten().any(leads)
     }
 
-    /// Whether the chain from an instance on is congested: where it is, is followed.
+    /// Whether the chain from an instance on is congested: where it is, is followed. One that has picked its
+    /// way goes on with others.
     #[cold]
     pub(crate) fn find_congestion(&self, mut index: usize) -> bool {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
-            let next = match self.instances.get(index).and_then(|instance| instance.throttled_by) {
+            let ahead = self.instances.get(index).filter(|it| !it.picked).and_then(|it| it.throttled_by);
+            let next = match ahead.filter(|ahead| self.is_own(index, *ahead)) {
                 Some(Holder::Instance(next)) => next,
                 Some(Holder::Port(wire)) => {
                     return self.ports.get(wire).is_some_and(|node| node.is_filling_up());
                 }
                 None => return false,
             };
-            let Some(receiver) = self.instances.get(next) else { return false };
-            if receiver.queue.is_congested() || receiver.picked {
-                return receiver.queue.is_congested();
+            if self.instances.get(next).is_some_and(|receiver| receiver.queue.is_congested()) {
+                return true;
             }
             index = next;
         }
@@ -200,7 +210,7 @@ impl Worker {
             }),
             Holder::Port(wire) => self.waits_for_wire(wire),
         };
-        let waits = waits && !self.waits_in_circle(index, to);
+        let waits = waits && self.is_own(index, to) && !self.waits_in_circle(index, to);
         let instance = &mut self.instances[index];
         if instance.picked && !waits {
             instance.throttled_by = None;
@@ -245,15 +255,12 @@ impl Worker {
 
     /// Whether an instance waits, others in between or not, for the one that is about to wait for it.
     fn waits_in_circle(&self, index: usize, to: Holder) -> bool {
-        let mut ahead = Some(to);
+        let next = |ahead: &Holder| match ahead {
+            Holder::Instance(next) => self.instances.get(*next)?.waits_for,
+            Holder::Port(_) => None,
+        };
         // No instance waits for itself, so that this comes to an end.
-        while let Some(Holder::Instance(next)) = ahead {
-            if next == index {
-                return true;
-            }
-            ahead = self.instances.get(next).and_then(|instance| instance.waits_for);
-        }
-        false
+        std::iter::successors(Some(to), next).any(|ahead| ahead == Holder::Instance(index))
     }
 
     /// Wakes the instances that wait no longer for room.

@@ -3,6 +3,7 @@
 use super::shares::Endless;
 use super::stream::Rig;
 use super::*;
+use crate::ids::Holder;
 use crate::state::backpressure::{WIRE_WAIT, WireWait};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -367,6 +368,25 @@ fn what_comes_to_the_place_of_a_sender_that_is_gone_is_not_throttled_for_another
 }
 
 #[test]
+fn what_comes_to_the_place_of_a_receiver_that_is_gone_is_waited_for_by_no_other_tenant() {
+    for owner in 0..2 {
+        let mut bench = Bench::new(&[8192, 8192]);
+        let picks = bench.wire(0);
+        bench.queue = 16;
+        let (other, (port, _)) = (bench.wire(owner), bench.port(owner, vec![1; 8]));
+        bench.link(port, Target::Instance(other, 0));
+        bench.worker.receive();
+        let receiver = &bench.worker.instances[other.index()];
+        assert!(!receiver.queue.is_empty() && receiver.queue.room() < bench.worker.settings.batch);
+        // As if it had been another one's place when packets were handed there.
+        let instance = &mut bench.worker.instances[picks.index()];
+        (instance.throttled_by, instance.picked) = (Some(Holder::Instance(other.index())), true);
+        assert_eq!(bench.worker.waits_for_room(picks.index()), owner == 0);
+        bench.finish();
+    }
+}
+
+#[test]
 fn a_slow_function_with_a_pool_of_its_own_throttles_its_tenants_senders() {
     for owner in 0..2 {
         let mut bench = Bench::with(WorkerSettings { slice: Nanos(100_000), ..patient() }, &[4096, 4096]);
@@ -420,8 +440,8 @@ enum Pick {
 }
 
 /// A function behind a port that always has more, the one after it, which picks the way at run time, and the
-/// slow one, on some worker, that it always picks.
-fn picking(rig: &Rig, pick: Pick, there: usize) -> [FleetInstance; 3] {
+/// slow one, on some worker and of some tenant, that it always picks.
+fn picking(rig: &Rig, pick: Pick, (there, whose): (usize, usize)) -> [FleetInstance; 3] {
     let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(4)).expect("a worker");
     let verdict = match pick {
         Pick::Service => Verdict::Service(7),
@@ -431,7 +451,7 @@ fn picking(rig: &Rig, pick: Pick, there: usize) -> [FleetInstance; 3] {
     let picks = rig.add(0, 0, quick(Manner::deciding(move |_, _| Action::Give(verdict)))).0;
     let consume = || Manner::deciding(|_, _| Action::Give(Verdict::Consume));
     let burn_each = rig.clock.cycles(Nanos(5_000));
-    let slow = rig.add(there, 0, Manner { burn_each, ..consume() }).0;
+    let slow = rig.add(there, whose, Manner { burn_each, ..consume() }).0;
     let (first, other) = (rig.add(0, 0, quick(Manner::wire())).0, rig.add(0, 0, consume()).0);
     rig.link(End::Port(source), End::Instance(first, 0));
     rig.link(End::Instance(first, 1), End::Instance(picks, 0));
@@ -464,7 +484,7 @@ fn picking(rig: &Rig, pick: Pick, there: usize) -> [FleetInstance; 3] {
 fn an_instance_that_picks_its_way_is_throttled_and_nothing_is_lost() {
     for (pick, there) in [(Pick::Service, 0), (Pick::Switch, 0), (Pick::Service, 1), (Pick::Switch, 1)] {
         let rig = Rig::simulated(2);
-        let [first, picks, slow] = picking(&rig, pick, there);
+        let [first, picks, slow] = picking(&rig, pick, (there, 0));
         // A worker that finds nothing sleeps until the span ends.
         (0..200).for_each(|_| rig.pass(Nanos(500_000)));
         let account = rig.balanced();
@@ -477,10 +497,84 @@ fn an_instance_that_picks_its_way_is_throttled_and_nothing_is_lost() {
     }
 }
 
+/// A port that brings a few packets now and then: its worker sleeps in between.
+struct Ticking {
+    next: Nanos,
+    counters: PortCounters,
+}
+
+impl Port for Ticking {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        if now < self.next || budget == 0 {
+            return;
+        }
+        self.next = now.saturating_add(Nanos(100_000));
+        for mut packet in (0..budget.min(8)).map_while(|_| pool.allocate()) {
+            pool.write(&mut packet, &[4; 60]).expect("it fits");
+            self.counters.ledger.received += 1;
+            out.push(packet);
+        }
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.ledger.delivered += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::at(self.next)
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+#[test]
+fn an_instance_that_picks_one_that_stands_still_goes_on_with_others() {
+    for there in [0, 1] {
+        let rig = Rig::simulated(2);
+        let port = Box::new(Ticking { next: rig.clock.now(), counters: PortCounters::default() });
+        let source = rig.fleet.add_port(0, "ticking", rig.pools[0].1, port).expect("a worker");
+        let seen = AtomicU64::new(0);
+        let turns = move |_, _| Action::Give(Verdict::Service(7 + (seen.fetch_add(1, SeqCst) % 2) as u16));
+        let picks = rig.add(0, 0, Manner::deciding(turns)).0;
+        let consume = || Manner::deciding(|_, _| Action::Give(Verdict::Consume));
+        let (stuck, other) = (rig.add(there, 0, consume()).0, rig.add(0, 0, consume()).0);
+        for (number, end) in [(7, stuck), (8, other)] {
+            rig.fleet.serve(service(number), End::Instance(end, 0)).expect("it is there");
+        }
+        rig.link(End::Port(source), End::Instance(picks, 0));
+        rig.fleet.pause(stuck).expect("it has not stopped");
+        rig.pass(Nanos::from_millis(500));
+        let got = rig.fleet.counters_of(other).expect("it is there").packets;
+        assert!(got > 5_000, "worker {there}: {got} packets");
+        rig.fleet.resume(stuck).expect("it has not stopped");
+        rig.stop();
+    }
+}
+
+/// Over a wire between workers that leads to another tenant's as well.
+#[test]
+fn an_instance_that_picks_another_tenants_never_waits_for_it() {
+    let settings = WorkerSettings { spin: Nanos(0), ..patient() };
+    for (pick, there) in [(Pick::Service, 0), (Pick::Switch, 0), (Pick::Service, 1), (Pick::Switch, 1)] {
+        let rig = Rig::simulated_with(&[settings; 2], 2);
+        let [_, picks, slow] = picking(&rig, pick, (there, 1));
+        for _ in 0..50 {
+            rig.pass(Nanos(500_000));
+            assert!(!rig.fleet.throttled(picks), "{pick:?}, worker {there}");
+        }
+        let account = rig.balanced();
+        let got = |of| rig.fleet.counters_of(of).expect("it is there").packets;
+        assert!(got(slow) > 500, "{pick:?}, worker {there}: {} packets", got(slow));
+        assert!(got(picks) > 2 * got(slow), "{pick:?}, worker {there}: {} beside {}", got(picks), got(slow));
+        assert!(account.ledger.dropped[DropReason::QueueFull] > 0);
+        rig.stop();
+    }
+}
+
 #[test]
 fn those_before_an_instance_that_picks_its_way_go_on_until_its_own_queue_fills() {
     let rig = Rig::simulated_with(&[WorkerSettings { spin: Nanos(0), turn: Nanos(5_000), ..patient() }], 1);
-    let [first, picks, slow] = picking(&rig, Pick::Service, 0);
+    let [first, picks, slow] = picking(&rig, Pick::Service, (0, 0));
     let queued = |of: FleetInstance| rig.fleet.counters_of(of).expect("it is there").queue;
     let mut alone = 0;
     while queued(picks) < 256 {
@@ -508,7 +602,14 @@ fn those_before_an_instance_that_picks_its_way_go_on_until_its_own_queue_fills()
 /// Answers that go back by a service to what asked wait for nothing that waits for them.
 #[test]
 fn two_instances_that_pick_each_other_go_on() {
-    let rig = Rig::simulated(1);
+    for there in [0, 1] {
+        pick_each_other(there);
+    }
+}
+
+/// One that asks and the one that answers, which is slow, on some worker.
+fn pick_each_other(there: usize) {
+    let rig = Rig::simulated(2);
     let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(4)).expect("a worker");
     let asks = rig.add(
         0,
@@ -520,14 +621,16 @@ fn two_instances_that_pick_each_other_go_on() {
     );
     let burn_each = rig.clock.cycles(Nanos(5_000));
     let answers = Manner::deciding(|_, _| Action::Give(Verdict::Service(8)));
-    let answers = rig.add(0, 0, Manner { burn_each, ..answers });
+    let answers = rig.add(there, 0, Manner { burn_each, ..answers });
     rig.fleet.serve(service(7), End::Instance(answers.0, 0)).expect("it is there");
     rig.fleet.serve(service(8), End::Instance(asks.0, 1)).expect("it is there");
     rig.link(End::Port(source), End::Instance(asks.0, 0));
-    rig.pass(Nanos::from_millis(50));
+    // A worker that finds nothing sleeps until the span ends.
+    let pass = || (0..100).for_each(|_| rig.pass(Nanos(500_000)));
+    pass();
     let consumed = || rig.fleet.counters_of(asks.0).expect("it is there").ledger.consumed;
     let before = consumed();
-    rig.pass(Nanos::from_millis(50));
-    assert!(before > 5_000 && consumed() > before + 5_000, "{before}, then {}", consumed());
+    pass();
+    assert!(before > 5_000 && consumed() > before + 5_000, "{there}: {before}, then {}", consumed());
     rig.stop();
 }
