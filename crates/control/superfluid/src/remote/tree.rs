@@ -129,9 +129,15 @@ fn shown(key: &str, value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => cell(text),
-        Value::Number(number) if key.ends_with("_bytes") => number.as_f64().map_or("-".to_owned(), bytes),
+        Value::Number(number) if is_of_bytes(key) => number.as_f64().map_or("-".to_owned(), bytes),
         other => cell(&other.to_string()),
     }
+}
+
+/// Whether a value is a number of bytes, by the last part of the way to it.
+fn is_of_bytes(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or_default();
+    last == "bytes" || last.ends_with("_bytes")
 }
 
 #[cfg(test)]
@@ -152,6 +158,8 @@ mod tests {
         assert_eq!(tree(&value, false), told);
         let wide = tree(&value, true);
         assert!(wide.contains("process.swapped_bytes") && wide.contains("NONE"), "{wide}");
+        let ways = ["bytes", "history.bytes", "pool_bytes", "history.limit_bytes"];
+        assert!(ways.iter().all(|way| is_of_bytes(way)) && !is_of_bytes("bytes.kept"));
         let many: Map<_, _> = (1..20).map(|n| (format!("c{n}"), json!(n))).collect();
         let narrow = tree(&json!({"t": {"a": many}}), false);
         assert!(narrow.contains("... 11 more columns; -o wide shows them"), "{narrow}");
