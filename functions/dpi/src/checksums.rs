@@ -1,8 +1,8 @@
 //! Whether a packet's checksums are right: a receiver throws away what they do not fit, and so what was
 //! changed to be seen on the way alone.
 
-use crate::header::View;
-use nf_sdk::headers::checksum::{self, Endpoints};
+use crate::header::{Address, View};
+use nf_sdk::headers::checksum::{self, Sum};
 use nf_sdk::{PacketRecord, offload};
 use packet::protocol;
 
@@ -56,7 +56,11 @@ pub fn are_right(view: &View<'_>) -> bool {
     }
 }
 
+/// With the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1), of words as the view has them.
 fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8]) -> bool {
-    Endpoints::new(view.source.ip(), view.destination.ip())
-        .is_some_and(|endpoints| endpoints.verify(protocol, segment))
+    let add = |sum: Sum, Address { words: [a, b, c, d], is_ipv4 }: Address| {
+        if is_ipv4 { sum.add_u32(d) } else { sum.add_u32(a).add_u32(b).add_u32(c).add_u32(d) }
+    };
+    let pseudo = Sum::ZERO.add_u16(u16::from(protocol)).add_u32(segment.len() as u32);
+    add(add(pseudo, view.source), view.destination).add_bytes(segment).folded() == 0xffff
 }

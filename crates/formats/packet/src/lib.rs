@@ -13,7 +13,7 @@
 //! [`dissect`] runs through all layers of a frame at once, [`tunnel::Tunnels`] goes on with what is inside of
 //! its packet, and [`symmetric_flow_hash`] is what the classifier calls for each packet.
 //!
-//! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use
+//! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependency but `wide`, so that functions can use
 //! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN tags, 184 IPv6
 //! extension headers, sixteen MPLS labels and four tunnels are looked behind; jumbograms (RFC 2675) are not
 //! understood.
