@@ -52,7 +52,7 @@ pub enum Portion {
 
 impl Portion {
     /// The packet itself is looked at.
-    fn is_packet(self) -> bool {
+    pub fn is_packet(self) -> bool {
         self != Portion::Held
     }
 

@@ -14,6 +14,8 @@ pub mod flag {
     pub const RST: u8 = 0x04;
     /// The acknowledgement number counts.
     pub const ACK: u8 = 0x10;
+    /// The urgent pointer counts.
+    pub const URG: u8 = 0x20;
 }
 
 /// What a TCP header says.
@@ -27,6 +29,8 @@ pub struct Tcp {
     pub flags: u8,
     /// Window, as it is there.
     pub window: u16,
+    /// The urgent pointer, as it is there.
+    pub urgent: u16,
     /// By how many bits windows are shifted (RFC 7323 section 2), where the option is.
     pub scale: Option<u8>,
     /// The sender's timestamp (RFC 7323 section 3), where the option is.
@@ -150,7 +154,9 @@ impl<'a> View<'a> {
                 let word =
                     |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
                 let window = u16::from_be_bytes([fixed[14], fixed[15]]);
-                self.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13], window, ..Tcp::default() };
+                let urgent = u16::from_be_bytes([fixed[18], fixed[19]]);
+                let (seq, ack, flags) = (word(4), word(8), fixed[13]);
+                self.tcp = Tcp { seq, ack, flags, window, urgent, ..Tcp::default() };
                 let length = usize::from(fixed[12] >> 4) * 4;
                 if length < 20 {
                     return Err(Cut);

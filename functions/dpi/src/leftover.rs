@@ -124,7 +124,7 @@ impl Dpi {
         self.detector.begin();
         self.detector.forget();
         let window = self.tracker.windows.get(flow.sides[side].window);
-        let end = flow.sides[side].position;
+        let end = flow.sides[side].position - window.map_or(0, |window| window.passed);
         let mut budget = self.reserve.budget(0);
         let detector = &mut self.detector;
         let mut sink = |message: &Message<'_>, waiting: &mut Vec<u32>| {
@@ -162,7 +162,8 @@ impl Dpi {
         {
             self.detector.begin();
             let mut budget = self.reserve.budget(window.len());
-            self.detector.finish(&context, window, position, &mut budget);
+            let end = position - window.passed;
+            self.detector.finish(&context, window, end, &mut budget);
             self.reserve.keep(&budget);
             let ruling = self.conclude(&passage, &context, Portion::Held, host);
             self.tally.add(Count::Overloads, u64::from(budget.was_spent()));

@@ -40,6 +40,51 @@ impl Dpi {
         budget: &mut Budget,
         host: &mut Host,
     ) -> Ruling {
+        if let (Some(Seen { flow, side, .. }), Some(skip)) = (passage.flow, portion.skip()) {
+            if self.detector.window() > 0 && !self.tracker.keep_window(flow, side, self.now) {
+                // What came before was forgotten.
+                budget.cut_short();
+            }
+            if let Some(at) = self.tracker.urgent(flow, side, payload.len().saturating_sub(skip)) {
+                return self.show_around(passage, payload, (portion, skip + at), budget, host);
+            }
+        }
+        self.show_whole(passage, payload, portion, budget, host)
+    }
+
+    /// The same where one byte, whose place in the payload is known, comes out of band: it is no part of the
+    /// stream, unless the receiver asks for that. So a packet is looked at with it, too.
+    #[cold]
+    fn show_around(
+        &mut self,
+        passage: &Passage<'_>,
+        payload: &[u8],
+        (portion, at): (Portion, usize),
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let new = portion.skip().unwrap_or(0)..at;
+        let stream =
+            [payload.get(new).unwrap_or_default(), payload.get(at + 1..).unwrap_or_default()].concat();
+        let mut ruling = self.show_whole(passage, &stream, Portion::Held, budget, host);
+        if ruling == Ruling::Go && portion.is_packet() {
+            ruling = self.show_whole(passage, payload, Portion::Alone, budget, host);
+        }
+        if let Some(seen) = passage.flow {
+            self.tracker.pass_urgent(seen.flow, seen.side);
+        }
+        ruling
+    }
+
+    /// Shows a payload as it is.
+    fn show_whole(
+        &mut self,
+        passage: &Passage<'_>,
+        payload: &[u8],
+        portion: Portion,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
         let view = passage.view;
         let mut context = Context {
             view,
@@ -66,11 +111,10 @@ impl Dpi {
                 context.judges_addresses &= !core::mem::replace(&mut flow.sides[side].is_judged, true);
             }
             if let Some(skip) = portion.skip() {
-                if self.detector.window() > 0 {
-                    self.tracker.window(number, side, self.now);
-                }
                 let Side { window, position, .. } = self.tracker.table.get(number).sides[side];
-                stream = Some(Stream { window: self.tracker.windows.get_mut(window), position, skip });
+                let window = self.tracker.windows.get_mut(window);
+                let position = position - window.as_ref().map_or(0, |window| window.passed);
+                stream = Some(Stream { window, position, skip });
             }
         }
         self.detector.detect(&context, payload, portion, stream, budget);
@@ -143,7 +187,7 @@ impl Dpi {
         let Some((session, share)) = self.tracker.sessions.get_mut(flow.session) else { return };
         let window = self.tracker.windows.get(flow.sides[side].window);
         let new = portion.skip().map(|skip| payload.get(skip..).unwrap_or_default());
-        let position = flow.sides[side].position;
+        let position = flow.sides[side].position - window.map_or(0, |window| window.passed);
         let end = position + new.map_or(0, <[u8]>::len) as u64;
         let detector = &mut self.detector;
         let mut sink = |message: &message::Message<'_>, waiting: &mut Vec<u32>| {

@@ -12,6 +12,7 @@ use crate::detect::Portion;
 use crate::flow::tcp::Place;
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Stage};
+use crate::header::flag::URG;
 use crate::header::{self, Frame, View};
 use crate::metrics::{Count, Reason};
 use crate::rules::Direction;
@@ -120,11 +121,14 @@ impl Dpi {
         }
     }
 
-    /// The verdict on a packet that no receiver takes; `None` on another one.
+    /// The verdict on a packet that no receiver takes, or of which each takes something else; `None` on
+    /// another one.
     #[inline]
     fn unfit(&mut self, view: &View<'_>, arrival: &Arrival, host: &mut Host) -> Option<Result<(), Reason>> {
         let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(view);
-        if !is_wrong && view.ttl >= self.settings.min_ttl {
+        // Receivers take the urgent byte for a part of the stream or not: dropped with what they ignore.
+        let is_urgent = view.tcp.flags & URG != 0 && self.settings.drops_ignored;
+        if !is_wrong && !is_urgent && view.ttl >= self.settings.min_ttl {
             return None;
         }
         self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);
@@ -236,6 +240,10 @@ impl Dpi {
         if !self.tracker.ended.is_empty() {
             self.look_at_ended(host);
             self.detector.begin();
+        }
+        let flow = self.tracker.table.get(seen.flow);
+        if view.tcp.flags & URG != 0 && seen.place != Place::Ignored && flow.stage >= Stage::SynReceived {
+            self.tracker.announce(seen, view.tcp, self.now);
         }
         let flow = self.tracker.table.get(seen.flow);
         // The segment that completes a handshake is not yet part of what was agreed, unless it has data.

@@ -90,6 +90,8 @@ pub struct Side {
     pub knows_edge: bool,
     /// What is held has been shown to the rules as it is.
     pub is_told: bool,
+    /// Its last bytes were forgotten, to make room for another stream's.
+    pub is_robbed: bool,
     /// No more data follows.
     pub is_finished: bool,
     /// Rules about addresses alone have been applied.

@@ -4,8 +4,8 @@ use super::table::FlowTable;
 use super::tcp::{self, Manner, Place};
 use super::windows::Windows;
 use super::{Flow, Side, Stage, key};
-use crate::header::View;
 use crate::header::flag::SYN;
+use crate::header::{Tcp, View};
 use crate::message::{Session, Sessions};
 use crate::settings::Settings;
 use alloc::vec::Vec;
@@ -95,6 +95,8 @@ pub struct Tracker {
     timeouts: [Nanos; 3],
     /// Tells clients apart for whom memory is taken.
     sources: KeyedHash<1>,
+    /// Some packet has announced an urgent byte.
+    has_urgent: bool,
     has_begun: bool,
 }
 
@@ -114,6 +116,7 @@ impl Tracker {
             interfaces: 0,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
             sources: KeyedHash::new(0),
+            has_urgent: false,
             has_begun: false,
         })
     }
@@ -203,7 +206,7 @@ impl Tracker {
         }
         let was_established = flow.stage >= Stage::Established;
         // Only a SYN begins a connection in the place of another one.
-        let before = (view.tcp.flags & SYN != 0).then_some(*flow);
+        let before = if view.tcp.flags & SYN != 0 { Some(*flow) } else { None };
         let segment = tcp::Segment { is_second, from, tcp: view.tcp, length: view.payload.len() };
         let step = tcp::step(flow, segment, self.manner);
         let side = &mut flow.sides[step.side];
@@ -264,37 +267,89 @@ impl Tracker {
         }
     }
 
-    /// The stream's window, taken if it has none; 0 when there can be none.
-    pub fn window(&mut self, flow: u32, side: usize, now: Nanos) -> u32 {
+    /// Sees to it that the stream has a window, if there can be one; false when it had one with bytes, which
+    /// were forgotten for another stream's.
+    #[inline]
+    pub fn keep_window(&mut self, flow: u32, side: usize, now: Nanos) -> bool {
         let number = self.table.get(flow).sides[side].window;
-        if number != 0 {
-            self.windows.touch(number, now);
-            return number;
+        if number == 0 {
+            return self.take_window(flow, side, now);
         }
-        let Some((number, robbed)) = self.windows.take((flow, side), now) else { return 0 };
-        if let Some((other, side)) = robbed {
-            self.table.get_mut(other).sides[side].window = 0;
+        self.windows.touch(number, now);
+        true
+    }
+
+    #[inline(never)]
+    fn take_window(&mut self, flow: u32, side: usize, now: Nanos) -> bool {
+        let source = self.source(flow);
+        let Some((number, robbed)) = self.windows.take((flow, side), source, now) else { return true };
+        if let Some(robbed) = robbed {
+            let (flow, side) = robbed.owner;
+            let side = &mut self.table.get_mut(flow).sides[side];
+            (side.window, side.is_robbed) = (0, robbed.had_bytes);
             self.turnover.windows_evicted += 1;
         }
-        self.table.get_mut(flow).sides[side].window = number;
-        number
+        let side = &mut self.table.get_mut(flow).sides[side];
+        side.window = number;
+        !core::mem::take(&mut side.is_robbed)
+    }
+
+    /// Tells the flow's client apart from others, as far as memory is shared out by it.
+    fn source(&self, flow: u32) -> u8 {
+        self.sources.of(&[self.table.get(flow).client()]) as u8
+    }
+
+    /// Notes the urgent byte that a segment announces: as Linux has it, there is one at a time, the last that
+    /// was announced, and an announcement may come before the byte.
+    #[cold]
+    pub fn announce(&mut self, seen: Seen, tcp: Tcp, now: Nanos) {
+        let Side { next, position, .. } = self.table.get(seen.flow).sides[seen.side];
+        let place = tcp.seq.wrapping_add(u32::from(tcp.urgent.saturating_sub(1)));
+        let Ok(ahead) = u64::try_from(place.wrapping_sub(next) as i32) else { return };
+        self.keep_window(seen.flow, seen.side, now);
+        let number = self.table.get(seen.flow).sides[seen.side].window;
+        if let Some(window) = self.windows.get_mut(number) {
+            self.has_urgent = true;
+            window.urgent = window.urgent.max(Some(position + ahead));
+        }
+    }
+
+    /// Where the urgent byte is among the next `length` bytes of a stream, if it is.
+    #[inline]
+    pub fn urgent(&self, flow: u32, side: usize, length: usize) -> Option<usize> {
+        if !self.has_urgent {
+            return None;
+        }
+        let Side { window, position, .. } = self.table.get(flow).sides[side];
+        let ahead = self.windows.get(window)?.urgent?.checked_sub(position)?;
+        usize::try_from(ahead).ok().filter(|ahead| *ahead < length)
+    }
+
+    /// The urgent byte of a stream is passed.
+    pub fn pass_urgent(&mut self, flow: u32, side: usize) {
+        let number = self.table.get(flow).sides[side].window;
+        if let Some(window) = self.windows.get_mut(number) {
+            window.urgent = None;
+            window.passed += 1;
+        }
     }
 
     /// The flow's session, taken if it has none; 0 when there can be none.
     pub fn session(&mut self, flow: u32) -> u32 {
-        let flow = self.table.get_mut(flow);
-        if flow.session == 0 {
-            let source = self.sources.of(&[flow.client()]) as u8;
-            flow.session = self.sessions.take(source).unwrap_or(0);
+        let session = self.table.get(flow).session;
+        if session != 0 {
+            return session;
         }
-        flow.session
+        let source = self.source(flow);
+        let session = self.sessions.take(source).unwrap_or(0);
+        self.table.get_mut(flow).session = session;
+        session
     }
 
     /// Keeps the new bytes of a segment until what is missing before them has come, or until the receiver
     /// acknowledges those that it may not take; false when there is no room for the first of them.
     pub fn hold(&mut self, seen: Seen, view: &View<'_>, now: Nanos) -> bool {
-        let source = self.sources.of(&[self.table.get(seen.flow).client()]) as u8;
-        let holder = Holder { flow: seen.flow, side: seen.side, source, last: now };
+        let holder = Holder { flow: seen.flow, side: seen.side, source: self.source(seen.flow), last: now };
         let (sure, doubtful) = view.payload.split_at(seen.sure.max(seen.skip).min(view.payload.len()));
         let sure = sure.get(seen.skip..).unwrap_or_default();
         let first = self.hold_part(seen, Segment { at: seen.at, data: sure, is_doubtful: false }, holder);

@@ -1,5 +1,6 @@
 //! The last bytes of streams, in memory that is bounded: rings of one size, taken when a stream needs one,
-//! and taken from the stream that was idle the longest among a few when there is no more.
+//! and taken from another stream when there is no more: among a few from one whose client has a quarter of
+//! them, and from the one that was idle the longest.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,6 +11,10 @@ use nf_sdk::Nanos;
 pub const MAX_PENDING: usize = 32;
 /// How many streams are looked at for one that makes room.
 const CANDIDATES: usize = 8;
+/// Kinds of clients that windows are counted for, and what one may have before others' are spared: a fraction
+/// of them.
+const SOURCES: usize = 256;
+const PART: usize = 4;
 
 /// A rule whose literal was found, but not yet all that it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +41,22 @@ pub struct Window {
     pub crowded: Option<u64>,
     /// Number of the flow and of its side.
     pub owner: (u32, usize),
+    /// Number of a byte that comes out of band, those that were passed counted too.
+    pub urgent: Option<u64>,
+    /// How many urgent bytes were passed, which are no part of the stream.
+    pub passed: u64,
+    /// The client, as far as clients are told apart.
+    source: u8,
     last: Nanos,
+}
+
+/// A stream that makes room for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Robbed {
+    /// Number of the flow and of its side.
+    pub owner: (u32, usize),
+    /// There were bytes.
+    pub had_bytes: bool,
 }
 
 impl Window {
@@ -124,6 +144,8 @@ pub struct Windows {
     limit: usize,
     list: Vec<Window>,
     free: Vec<u32>,
+    /// How many there are of each kind of clients.
+    used: Box<[u32]>,
     hand: usize,
     /// Rules that waited in windows which were taken from their streams.
     pub pending_lost: u64,
@@ -134,7 +156,8 @@ impl Windows {
     pub fn new(size: usize, memory: usize) -> Windows {
         let each = size + size_of::<Window>() + MAX_PENDING * size_of::<Pending>();
         let limit = if size == 0 { 0 } else { memory / each };
-        Windows { size, limit, list: Vec::new(), free: Vec::new(), hand: 0, pending_lost: 0 }
+        let used = vec![0; SOURCES].into_boxed_slice();
+        Windows { size, limit, list: Vec::new(), free: Vec::new(), used, hand: 0, pending_lost: 0 }
     }
 
     /// Windows in use.
@@ -164,16 +187,13 @@ impl Windows {
         }
     }
 
-    /// Takes a window for a stream: its number, and the owner that it was taken from; `None` when there can
-    /// be none.
-    pub fn take(&mut self, owner: (u32, usize), now: Nanos) -> Option<(u32, Option<(u32, usize)>)> {
-        if let Some(number) = self.free.pop() {
-            let window = &mut self.list[number as usize];
-            window.clear();
-            (window.owner, window.last) = (owner, now);
-            return Some((number + 1, None));
-        }
-        if self.list.len() < self.limit {
+    /// Takes a window for a stream of this client's: its number, and the stream that it was taken from;
+    /// `None` when there can be none.
+    pub fn take(&mut self, owner: (u32, usize), source: u8, now: Nanos) -> Option<(u32, Option<Robbed>)> {
+        let mut robbed = None;
+        let place = if let Some(number) = self.free.pop() {
+            number as usize
+        } else if self.list.len() < self.limit {
             self.list.push(Window {
                 ring: vec![0; self.size].into_boxed_slice(),
                 length: 0,
@@ -181,25 +201,45 @@ impl Windows {
                 pending: Vec::new(),
                 crowded: None,
                 owner,
+                urgent: None,
+                passed: 0,
+                source,
                 last: now,
             });
-            return Some((self.list.len() as u32, None));
-        }
+            self.list.len() - 1
+        } else {
+            let place = self.victim()?;
+            let window = &self.list[place];
+            robbed = Some(Robbed { owner: window.owner, had_bytes: !window.is_empty() });
+            self.used[usize::from(window.source)] -= 1;
+            self.pending_lost += window.pending.len() as u64;
+            place
+        };
+        let window = &mut self.list[place];
+        window.clear();
+        (window.owner, window.source, window.last) = (owner, source, now);
+        (window.urgent, window.passed) = (None, 0);
+        self.used[usize::from(source)] += 1;
+        Some((place as u32 + 1, robbed))
+    }
+
+    /// The place of a window that makes room.
+    fn victim(&mut self) -> Option<usize> {
         let count = self.list.len();
         let candidates = (0..CANDIDATES.min(count)).map(|step| (self.hand + step) % count);
-        let oldest = candidates.min_by_key(|number| self.list[*number].last)?;
+        let is_spared = |window: &Window| self.used[usize::from(window.source)] as usize <= self.limit / PART;
+        let rank = |place: &usize| (is_spared(&self.list[*place]), self.list[*place].last);
+        let place = candidates.min_by_key(rank)?;
         self.hand = (self.hand + CANDIDATES) % count;
-        let window = &mut self.list[oldest];
-        let robbed = window.owner;
-        self.pending_lost += window.pending.len() as u64;
-        window.clear();
-        (window.owner, window.last) = (owner, now);
-        Some((oldest as u32 + 1, Some(robbed)))
+        Some(place)
     }
 
     /// Gives a window back.
     pub fn give_back(&mut self, number: u32) {
-        if let Some(number) = number.checked_sub(1) {
+        if let Some(number) = number.checked_sub(1)
+            && let Some(window) = self.list.get(number as usize)
+        {
+            self.used[usize::from(window.source)] -= 1;
             self.free.push(number);
         }
     }

@@ -12,6 +12,7 @@ pub mod flags {
     pub const RST: u8 = 4;
     pub const PSH: u8 = 8;
     pub const ACK: u8 = 16;
+    pub const URG: u8 = 32;
 }
 
 /// No alert.

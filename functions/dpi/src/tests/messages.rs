@@ -2,6 +2,7 @@
 
 use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp, udp};
 use crate::message::{http, uri};
+use nf_sdk::Verdict;
 use nf_sdk::native::ConfigValue;
 use proptest::prelude::*;
 
@@ -73,6 +74,16 @@ fn many_messages_in_a_segment_cost_no_more_than_allowed() {
         .collect();
     // The first ones live on what was kept.
     assert_eq!(counts, [0, 0, 1, 2, 3, 4, 5, 6]);
+    // With `overload: drop` a segment passes only when its last request was looked at, too.
+    let mut bench = Bench::new(&many_rules(), &[("overload", ConfigValue::text("drop"))]);
+    bench.handshake();
+    let all = [&segment[..], b"GET /7/ HTTP/1.1\r\n\r\n"].concat();
+    for n in 0..6 {
+        let frame = tcp(CLIENT, SERVER, flags::ACK, 100 + n * all.len() as u32, 500, &all);
+        let (verdict, sids) = bench.show(0, frame);
+        assert_eq!(verdict == Verdict::Interface(1), sids == [7], "{n}: {verdict:?}, {sids:?}");
+    }
+    assert!((1..6).contains(&bench.count("overload")));
     // What is usual is looked at to the end.
     let mut bench = Bench::new(&many_rules(), &[]);
     bench.handshake();

@@ -305,3 +305,45 @@ fn extension_headers_of_any_number() {
         assert_eq!(bench.count("malformed-seen"), 0);
     }
 }
+
+/// A byte that comes out of band is no part of what receivers read, unless they ask for it.
+#[test]
+fn an_urgent_byte() {
+    let urgent = |at: u32, pointer: u16, bytes: &[u8]| {
+        let mut frame = tcp(CLIENT, SERVER, flags::ACK | flags::URG, 100 + at, 500, bytes);
+        frame[52..54].copy_from_slice(&pointer.to_be_bytes());
+        seal(&mut frame);
+        frame
+    };
+    let plain = |at: u32, bytes: &[u8]| tcp(CLIENT, SERVER, flags::ACK, 100 + at, 500, bytes);
+    let found = |rule: &str, frames: &[Vec<u8>]| -> Vec<u64> {
+        let mut bench = Bench::new(rule, &[]);
+        bench.handshake();
+        frames.iter().flat_map(|frame| bench.sids(frame.clone())).collect()
+    };
+    for (name, frames) in [
+        ("first of its segment", vec![plain(0, b"mali"), urgent(4, 1, b"Xcious")]),
+        ("a pointer of 0", vec![plain(0, b"mali"), urgent(4, 0, b"Xcious")]),
+        ("in the midst", vec![urgent(0, 5, b"maliXcious")]),
+        ("last", vec![urgent(0, 5, b"maliX"), plain(5, b"cious")]),
+        ("alone", vec![plain(0, b"mali"), urgent(4, 1, b"X"), plain(5, b"cious")]),
+        ("announced before", vec![urgent(0, 5, b"mali"), plain(4, b"Xcious")]),
+        ("early", vec![urgent(4, 1, b"Xcious"), plain(0, b"mali")]),
+        ("announced early", vec![urgent(2, 3, b"li"), plain(5, b"cious"), plain(0, b"ma"), plain(4, b"X")]),
+        // Receivers that ask for it have it in its place.
+        ("in band", vec![urgent(0, 4, b"malicious")]),
+    ] {
+        assert_eq!(found(RULE, &frames), [1], "{name}");
+    }
+    assert_eq!(found(RULE, &[plain(0, b"mali"), plain(4, b"Xcious")]), NONE);
+    // Places are counted without it, and messages are read without it.
+    let depth = "alert tcp any any -> any any (content:\"GET\"; depth:3; sid:1;)";
+    assert_eq!(found(depth, &[urgent(0, 1, b"X"), plain(1, b"G"), plain(2, b"ET")]), [1]);
+    let request = [plain(0, b"GET /ev"), urgent(7, 1, b"X"), plain(8, b"il HTTP/1.1\r\n\r\n")];
+    assert_eq!(found(HTTP, &request), [1]);
+    let mut bench = Bench::new(RULE, &[("ignored", text("drop"))]);
+    bench.handshake();
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    assert_eq!(bench.show(0, urgent(4, 1, b"Xcious")).0, Verdict::Drop(5));
+    assert_eq!((bench.client(4, b"cious"), bench.count("ignored")), (vec![1], 1));
+}

@@ -1,8 +1,9 @@
 //! Patterns in streams, however their segments come.
 
 use super::frames::{Bench, CLIENT, NONE, SERVER, at, flags, tcp, udp};
-use nf_sdk::PacketRecord;
+use crate::metrics::Reason;
 use nf_sdk::native::{ConfigValue, TestPacket};
+use nf_sdk::{PacketRecord, Verdict};
 
 const SPLIT: &str = "alert tcp any any -> any any (content:\"malicious\"; sid:1;)";
 
@@ -254,6 +255,39 @@ fn windows_are_shared_out() {
     assert_eq!(bench.sids(second(5)), [1]);
     assert_eq!(bench.sids(second(4)), [1]);
     assert_eq!(bench.sids(second(1)), NONE);
+}
+
+/// A client with very many connections pushes out streams of its own first, and what goes on of these is
+/// counted, and dropped where what was not looked at to the end is.
+#[test]
+fn a_client_pushes_out_no_stream_of_others() {
+    let rules = "alert tcp any any -> any any (content:\"first\"; content:\"second\"; sid:1;)";
+    for (overload, verdict) in
+        [("accept", Verdict::Interface(1)), ("drop", Verdict::Drop(Reason::Overload as u16))]
+    {
+        let changes =
+            [("stream_memory", ConfigValue::Integer(64 << 10)), ("overload", ConfigValue::text(overload))];
+        let mut bench = Bench::new(rules, &changes);
+        let open_and_say = |bench: &mut Bench, client: (&str, u16), data: &[u8]| {
+            bench.now += 0.001;
+            bench.show(0, tcp(client, SERVER, flags::SYN, 99, 0, &[]));
+            bench.show(1, tcp(SERVER, client, flags::SYN | flags::ACK, 499, 100, &[]));
+            bench.show(0, tcp(client, SERVER, flags::ACK, 100, 500, data)).1
+        };
+        assert_eq!(open_and_say(&mut bench, CLIENT, b"first"), NONE);
+        for port in 1..=100 {
+            assert_eq!(open_and_say(&mut bench, ("10.9.9.9", port), b"first"), NONE);
+        }
+        assert!(bench.count("streams-evicted") > 50);
+        let second = |client| tcp(client, SERVER, flags::ACK, 105, 500, b"second");
+        assert_eq!(bench.show(0, second(CLIENT)), (Verdict::Interface(1), vec![1]));
+        assert_eq!(bench.count("overloads"), 0);
+        assert_eq!(bench.show(0, second(("10.9.9.9", 1))), (verdict, vec![]), "{overload}");
+        assert_eq!(bench.count("overloads"), 1);
+        // What it says behind that is looked at again.
+        let third = tcp(("10.9.9.9", 1), SERVER, flags::ACK, 111, 500, b"first and second");
+        assert_eq!(bench.show(0, third), (Verdict::Interface(1), vec![1]));
+    }
 }
 
 /// How far data reach, and what must not come within so many bytes, split anywhere: as in one piece.
