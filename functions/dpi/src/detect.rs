@@ -245,7 +245,7 @@ impl Detector {
         context: &Context<'_>,
         payload: &[u8],
         portion: Portion,
-        stream: Option<Stream<'_>>,
+        mut stream: Option<Stream<'_>>,
         budget: &mut Budget,
     ) {
         let view = context.view;
@@ -257,18 +257,28 @@ impl Detector {
             filter.scan(payload, 0, &self.literals, &mut self.findings);
         }
         let in_payload = self.findings.found.len();
-        if let Some(Stream { window: Some(window), skip, .. }) = &stream
-            && !window.is_empty()
+        if let Some(Stream { window: Some(window), skip, .. }) = &mut stream
             && filter.longest > 1
         {
-            // What begins before the payload and ends in it.
-            let reach = filter.longest - 1;
-            self.seam.clear();
-            window.copy_last(reach, &mut self.seam);
-            let seam = self.seam.len();
             let new = &payload[*skip..];
-            self.seam.extend_from_slice(&new[..new.len().min(reach)]);
-            filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
+            // What begins before the payload and ends in it.
+            if !window.is_empty()
+                && (*skip > 0
+                    || window.open > 0
+                    || self.findings.reaches_before
+                    || filter.may_cross(&window.seam(new)))
+            {
+                let reach = filter.longest - 1;
+                self.seam.clear();
+                window.copy_last(reach, &mut self.seam);
+                let seam = self.seam.len();
+                self.seam.extend_from_slice(&new[..new.len().min(reach)]);
+                filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
+            }
+            window.open = match self.findings.reaches_behind {
+                true => filter.longest - 1,
+                false => window.open.saturating_sub(new.len()),
+            };
         }
         let in_stream = self.findings.found.len();
         if let Some(Stream { window: Some(window), .. }) = &stream

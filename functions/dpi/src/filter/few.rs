@@ -3,8 +3,8 @@
 //! upper half. What all tables agree on is compared (as the Teddy algorithm of Hyperscan does, Wang et al.,
 //! NSDI 2019, section 4.2).
 
-use super::Findings;
 use super::literals::{Literal, Literals, commonness};
+use super::{Findings, NEAR, Zone};
 use alloc::vec;
 use alloc::vec::Vec;
 use wide::bytemuck::cast;
@@ -26,7 +26,7 @@ const ROOM: usize = BLOCK + WIDEST;
 struct Entry {
     literal: u32,
     /// Where its fragment begins.
-    offset: u32,
+    offset: i32,
 }
 
 /// Few literals.
@@ -80,7 +80,7 @@ impl Few {
         for (place, number) in order.iter().enumerate() {
             let bucket = place * BUCKETS / order.len();
             let (bytes, offset) = (&literal(number).bytes, of(number));
-            buckets[bucket].push(Entry { literal: *number, offset: offset as u32 });
+            buckets[bucket].push(Entry { literal: *number, offset: offset as i32 });
             for (byte, [lower, upper]) in bytes[offset..offset + width].iter().zip(&mut tables) {
                 let cases =
                     if literal(number).nocase { [*byte, byte.to_ascii_uppercase()] } else { [*byte; 2] };
@@ -105,6 +105,21 @@ impl Few {
             agreed &= lower.shuffle(bytes & LOWER) & upper.shuffle(high & LOWER);
         }
         agreed
+    }
+
+    /// Whether the tables agree on a fragment across the middle.
+    #[inline(always)]
+    pub fn may_cross(&self, zone: &Zone) -> bool {
+        let mut block = [0; ROOM];
+        block[..2 * NEAR].copy_from_slice(zone);
+        let agreed = match self.width {
+            2 => Self::buckets_at::<2>(&self.tables, &block),
+            3 => Self::buckets_at::<3>(&self.tables, &block),
+            _ => Self::buckets_at::<WIDEST>(&self.tables, &block),
+        };
+        // Those that begin before the middle and end behind it.
+        let places = (1 << NEAR) - (1 << (NEAR + 1 - self.width));
+        !agreed.simd_eq(u8x16::ZERO).to_bitmask() & places != 0
     }
 
     /// See [`super::Filter::scan`].
@@ -209,11 +224,7 @@ impl Few {
                 let bucket = bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 for entry in &self.buckets[bucket & (BUCKETS - 1)] {
-                    if findings.has(entry.literal) {
-                        continue;
-                    }
-                    let Some(start) = (block + place).checked_sub(entry.offset as usize) else { continue };
-                    literals.meet(entry.literal, data, start, seam, findings);
+                    literals.meet(entry.literal, data, (block + place, entry.offset), seam, findings);
                 }
             }
         }

@@ -137,12 +137,27 @@ fn contents(rule: &Rule) -> impl Iterator<Item = (Standing, Option<Buffer>, &Con
 
 impl Literals {
     /// Notes a literal if it is at a place in the data, and behind `seam` or across it, as
-    /// [`super::Filter::scan`] says.
+    /// [`super::Filter::scan`] says. The place is that of one of its bytes, and where among them that is.
     #[inline]
-    pub(super) fn meet(&self, number: u32, data: &[u8], start: usize, seam: usize, findings: &mut Findings) {
+    pub(super) fn meet(
+        &self,
+        number: u32,
+        data: &[u8],
+        (at, offset): (usize, i32),
+        seam: usize,
+        findings: &mut Findings,
+    ) {
+        let Some(start) = at.checked_add_signed(-offset as isize) else {
+            findings.reaches_before = true;
+            return;
+        };
         let literal = &self.list[number as usize];
         let end = start + literal.bytes.len();
-        let is_new = seam == 0 || start < seam && end > seam;
+        if end > data.len() {
+            findings.reaches_behind = true;
+            return;
+        }
+        let is_new = (seam == 0 || start < seam && end > seam) && !findings.has(number);
         if is_new && data.get(start..end).is_some_and(|bytes| literal.is(bytes)) {
             findings.add(number);
         }

@@ -8,6 +8,9 @@
 //! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost
 //!    nothing.
 //! 4. [`unfiltered`] has the rules without a literal, by what they ask of headers.
+//! 5. A literal that lies across the seam of a payload and the stream before it has its fragment in one of
+//!    them, whose scan tells that it reaches beyond ([`Findings`]), or across the seam, which is told by the
+//!    few bytes around it ([`Filter::may_cross`]). Only then is the seam scanned.
 //!
 //! Every literal is searched for in every payload, to its end, and compared until it is found. What the
 //! search costs is bounded by the payload's length: where more than [`CROWD`] literals have a sample in
@@ -32,6 +35,13 @@ use unfiltered::Unfiltered;
 /// Most literals with a sample in common that are always compared.
 pub const CROWD: usize = 8;
 
+/// Bytes before a seam, and behind it, that a fragment across it may have: one less than the windows of a
+/// literal take together.
+pub const NEAR: usize = 6;
+
+/// The bytes on both sides of a seam; zeros where there are none.
+pub type Zone = [u8; 2 * NEAR];
+
 /// What a scan found, and what was found before in the same packet.
 #[derive(Debug, Default)]
 pub struct Findings {
@@ -41,6 +51,10 @@ pub struct Findings {
     /// Comparisons of literals that look alike which are still allowed.
     left: u32,
     was_spent: bool,
+    /// A literal may begin before what was scanned.
+    pub reaches_before: bool,
+    /// A literal may end behind what was scanned.
+    pub reaches_behind: bool,
     /// Literals that were found.
     pub found: Vec<u32>,
 }
@@ -48,13 +62,14 @@ pub struct Findings {
 impl Findings {
     /// For so many literals.
     pub fn new(literals: usize) -> Findings {
-        Findings { stamps: alloc::vec![0; literals], stamp: 0, left: 0, was_spent: false, found: Vec::new() }
+        Findings { stamps: alloc::vec![0; literals], ..Findings::default() }
     }
 
     /// Begins another payload, with the allowance of its packet.
     #[inline]
     pub fn begin(&mut self, budget: &Budget) {
         (self.left, self.was_spent) = (budget.literals, false);
+        (self.reaches_before, self.reaches_behind) = (false, false);
         self.found.clear();
         self.stamp = self.stamp.wrapping_add(1);
         if self.stamp == 0 {
@@ -83,7 +98,8 @@ impl Findings {
                 true
             }
             None => {
-                self.was_spent = true;
+                // Where those lie that are not compared is not known.
+                (self.was_spent, self.reaches_before, self.reaches_behind) = (true, true, true);
                 false
             }
         }
@@ -120,6 +136,15 @@ impl<const STRIDE: usize, const SAMPLE: usize> Either<STRIDE, SAMPLE> {
             0 => Either::None,
             1..=few::MAX_LITERALS => Either::Few(Box::new(Few::new(numbers, literals))),
             _ => Either::Many(Tier::new(numbers, literals)),
+        }
+    }
+
+    #[inline(always)]
+    fn may_cross(&self, zone: &Zone) -> bool {
+        match self {
+            Either::None => false,
+            Either::Few(few) => few.may_cross(zone),
+            Either::Many(tier) => tier.may_cross(zone),
         }
     }
 
@@ -184,6 +209,14 @@ impl Filter {
     /// There is no literal to look for.
     pub fn is_empty(&self) -> bool {
         self.longest == 0
+    }
+
+    /// Whether a literal's fragment may lie across the middle of these bytes.
+    #[inline]
+    pub fn may_cross(&self, zone: &Zone) -> bool {
+        self.long.as_ref().is_some_and(|tier| tier.may_cross(zone))
+            || self.middle.may_cross(zone)
+            || self.short.may_cross(zone)
     }
 
     /// Looks for all literals that end behind `seam` and, unless `seam` is 0, begin before it.

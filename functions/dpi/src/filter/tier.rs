@@ -5,8 +5,8 @@
 //! A literal that is shorter by a byte or two has windows that reach one byte beyond it, with whatever byte
 //! is there: [`BYTES`] entries each. A few of them are cheaper in the table than another scan.
 
-use super::Findings;
 use super::literals::Literals;
+use super::{Findings, NEAR, Zone};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -198,10 +198,20 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         hits & 1 != 0
     }
 
+    /// Whether there is a bit for a sample of which the literal's windows may lie across the middle.
+    #[inline(always)]
+    pub fn may_cross(&self, zone: &Zone) -> bool {
+        // All windows of a literal together are so long, and one more byte.
+        const { assert!(STRIDE + WIDTH - 2 <= NEAR) };
+        let reach = STRIDE + WIDTH - 2;
+        let mut places = (NEAR - reach..=NEAR + reach - WIDTH).step_by(STRIDE);
+        places.any(|at| Self::probe(&self.map, Self::sample(zone, at)) & 1 != 0)
+    }
+
     /// Compares what samples of a group point at.
     #[inline(never)]
     fn meet(&self, data: &[u8], group: usize, seam: usize, literals: &Literals, findings: &mut Findings) {
-        for at in (group..group + GROUP).step_by(STRIDE) {
+        for at in (group..data.len().min(group + GROUP)).step_by(STRIDE) {
             let word = Self::sample(data, at);
             if Self::probe(&self.map, word) & 1 == 0 {
                 continue;
@@ -212,11 +222,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
                 continue;
             }
             for entry in entries {
-                if entry.word != word || findings.has(entry.literal) {
-                    continue;
+                if entry.word == word {
+                    literals.meet(entry.literal, data, (at, entry.offset), seam, findings);
                 }
-                let Some(start) = at.checked_add_signed(-entry.offset as isize) else { continue };
-                literals.meet(entry.literal, data, start, seam, findings);
             }
         }
     }

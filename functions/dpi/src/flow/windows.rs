@@ -2,6 +2,7 @@
 //! and taken from another stream when there is no more: among a few from one whose client has a quarter of
 //! them, and from the one that was idle the longest.
 
+use crate::filter::{NEAR, Zone};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,6 +35,10 @@ pub struct Window {
     /// Bytes that are there, and where the next one goes.
     length: usize,
     next: usize,
+    /// The last of them, once more: they are asked for with every payload.
+    near: [u8; NEAR],
+    /// A literal may lie across the next seam, and others behind it, until so many bytes have come.
+    pub open: usize,
     /// Rules that wait, at most [`MAX_PENDING`].
     pub pending: Vec<Pending>,
     /// There were more: from the first byte that came with their literals on, all literals are to be looked
@@ -73,13 +78,33 @@ impl Window {
     /// Forgets everything.
     pub fn clear(&mut self) {
         (self.length, self.next) = (0, 0);
+        (self.near, self.open) = ([0; NEAR], 0);
         self.pending.clear();
         self.crowded = None;
+    }
+
+    /// The bytes on both sides of the seam with what the stream goes on with.
+    #[inline]
+    pub fn seam(&self, data: &[u8]) -> Zone {
+        let mut zone = [0; 2 * NEAR];
+        zone[..NEAR].copy_from_slice(&self.near);
+        match data.first_chunk::<NEAR>() {
+            Some(first) => zone[NEAR..].copy_from_slice(first),
+            None => zone[NEAR..NEAR + data.len()].copy_from_slice(data),
+        }
+        zone
     }
 
     /// Takes in what the stream goes on with.
     #[inline]
     pub fn append(&mut self, data: &[u8]) {
+        match data.last_chunk() {
+            Some(last) => self.near = *last,
+            None => {
+                self.near.rotate_left(data.len());
+                self.near[NEAR - data.len()..].copy_from_slice(data);
+            }
+        }
         let size = self.ring.len();
         if let Some(start) = data.len().checked_sub(size) {
             self.ring.copy_from_slice(&data[start..]);
@@ -198,6 +223,8 @@ impl Windows {
                 ring: vec![0; self.size].into_boxed_slice(),
                 length: 0,
                 next: 0,
+                near: [0; NEAR],
+                open: 0,
                 pending: Vec::new(),
                 crowded: None,
                 owner,

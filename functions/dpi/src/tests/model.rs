@@ -77,6 +77,48 @@ fn a_literal_is_found_at_every_place() {
     }
 }
 
+/// A seam is scanned only when what is scanned anyway, or the few bytes around it, tell that a literal may
+/// lie across it.
+#[test]
+fn a_literal_is_found_across_every_seam() {
+    for (length, others) in
+        [(2, 0), (2, 70), (3, 70), (4, 0), (4, 70), (5, 70), (6, 70), (5, 0), (7, 0), (10, 0), (33, 0)]
+    {
+        let bytes: Vec<u8> = (0..length).map(|at| b'a' + at as u8 % 26).collect();
+        let other = |number: u8| (vec![number | 0x80; length], false);
+        let contents = std::iter::once((bytes.clone(), false)).chain((0..others).map(other));
+        let text: String = contents.enumerate().map(|(sid, content)| rule(sid, &[content], "tcp")).collect();
+        let mut bench = Bench::new(&text, &[]);
+        bench.handshake();
+        let mut at = 0;
+        let mut say = |pieces: &[&[u8]]| -> Vec<u64> {
+            let mut one = |piece: &&[u8]| {
+                at += piece.len() as u32;
+                bench.client(at - piece.len() as u32, piece)
+            };
+            pieces.iter().filter(|piece| !piece.is_empty()).flat_map(&mut one).collect()
+        };
+        for before in [0, 1, 5, 40] {
+            let filler = vec![b'.'; before];
+            for cut in 1..length {
+                let (first, second) = bytes.split_at(cut);
+                let [far, near] = [b"....".as_slice(), b""].map(|behind| [second, behind].concat());
+                let ahead = [&filler[..], first].concat();
+                let (middle, last) = second.split_at(1);
+                for pieces in [&[&ahead[..], &far][..], &[&ahead, &near], &[&filler, first, middle, last]] {
+                    assert_eq!(
+                        say(pieces),
+                        [1],
+                        "{length} bytes, {others} others, {before} before: {pieces:?}"
+                    );
+                }
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(say(&single), [1], "{length} bytes, {others} others, {before} before");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn streams_match_like_their_bytes(
