@@ -66,6 +66,16 @@ impl Portion {
     }
 }
 
+/// A payload with what it is. As one, because in the sandbox arguments beyond a few are passed in memory,
+/// written in other pieces than they are read in.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The payload.
+    pub payload: &'a [u8],
+    /// What it is to packets and streams.
+    pub portion: Portion,
+}
+
 /// The stream that a payload belongs to.
 #[derive(Debug)]
 pub struct Stream<'a> {
@@ -130,6 +140,24 @@ fn parts_of(message: &Message<'_>, limits: &Limits, fields: &mut Fields, budget:
         budget.cut_short();
     }
     budget.pay(FIELD * read as u32);
+}
+
+/// Looks for what begins in a stream's last bytes and ends in the new ones, in memory for both. By itself:
+/// most segments do without.
+#[inline(never)]
+fn scan_seam(
+    filter: &Filter,
+    (window, new): (&Window, &[u8]),
+    memory: &mut Vec<u8>,
+    literals: &Literals,
+    findings: &mut Findings,
+) {
+    let reach = filter.longest - 1;
+    memory.clear();
+    window.copy_last(reach, memory);
+    let seam = memory.len();
+    memory.extend_from_slice(&new[..new.len().min(reach)]);
+    filter.scan(memory, seam, literals, findings);
 }
 
 impl Detector {
@@ -243,12 +271,11 @@ impl Detector {
     pub fn detect(
         &mut self,
         context: &Context<'_>,
-        payload: &[u8],
-        portion: Portion,
+        shown: Shown<'_>,
         mut stream: Option<Stream<'_>>,
         budget: &mut Budget,
     ) {
-        let view = context.view;
+        let (view, payload) = (context.view, shown.payload);
         let filter =
             self.groups.filter(view.protocol, view.source_port, view.destination_port, context.direction);
         self.findings.begin(budget);
@@ -268,16 +295,12 @@ impl Detector {
                     || self.findings.reaches_before
                     || filter.may_cross(&window.seam(new)))
             {
-                let reach = filter.longest - 1;
-                self.seam.clear();
-                window.copy_last(reach, &mut self.seam);
-                let seam = self.seam.len();
-                self.seam.extend_from_slice(&new[..new.len().min(reach)]);
-                filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
+                scan_seam(filter, (window, new), &mut self.seam, &self.literals, &mut self.findings);
             }
-            window.open = match self.findings.reaches_behind {
-                true => filter.longest - 1,
-                false => window.open.saturating_sub(new.len()),
+            window.open = if self.findings.reaches_behind {
+                filter.longest - 1
+            } else {
+                window.open.saturating_sub(new.len())
             };
         }
         let in_stream = self.findings.found.len();
@@ -302,7 +325,7 @@ impl Detector {
             }
             return;
         }
-        self.judge(context, payload, portion, stream, budget, (in_payload, in_stream));
+        self.judge(context, shown, stream, budget, (in_payload, in_stream));
     }
 
     /// The rules that match in what was shown, in the order in which they are applied: by action, then those
@@ -333,8 +356,7 @@ impl Detector {
     fn judge(
         &mut self,
         context: &Context<'_>,
-        payload: &[u8],
-        portion: Portion,
+        Shown { payload, portion }: Shown<'_>,
         stream: Option<Stream<'_>>,
         budget: &mut Budget,
         (in_payload, in_stream): (usize, usize),

@@ -3,7 +3,7 @@
 
 use crate::Dpi;
 use crate::conditions::Context;
-use crate::detect::{Carrier, Portion, Stream};
+use crate::detect::{Carrier, Portion, Shown, Stream};
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Flow, Side};
 use crate::header::View;
@@ -182,7 +182,8 @@ impl Dpi {
             self.tally.add(Count::Gaps, 1);
             budget.extend(data.len());
             let stream = Stream { window: None, position, skip: 0 };
-            self.detector.detect(&context, &data, Portion::Held, Some(stream), &mut budget);
+            let shown = Shown { payload: &data, portion: Portion::Held };
+            self.detector.detect(&context, shown, Some(stream), &mut budget);
             ruling = self.conclude(&passage, &context, Portion::Held, host);
             if ruling != Ruling::Go {
                 break;

@@ -8,7 +8,7 @@
 use crate::bits::Hosts;
 use crate::budget::Budget;
 use crate::conditions::Context;
-use crate::detect::{Carrier, Portion, Stream};
+use crate::detect::{Carrier, Portion, Shown, Stream};
 use crate::event::{self, Alert};
 use crate::flow::tracker::{Seen, Tracker};
 use crate::flow::{Fate, Flow, Side};
@@ -21,6 +21,7 @@ use crate::threshold::Outcome as Counted;
 use crate::way::Passage;
 use crate::{Dpi, INTERFACES};
 use alloc::vec::Vec;
+use core::ops::Range;
 use nf_sdk::Host;
 
 /// What the rules that matched make of a packet.
@@ -35,56 +36,20 @@ impl Dpi {
     pub(crate) fn show(
         &mut self,
         passage: &Passage<'_>,
-        payload: &[u8],
-        portion: Portion,
+        shown: Shown<'_>,
         budget: &mut Budget,
         host: &mut Host,
     ) -> Ruling {
+        let Shown { payload, portion } = shown;
         if let (Some(Seen { flow, side, .. }), Some(skip)) = (passage.flow, portion.skip()) {
             if self.detector.window() > 0 && !self.tracker.keep_window(flow, side, self.now) {
                 // What came before was forgotten.
                 budget.cut_short();
             }
-            if let Some(at) = self.tracker.urgent(flow, side, payload.len().saturating_sub(skip)) {
-                return self.show_around(passage, payload, (portion, skip + at), budget, host);
+            if let Some(at) = self.tracker.take_urgent(flow, side, payload.len().saturating_sub(skip)) {
+                return self.show_around(passage, shown, skip..skip + at, budget, host);
             }
         }
-        self.show_whole(passage, payload, portion, budget, host)
-    }
-
-    /// The same where one byte, whose place in the payload is known, comes out of band: it is no part of the
-    /// stream, unless the receiver asks for that. So a packet is looked at with it, too.
-    #[cold]
-    fn show_around(
-        &mut self,
-        passage: &Passage<'_>,
-        payload: &[u8],
-        (portion, at): (Portion, usize),
-        budget: &mut Budget,
-        host: &mut Host,
-    ) -> Ruling {
-        let new = portion.skip().unwrap_or(0)..at;
-        let stream =
-            [payload.get(new).unwrap_or_default(), payload.get(at + 1..).unwrap_or_default()].concat();
-        let mut ruling = self.show_whole(passage, &stream, Portion::Held, budget, host);
-        if ruling == Ruling::Go && portion.is_packet() {
-            ruling = self.show_whole(passage, payload, Portion::Alone, budget, host);
-        }
-        if let Some(seen) = passage.flow {
-            self.tracker.pass_urgent(seen.flow, seen.side);
-        }
-        ruling
-    }
-
-    /// Shows a payload as it is.
-    fn show_whole(
-        &mut self,
-        passage: &Passage<'_>,
-        payload: &[u8],
-        portion: Portion,
-        budget: &mut Budget,
-        host: &mut Host,
-    ) -> Ruling {
         let view = passage.view;
         let mut context = Context {
             view,
@@ -117,11 +82,35 @@ impl Dpi {
                 stream = Some(Stream { window, position, skip });
             }
         }
-        self.detector.detect(&context, payload, portion, stream, budget);
+        self.detector.detect(&context, shown, stream, budget);
         if reads && passage.flow.is_some() {
-            self.messages(passage, &context, (payload, is_dns), portion, budget);
+            self.messages(passage, &context, shown, is_dns, budget);
         }
         self.conclude(passage, &context, portion, host)
+    }
+
+    /// The same where the byte behind these new ones comes out of band: it is no part of the stream, unless
+    /// the receiver asks for that. So a packet is looked at with it, too.
+    #[cold]
+    fn show_around(
+        &mut self,
+        passage: &Passage<'_>,
+        Shown { payload, portion }: Shown<'_>,
+        new: Range<usize>,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let behind = payload.get(new.end + 1..).unwrap_or_default();
+        let stream = [payload.get(new).unwrap_or_default(), behind].concat();
+        let without = Shown { payload: &stream, portion: Portion::Held };
+        let mut ruling = self.show(passage, without, budget, host);
+        if ruling == Ruling::Go && portion.is_packet() {
+            ruling = self.show(passage, Shown { payload, portion: Portion::Alone }, budget, host);
+        }
+        if let Some(seen) = passage.flow {
+            self.tracker.pass_urgent(seen.flow, seen.side);
+        }
+        ruling
     }
 
     /// Does what the rules say that matched in what was shown.
@@ -174,8 +163,8 @@ impl Dpi {
         &mut self,
         passage: &Passage<'_>,
         context: &Context<'_>,
-        (payload, is_dns): (&[u8], bool),
-        portion: Portion,
+        Shown { payload, portion }: Shown<'_>,
+        is_dns: bool,
         budget: &mut Budget,
     ) {
         let (Some(Seen { flow, side, .. }), Some(direction)) = (passage.flow, context.direction) else {

@@ -8,7 +8,7 @@
 //!    tells.
 
 use crate::budget::Budget;
-use crate::detect::Portion;
+use crate::detect::{Portion, Shown};
 use crate::flow::tcp::Place;
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Stage};
@@ -160,7 +160,8 @@ impl Dpi {
             is_loose: true,
         };
         let mut budget = self.reserve.budget(view.payload.len());
-        let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+        let shown = Shown { payload: view.payload, portion: Portion::Alone };
+        let ruling = self.show(&passage, shown, &mut budget, host);
         self.reserve.keep(&budget);
         ruling
     }
@@ -275,7 +276,8 @@ impl Dpi {
         let mut budget = self.reserve.budget(view.payload.len());
         if !is_tcp {
             // There is no stream, and nothing waits for it.
-            let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+            let shown = Shown { payload: view.payload, portion: Portion::Alone };
+            let ruling = self.show(&passage, shown, &mut budget, host);
             self.reserve.keep(&budget);
             return self.judge_within(ruling, budget.was_spent(), false);
         }
@@ -307,11 +309,11 @@ impl Dpi {
             // What cannot be held will never be seen in its stream.
             Place::Ahead => (Portion::Alone, true),
         };
-        let shown =
+        let payload =
             if let Portion::Next { .. } = portion { &view.payload[..seen.sure] } else { view.payload };
-        let mut ruling = self.show(&passage, shown, portion, &mut budget, host);
+        let mut ruling = self.show(&passage, Shown { payload, portion }, &mut budget, host);
         if let Portion::Next { skip } = portion {
-            self.tracker.advance(seen.flow, seen.side, shown.len() - skip);
+            self.tracker.advance(seen.flow, seen.side, payload.len() - skip);
         }
         let flow = self.tracker.table.get(seen.flow);
         let is_ending = seen.is_end || seen.has_ended;
@@ -410,7 +412,8 @@ impl Dpi {
         }
         while let Some(data) = self.tracker.due(seen.flow, seen.side) {
             budget.extend(data.len());
-            let ruling = self.show(passage, &data, Portion::Held, budget, host);
+            let shown = Shown { payload: &data, portion: Portion::Held };
+            let ruling = self.show(passage, shown, budget, host);
             self.tracker.advance(seen.flow, seen.side, data.len());
             if ruling != Ruling::Go {
                 return ruling;

@@ -314,22 +314,27 @@ impl Tracker {
         }
     }
 
-    /// Where the urgent byte is among the next `length` bytes of a stream, if it is.
+    /// Where the urgent byte is among the next `length` bytes of a stream, if it is: then it is announced no
+    /// longer.
     #[inline]
-    pub fn urgent(&self, flow: u32, side: usize, length: usize) -> Option<usize> {
+    pub fn take_urgent(&mut self, flow: u32, side: usize, length: usize) -> Option<usize> {
         if !self.has_urgent {
             return None;
         }
         let Side { window, position, .. } = self.table.get(flow).sides[side];
-        let ahead = self.windows.get(window)?.urgent?.checked_sub(position)?;
-        usize::try_from(ahead).ok().filter(|ahead| *ahead < length)
+        let urgent = &mut self.windows.get_mut(window)?.urgent;
+        let ahead = usize::try_from(urgent.as_ref()?.checked_sub(position)?).ok()?;
+        if ahead >= length {
+            return None;
+        }
+        *urgent = None;
+        Some(ahead)
     }
 
     /// The urgent byte of a stream is passed.
     pub fn pass_urgent(&mut self, flow: u32, side: usize) {
         let number = self.table.get(flow).sides[side].window;
         if let Some(window) = self.windows.get_mut(number) {
-            window.urgent = None;
             window.passed += 1;
         }
     }

@@ -60,7 +60,12 @@ fn inflate<'d>(
             _ => break false,
         }
     };
-    out.extend_from_slice(memory.get(..made).unwrap_or_default());
+    memory.truncate(made);
+    if out.is_empty() {
+        *out = memory;
+    } else {
+        out.append(&mut memory);
+    }
     is_over.then_some(rest)
 }
 

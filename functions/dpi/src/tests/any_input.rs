@@ -4,7 +4,7 @@ use super::frames::{Bench, CLIENT, SERVER, at, config, icmp, tagged, tcp, udp};
 use crate::Dpi;
 use crate::budget::Budget;
 use crate::conditions::Context;
-use crate::detect::{Detector, Portion};
+use crate::detect::{Detector, Portion, Shown};
 use crate::header::Frame;
 use crate::rules::Rules;
 use crate::rules::network::Variables;
@@ -124,7 +124,8 @@ fn cost(rules: &str, data: &[u8]) -> (u32, bool) {
     let mut budget = Budget::new(data.len());
     let before = budget.left();
     detector.begin();
-    detector.detect(&context, view.payload, Portion::Alone, None, &mut budget);
+    let shown = Shown { payload: view.payload, portion: Portion::Alone };
+    detector.detect(&context, shown, None, &mut budget);
     (before - budget.left(), budget.is_spent())
 }
 
