@@ -3,7 +3,7 @@
 use super::scripted::{Meanwhile, Scripted};
 use super::stream::Rig;
 use super::*;
-use guest::{Frozen, NotThawed, SaveError};
+use guest::{Frozen, Kept, NotThawed, SaveError};
 use snapshot::Saved;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -31,29 +31,14 @@ impl Frozen for Asleep {
         0
     }
     fn set_limits(&mut self, _max_call: Nanos, _slots: SlotConfig) {}
-    fn deadline(&self) -> Option<Nanos> {
-        self.0.deadline()
+    fn kept(&self) -> &Kept {
+        self.0.kept()
+    }
+    fn kept_mut(&mut self) -> &mut Kept {
+        self.0.kept_mut()
     }
     fn set_devices(&mut self, entries: Arc<[u8]>) {
         self.0.set_devices(entries);
-    }
-    fn take_generated(&mut self) -> u64 {
-        0
-    }
-    fn slots(&mut self) -> &mut SlotTable {
-        self.0.slots()
-    }
-    fn surrender(&mut self, out: &mut Vec<Packet>) {
-        self.0.surrender(out);
-    }
-    fn counters(&self) -> &[u64] {
-        &[]
-    }
-    fn take_log(&mut self) -> Vec<LogLine> {
-        Vec::new()
-    }
-    fn take_events(&mut self) -> Events {
-        Events::default()
     }
 }
 
