@@ -96,12 +96,12 @@ fn lines(row: &[String]) -> usize {
 }
 
 /// Names of the functions in all sources below a folder.
-fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+fn names_below(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
         let (path, name) = (entry.path(), entry.file_name());
         if entry.file_type().expect("a type").is_dir() {
             if name != "target" {
-                functions(&path, found);
+                names_below(&path, found);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("text");
@@ -123,7 +123,7 @@ fn the_tests_that_the_threat_model_names_are_there() {
     assert!(named.len() > 50, "{} names are not all of them", named.len());
     let mut there = BTreeSet::new();
     for folder in ["crates", "functions", "measure", "testbed"] {
-        functions(&root().join(folder), &mut there);
+        names_below(&root().join(folder), &mut there);
     }
     let missing: Vec<&&str> = named.iter().filter(|name| !there.contains(**name)).collect();
     assert!(missing.is_empty(), "no test has these names: {missing:?}");
