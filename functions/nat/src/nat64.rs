@@ -194,8 +194,8 @@ pub fn fragmentable(frame: &[u8], l3: usize) -> Option<u32> {
 }
 
 /// The frames that one becomes whose IPv6 packet is longer than `mtu` bytes and was an IPv4 packet that may
-/// be fragmented: no router after this one can do that (RFC 7915 section 4). None where it is not longer. They
-/// have this identification, or that of the fragment which the packet is.
+/// be fragmented: no router after this one can do that (RFC 7915 section 4). None where it is not longer.
+/// They have this identification, or that of the fragment which the packet is.
 pub fn cut(frame: &[u8], l3: usize, mtu: usize, identification: u32) -> Vec<Vec<u8>> {
     parts(frame, l3, mtu, identification).unwrap_or_default()
 }
