@@ -32,7 +32,7 @@ fn is_code(line: &&str) -> bool {
 const CEILING: usize = 3_260;
 
 /// Most lines that a packet passes at devices beside those.
-const DEVICES_CEILING: usize = 2_000;
+const DEVICES_CEILING: usize = 1_980;
 
 /// The same of lines by which packets are shown to observers.
 const OBSERVERS_CEILING: usize = 160;
