@@ -67,7 +67,7 @@ pub struct PortPolicy {
 }
 
 /// Drivers of ports that are on a link with neighbours.
-pub const ON_A_LINK: [&str; 5] = ["af_packet", "af_xdp", "memif", "native", "tap"];
+pub const ON_A_LINK: [&str; 6] = ["af_packet", "af_xdp", "memif", "native", "tap", "vhost-user"];
 
 /// How a device is a station on the link of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

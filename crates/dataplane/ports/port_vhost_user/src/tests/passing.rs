@@ -1,13 +1,15 @@
 //! Packets both ways, queues, sleeping and waking, stopping and returning.
 
 use super::front_end::*;
-use super::{Bench, frame, path, until};
+use super::{BUFFERS, Bench, NOW, frame, path, until};
 use crate::driver::queue_of;
 use crate::features::{CTRL_VQ, EVENT_IDX, INDIRECT_DESC, MQ, MRG_RXBUF, VERSION_1};
 use crate::message::{Request, RingState};
 use crate::{Role, Settings};
 use local_socket::{Kind, Listener, Users};
+use port::station::{Around, Identity, StationPort};
 use port::{Port, PortEvent};
+use std::sync::Arc;
 use telemetry::DropReason;
 
 const MODERN: u64 = VERSION_1 | MRG_RXBUF | EVENT_IDX | INDIRECT_DESC;
@@ -286,4 +288,49 @@ fn a_front_end_of_another_user_is_refused() {
     let _front = FrontEnd::connect(&settings);
     until("it is refused", || bench.reason().contains("allowed: user 4000000000"));
     assert_eq!(bench.port.details()[1], ("peers_refused", 1));
+}
+
+/// A device with addresses over this port is a station for which the guest is the neighbour.
+#[test]
+fn a_station_has_the_guest_for_a_neighbour() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (Bench { pool, port, .. }, mut front) = pair(&folder, MODERN, 1);
+    let mut port = StationPort::new(Box::new(port)).expect("descriptors");
+    let identity = Identity {
+        mac: [2, 0, 0, 0, 0, 9],
+        dhcp: false,
+        is_shared: false,
+        addresses: Arc::default(),
+        awaited: Arc::default(),
+        around: Around::Nothing,
+    };
+    let mut link = port.stations().expect("room").attach(identity, || ());
+    port.maintain(NOW);
+    let mut question = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 6][..], &[0; 46]].concat();
+    let other = frame(1, 60);
+    front.post_frame(1, &[0; 12], &question, &[]);
+    front.post_frame(1, &[0; 12], &other, &[]);
+    let mut out = Vec::new();
+    port.receive(&pool, NOW, 64, &mut out);
+    let passed: Vec<Vec<u8>> = out.iter().map(|packet| pool.to_vec(packet)).collect();
+    pool.free_batch(out);
+    assert_eq!((link.next_frame(), passed), (Some(question.clone()), vec![other]));
+    question[..12].rotate_left(6);
+    front.post_empty(0, 4, BUFFER as u32);
+    assert!(link.send(question.clone()));
+    let mut sent = Vec::new();
+    until("the answer is the guest's", || {
+        port.receive(&pool, NOW, 64, &mut Vec::new());
+        sent.extend(front.frames(0).into_iter().map(|(_, bytes)| bytes));
+        !sent.is_empty()
+    });
+    assert_eq!(sent, [question]);
+    assert!(link.is_up());
+    drop(front);
+    until("it is told that the guest is gone", || {
+        port.maintain(NOW);
+        port.receive(&pool, NOW, 64, &mut Vec::new());
+        !link.is_up()
+    });
+    assert_eq!(pool.available(), BUFFERS as usize);
 }
