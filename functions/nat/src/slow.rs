@@ -468,11 +468,27 @@ fn cut(
     let mut parts = nat64::cut(packet.bytes(), l3, mtu, identification).into_iter();
     let Some(first) = parts.next().filter(|first| packet.trim(first.len())) else { return Ok(()) };
     packet.bytes_mut().copy_from_slice(&first);
-    for part in parts {
-        let slot = host.packet_new(&part).map_err(|_| Reason::Fragment)?;
-        host.emit(slot, verdict, packet.mark()).map_err(|_| Reason::Fragment)?;
+    if send_all(parts, verdict, packet.mark(), host) { Ok(()) } else { Err(Reason::Fragment) }
+}
+
+/// Sends packets of all of these frames, or of none: parts of a datagram without the others would be waited
+/// for.
+fn send_all(frames: impl IntoIterator<Item = Vec<u8>>, verdict: Verdict, mark: u64, host: &mut Host) -> bool {
+    let (mut slots, mut is_complete) = (Vec::new(), true);
+    for frame in frames {
+        match host.packet_new(&frame) {
+            Ok(slot) => slots.push(slot),
+            Err(_) => {
+                is_complete = false;
+                break;
+            }
+        }
     }
-    Ok(())
+    let verdict = if is_complete { verdict } else { Verdict::Consume };
+    for slot in slots {
+        is_complete &= host.emit(slot, verdict, mark).is_ok();
+    }
+    is_complete
 }
 
 /// A later fragment of IPv6 becomes one of IPv4.
@@ -517,11 +533,7 @@ fn follow_held(
     host: &mut Host,
 ) {
     let frames = if held.offset >= first { followed(&mut held, course, mtu) } else { None };
-    let mut send = |bytes: &Vec<u8>| {
-        let slot = host.packet_new(bytes);
-        slot.is_ok_and(|slot| host.emit(slot, course.verdict, held.mark).is_ok())
-    };
-    let sent = frames.is_some_and(|frames| frames.iter().all(&mut send));
+    let sent = frames.is_some_and(|frames| send_all(frames, course.verdict, held.mark, host));
     if !sent {
         return drop_held([held], tally, host);
     }

@@ -7,7 +7,7 @@ use flags::{ACK, SYN};
 use nf_sdk::headers::checksum::{self, Endpoints};
 use nf_sdk::headers::ipv6;
 use nf_sdk::native::frames::seal;
-use nf_sdk::native::{ConfigValue, TestPacket};
+use nf_sdk::native::{ConfigValue, Emitted, TestPacket};
 use nf_sdk::{PacketRecord, Verdict, offload};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -334,9 +334,28 @@ fn packets_that_may_be_fragmented_are_cut_for_links_of_ipv6() {
     packet.record.gso_type = offload::GSO_UDP_L4;
     let out = bench.runner.run(&[packet], at(0.0));
     assert_eq!(out[0].bytes.as_ref().map(Vec::len), Some(14 + 40 + 1480));
-    // All parts or none.
-    bench.runner.refuse_packets(true);
-    assert_eq!(bench.outside(long(1480)), drop::FRAGMENT);
+    // All parts or none, however many the host makes of those that it is asked for.
+    let mut bench = Bench::new(&[prefix("64:ff9b::", 96)]);
+    bench.mapped(udp((H, 4000), (R6, 80)));
+    for most in [0, 1, 3] {
+        bench.runner.take_told();
+        bench.runner.bound_packets(most, 2000);
+        assert_eq!(bench.outside(long(6000)), drop::FRAGMENT, "{most}");
+        let emitted = bench.runner.take_told().emitted;
+        assert_eq!(emitted.len(), most);
+        assert!(emitted.iter().all(|part| part.verdict == Verdict::Consume));
+        // One that waited for its first one.
+        let [first, later] = fragments(&long(6000), 8);
+        assert!(matches!(bench.outside(later), Verdict::Hold(_)));
+        assert_eq!(bench.show(1, first).0, IN);
+        let emitted = bench.runner.take_told().emitted;
+        let ends = |part: &Emitted| matches!(part.verdict, Verdict::Consume | drop::FRAGMENT);
+        assert!(emitted.len() == most + 1 && emitted.iter().all(ends), "{emitted:?}");
+        bench.wait(10.0);
+    }
+    bench.runner.take_told();
+    bench.runner.bound_packets(4, 2000);
+    assert_eq!(parts(&mut bench, &[long(6000)]).len(), 5);
     let mut bench = Bench::new(&[prefix("64:ff9b::", 96), ("nat64_mtu", ConfigValue::Integer(1500))]);
     bench.mapped(udp((H, 4000), (R6, 80)));
     assert_eq!(parts(&mut bench, &[long(1460)]).len(), 1);
