@@ -6,6 +6,7 @@ use telemetry::clock::Cycles;
 mod activations;
 mod caps;
 mod fairness;
+mod fluid;
 mod membership;
 mod wakeup;
 
