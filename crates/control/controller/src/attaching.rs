@@ -7,8 +7,8 @@
 //!    library, a memif peer, a front end whose guest has started the device. Where others stand by it, when
 //!    there are as many at each socket as run. From then on its `heartbeat` or its `probe` tell how it is.
 //! 3. One that has not within its function's `attach_within` is ended, and started again as after each
-//!    death. Which of those that stand by each other it is the launcher finds out: not one that a process is
-//!    of which has attached.
+//!    death. Which of those that stand by each other it is the launcher finds out: not one that has a process
+//!    at each of the sockets.
 //!
 //! Limits: what attaches for less than [`OFTEN`] is not seen.
 
@@ -61,8 +61,8 @@ impl Attaching {
                 continue;
             };
             pause = pause.min(within / LOOKS).max(OFTEN);
-            let sockets = container.interfaces.iter().filter(|it| it.kind.is_socket());
-            let attached = sockets.map(|socket| {
+            let sockets: Vec<_> = container.interfaces.iter().filter(|it| it.kind.is_socket()).collect();
+            let attached = sockets.iter().map(|socket| {
                 let port = host.account_of_port(&container_port(&function, &socket.name))?;
                 Some(attached_at(&port.details, &port.status))
             });
@@ -70,7 +70,8 @@ impl Attaching {
             let counts: Option<Vec<u64>> = attached.collect();
             let Some(least) = counts.and_then(|counts| counts.into_iter().min()) else { continue };
             for late in self.see(&function, least, within, Instant::now()) {
-                keeper.unattached(&late.guest, late.pid, processes.attached_of(&function), late.after);
+                let there = sockets.iter().map(|socket| processes.attached_at(&socket.outer)).collect();
+                keeper.unattached(&late.guest, late.pid, there, late.after);
             }
         }
         pause

@@ -31,7 +31,7 @@ const END: Duration = Duration::from_secs(30);
 const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 const GRACE_MAX: u32 = 10_000;
 const WAIT_MAX: u32 = 30_000;
-/// The most processes of which one spares a guest.
+/// The most processes that may spare a guest.
 const UNLESS_MAX: usize = 256;
 /// How long a share holds that is not said again: then its client has ended, and no worker of it is there.
 pub const SHARE_HOLDS: Duration = Duration::from_secs(4);
@@ -503,7 +503,7 @@ impl Guests {
 
     /// Kills the guest of this name that one of these processes is of, or one that stands by it.
     pub(crate) fn kill(&self, kill: &Kill) -> Result<(), Refusal> {
-        let found = kill.unless.len();
+        let found: usize = kill.unless.iter().map(|these| these.len().max(1)).sum();
         if found > UNLESS_MAX {
             return Err(Refusal::new(format!(
                 "unless: found {found} processes; allowed: at most {UNLESS_MAX}"
@@ -520,10 +520,10 @@ impl Guests {
                 kill.pid, kill.name
             )));
         };
-        let spared = kill.unless.iter().find(|pid| self.cgroups.has(&name, **pid));
-        if let Some(found) = spared {
+        let has_one = |these: &Vec<u32>| these.iter().any(|pid| self.cgroups.has(&name, *pid));
+        if !kill.unless.is_empty() && kill.unless.iter().all(has_one) {
             return Err(Refusal::new(format!(
-                "unless: found {found}, a process of `{name}`; allowed: to kill it when none of them is"
+                "unless: found a process of `{name}` at each socket; allowed: to kill it when there is none at one"
             )));
         }
         self.condemn(&name, pid, Ended::Failed(kill.failure), &kill.failure.to_string());

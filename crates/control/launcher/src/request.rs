@@ -303,9 +303,9 @@ pub struct Kill {
     pub name: String,
     /// One of its processes, in the launcher's PID namespace: which of those that stand by each other it is.
     pub pid: u32,
-    /// At most 256 processes: it is not killed if one of them is its own.
+    /// At most 256 processes, those at each of its sockets: it is not killed if it has one at each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unless: Vec<u32>,
+    pub unless: Vec<Vec<u32>>,
     /// Why.
     pub failure: Failure,
 }

@@ -225,9 +225,9 @@ impl Keeper {
     }
 
     /// Has one killed that has not attached at its sockets, by the launcher's name and its first process,
-    /// unless it is that of one of the processes that have. It is as [`Keeper::failed`], but that what never
+    /// unless it has one of the processes at each of them. It is as [`Keeper::failed`], but that what never
     /// attached has not run for long, however long it ran.
-    pub fn unattached(&self, guest: &str, pid: u32, attached: Vec<u32>, after: Duration) -> bool {
+    pub fn unattached(&self, guest: &str, pid: u32, attached: Vec<Vec<u32>>, after: Duration) -> bool {
         let ms = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
         let kill = Kill {
             name: first_of(guest).to_owned(),

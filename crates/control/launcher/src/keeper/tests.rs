@@ -455,7 +455,7 @@ fn one_that_never_attaches_has_not_run_for_long_however_long_it_ran() {
     let running: Vec<(String, u32)> = play.book.processes().into_iter().collect();
     assert_eq!(running, [("a".to_owned(), 7), (by.clone(), 8)]);
     let kill =
-        || Kill { name: "a".to_owned(), pid: 8, unless: vec![7], failure: Failure::Unattached(60_000) };
+        || Kill { name: "a".to_owned(), pid: 8, unless: vec![vec![7]], failure: Failure::Unattached(60_000) };
     let mut delays = Vec::new();
     for _ in 0..5 {
         play.now += 10 * LONGEST;

@@ -272,7 +272,7 @@ fn a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes() 
         host.start(beside);
         let first = host.pid("one");
         let child = support::child(host.pid("one.1"));
-        let kill_unless = |pid, unless: &[u32]| {
+        let kill_unless = |pid, unless: &[Vec<u32>]| {
             let (failure, unless) = (Failure::Silent(2_100), unless.to_vec());
             host.ask(Request::Kill(Kill { name: "one".into(), pid, unless, failure }))
         };
@@ -282,12 +282,13 @@ fn a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes() 
             matches!(&refused, Answer::Refused(why) if why.contains("a process of `one`")),
             "{refused:?}"
         );
-        // Any process of its own spares it, and none of the other one's.
-        let spared = kill_unless(host.pid("one.1"), &[first, child]);
+        // Any process of its own at each socket spares it, and none of the other one's.
+        let at_both = [vec![first, child], vec![host.pid("one.1"), first]];
+        let spared = kill_unless(host.pid("one.1"), &at_both);
         assert!(matches!(&spared, Answer::Refused(why) if why.contains("unless: found")), "{spared:?}");
-        let too_many = kill_unless(child, &[first; 257]);
+        let too_many = kill_unless(child, &[vec![first; 256], vec![]]);
         assert!(matches!(&too_many, Answer::Refused(why) if why.contains("at most 256")), "{too_many:?}");
-        assert_eq!(kill_unless(child, &[first]), Answer::Done);
+        assert_eq!(kill_unless(child, &[vec![first, child], vec![first]]), Answer::Done, "at one of two");
         let guest = host.await_guest("one.1", |guest| matches!(guest.state, State::Ended(_)));
         assert_eq!(guest.state, State::Ended(Ended::Failed(Failure::Silent(2_100))));
         assert_eq!(host.pid("one"), first, "the other one runs");

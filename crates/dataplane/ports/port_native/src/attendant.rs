@@ -360,7 +360,7 @@ impl Work {
         };
         let process = self.processes.join(
             (peer.pid, peer.pidfd),
-            self.settings.guest.as_deref(),
+            (self.settings.guest.as_deref(), &self.settings.socket),
             &self.pool,
             self.settings.held,
         );
@@ -476,7 +476,7 @@ impl Work {
     }
 
     fn leave(&mut self, line: &Line) {
-        let given_back = self.processes.leave(&line.process, self.settings.held);
+        let given_back = self.processes.leave(&line.process, &self.settings.socket, self.settings.held);
         self.desk.given_back.fetch_add(given_back, Relaxed);
         if !line.process.is_gone() && !self.parted.iter().any(|known| Arc::ptr_eq(known, &line.process)) {
             self.parted.truncate(PARTED - 1);

@@ -88,7 +88,7 @@ mod tests {
         let pool = Arc::new(Pool::new("test", config).expect("a small pool"));
         let (one, other) = UnixStream::pair().expect("a pair");
         let pid = std::process::id();
-        let process = Processes::default().join((pid, other.into()), None, &pool, 1);
+        let process = Processes::default().join((pid, other.into()), (None, "a.sock"), &pool, 1);
         let layout = Layout::new(SIZE_MIN, SIZE_MIN).expect("a size");
         let (memory, _) = SharedMemory::create("rings", layout.bytes()).expect("memory");
         let line = Arc::new(Line {

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A process, and what it has of one pool.
@@ -25,8 +26,8 @@ pub(crate) struct Process {
     pidfd: OwnedFd,
     pool: Arc<Pool>,
     custody: Mutex<Custody>,
-    /// Ports that it is attached to.
-    ports: Mutex<usize>,
+    /// Sockets of the ports that it is attached to.
+    ports: Mutex<Vec<String>>,
 }
 
 /// The processes of a host. Ports of one host are opened with clones of one.
@@ -69,7 +70,7 @@ impl Process {
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 
-    fn ports(&self) -> MutexGuard<'_, usize> {
+    fn ports(&self) -> MutexGuard<'_, Vec<String>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,18 +89,21 @@ impl Processes {
         }
     }
 
-    /// The processes that are attached at sockets of a guest, as this process sees their numbers.
-    pub fn attached_of(&self, guest: &str) -> Vec<u32> {
+    /// The processes of guests that are attached at this socket, of which the folder is that of all guests'
+    /// sockets, as this process sees their numbers.
+    pub fn attached_at(&self, socket: &str) -> Vec<u32> {
         let all = self.all();
-        let own = all.processes.iter().filter(|process| process.guest.as_deref() == Some(guest));
-        own.filter(|process| *process.ports() > 0).map(|process| process.pid).collect()
+        let is_there = |port: &String| Path::new(port).ends_with(socket);
+        let own = all.processes.iter().filter(|process| process.guest.is_some());
+        own.filter(|process| process.ports().iter().any(is_there)).map(|process| process.pid).collect()
     }
 
-    /// A process has attached to a port of a guest's, or of none: it may have so many buffers more.
+    /// A process has attached to a port with this socket, of a guest's or of none: it may have so many
+    /// buffers more.
     pub(crate) fn join(
         &self,
         (pid, pidfd): (u32, OwnedFd),
-        guest: Option<&str>,
+        (guest, socket): (Option<&str>, &str),
         pool: &Arc<Pool>,
         held: u32,
     ) -> Arc<Process> {
@@ -117,19 +121,23 @@ impl Processes {
                 pidfd,
                 pool: pool.clone(),
                 custody: Mutex::new(Custody::new(pool.config().buffers)),
-                ports: Mutex::new(0),
+                ports: Mutex::default(),
             });
             all.processes.push(process.clone());
             process
         });
-        *process.ports() += 1;
+        process.ports().push(socket.to_owned());
         process.custody().change_limit(held as isize);
         process
     }
 
     /// The process is not attached to a port any more. Returns what [`Processes::sweep`] does.
-    pub(crate) fn leave(&self, process: &Process, held: u32) -> u64 {
-        *process.ports() -= 1;
+    pub(crate) fn leave(&self, process: &Process, socket: &str, held: u32) -> u64 {
+        let mut ports = process.ports();
+        if let Some(place) = ports.iter().position(|port| port == socket) {
+            ports.swap_remove(place);
+        }
+        drop(ports);
         process.custody().change_limit(-(held as isize));
         self.sweep()
     }
@@ -138,7 +146,7 @@ impl Processes {
     pub(crate) fn sweep(&self) -> u64 {
         let mut given_back = 0;
         self.all().processes.retain(|process| {
-            if *process.ports() > 0 || !process.is_gone() {
+            if !process.ports().is_empty() || !process.is_gone() {
                 return true;
             }
             let left = process.custody().end();
@@ -151,7 +159,7 @@ impl Processes {
 
     /// Whether there are processes that no port has any more, and that live.
     pub(crate) fn any_without_ports(&self) -> bool {
-        self.all().processes.iter().any(|process| *process.ports() == 0)
+        self.all().processes.iter().any(|process| process.ports().is_empty())
     }
 
     fn all(&self) -> MutexGuard<'_, Known> {

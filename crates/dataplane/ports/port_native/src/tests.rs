@@ -438,15 +438,16 @@ fn which_processes_of_a_guest_are_attached_is_known() {
         }
     };
     until(0);
-    assert!(processes.attached_of("forward").is_empty());
+    let attached = || processes.attached_at("port.sock");
+    assert!(attached().is_empty());
     let attachment = Attachment::attach(&socket).expect("attached");
     until(1);
-    assert_eq!(processes.attached_of("forward"), [std::process::id()]);
-    assert!(processes.attached_of("other").is_empty());
+    assert_eq!(attached(), [std::process::id()]);
+    assert!(processes.attached_at("t.sock").is_empty() && processes.attached_at(".port.sock").is_empty());
     drop(attachment);
     until(0);
     let begun = Instant::now();
-    while !processes.attached_of("forward").is_empty() {
+    while !attached().is_empty() {
         assert!(begun.elapsed() < LONG, "it lives, and is attached no more");
         std::thread::sleep(Duration::from_millis(1));
     }
