@@ -45,21 +45,25 @@ fn vlan_tags_are_put_back() {
         // The kernel takes the outer tag off every frame that it receives.
         let tagged = |tags: &[u8]| {
             let mut bytes = frame(100);
-            bytes.splice(12..12, tags.iter().copied());
+            let header = [8, 0, 0x45, 0, 0, 86, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            bytes.splice(12..34, tags.iter().copied().chain(header));
             bytes
         };
         let frames =
             [tagged(&[]), tagged(&[0x81, 0, 0x20, 0x64]), tagged(&[0x88, 0xa8, 0x60, 0x05, 0x81, 0, 0, 7])];
-        send(&mut sender, &pool, &frames, |record| {
-            // Checksumming from the payload on: where that is depends on the tags.
-            record.offload_flags = offload::NEEDS_CHECKSUM;
-            (record.csum_start, record.csum_offset) = (40, 6);
-        });
+        // Where TCP's header begins depends on the tags.
+        let transport = |bytes: &Vec<u8>| bytes.len() as u16 - 66;
+        for bytes in &frames {
+            send(&mut sender, &pool, std::slice::from_ref(bytes), |record| {
+                record.offload_flags = offload::NEEDS_CHECKSUM;
+                (record.csum_start, record.csum_offset) = (transport(bytes), 16);
+            });
+        }
         assert_eq!(sender.counters().ledger.delivered, 3);
         let packets = receive(&mut receiver, &pool, 3);
         for (packet, sent) in packets.iter().zip(&frames) {
             assert_eq!(pool.to_vec(packet), *sent);
-            assert_eq!((packet.record().csum_start, packet.record().csum_offset), (40, 6));
+            assert_eq!((packet.record().csum_start, packet.record().csum_offset), (transport(sent), 16));
         }
         assert_eq!(
             receiver.counters().received_bytes,

@@ -97,8 +97,10 @@ impl Packet {
         true
     }
 
-    /// Clears what must not cross to another tenant.
+    /// Clears what must not cross to another tenant: what functions say, and what a port has verified, which
+    /// a function may have changed since.
     pub fn clear_marks(&mut self) {
+        self.0.offload_flags &= !nf_abi::offload::CHECKSUM_VALID;
         self.0.mark = 0;
         self.0.service_id = 0;
         self.0.flow_class = 0;

@@ -335,7 +335,10 @@ fn a_batch_is_copied_as_far_as_it_fits() {
         .map(|length| {
             let mut packet = here.allocate().expect("a buffer");
             here.write(&mut packet, &vec![length as u8; length]).expect("it fits");
-            packet.edit(|record| (record.mark, record.vlan) = (7, length as u16));
+            packet.edit(|record| {
+                (record.mark, record.vlan) = (7, length as u16);
+                record.offload_flags = nf_abi::offload::CHECKSUM_VALID;
+            });
             packet
         })
         .collect();
@@ -349,6 +352,7 @@ fn a_batch_is_copied_as_far_as_it_fits() {
         for copy in &out {
             assert_eq!(there.to_vec(copy), vec![copy.length() as u8; copy.length() as usize]);
             assert_eq!((copy.record().mark, copy.record().vlan), (0, copy.length() as u16));
+            assert_eq!(copy.record().offload_flags, 0, "what was verified may have been changed since");
         }
         there.free_batch(out);
         assert_eq!(there.available(), 4);

@@ -9,6 +9,7 @@ use crate::worker::Worker;
 use nf_abi::HOP_BUDGET;
 use packet_memory::Packet;
 use telemetry::DropReason;
+use virtio_net::settle;
 
 impl Worker {
     /// Hands a batch on that lies in a pool.
@@ -144,6 +145,12 @@ impl Worker {
         self.pools[usize::from(here.0)].free_batch(batch.drain(..count));
         if !batch.is_empty() {
             self.drop_batch(from, std::mem::take(batch), DropReason::NoBuffer);
+        }
+        // A function may have moved other bytes to where a checksum is still to be written.
+        let theirs = &self.pools[usize::from(there.0)];
+        let others: Vec<Packet> = copies.extract_if(.., |copy| !settle(theirs, copy)).collect();
+        if !others.is_empty() {
+            self.drop_batch(to, others, DropReason::Malformed);
         }
         self.batches.recycle(std::mem::replace(batch, copies));
     }

@@ -147,6 +147,8 @@ fn decapsulate(
         (record.flow_hash, record.vlan) = (flow_hash, if taken.vlan == 0 { vlan } else { taken.vlan });
         if let Some(kind) = taken.tunnel {
             (record.tunnel_type, record.tunnel_key) = (kind.tunnel_type(), taken.key);
+            // What was verified is a checksum of the headers that are gone.
+            record.offload_flags &= !CHECKSUM_VALID;
         }
     });
     true

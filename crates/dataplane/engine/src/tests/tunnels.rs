@@ -206,12 +206,36 @@ fn what_leaves_by_another_kind_of_port_gets_its_headers() {
 #[test]
 fn records_say_what_was_taken_off() {
     let both = [Some(tunnels(&[LayerKind::Vxlan], None)), None];
-    let frames = plain([inside(&frame(1), &vxlan(0xabcdef))]);
+    let mut frames = plain([inside(&frame(1), &vxlan(0xabcdef))]);
+    // Nothing inside was verified.
+    frames[0].1.offload_flags = offload::CHECKSUM_VALID;
     let bridge = Bridge::new(TOGETHER, [frames, Vec::new()], both);
     bridge.rig.turn(4);
     let (sent, record) = bridge.sent[1].lock().expect("not poisoned")[0].clone();
     assert_eq!((sent, record.tunnel_type, record.tunnel_key), (frame(1), nf_abi::tunnel::VXLAN, 0xabcdef));
+    assert_eq!(record.offload_flags, 0);
     bridge.rig.stop();
+}
+
+/// A function that may write can move any of a packet's bytes to where a checksum is still to be written.
+#[test]
+fn what_a_function_moved_under_a_checksum_is_written_before_another_tenant_looks() {
+    let at = |csum_start, csum_offset| nf_abi::PacketRecord {
+        offload_flags: offload::NEEDS_CHECKSUM,
+        csum_start,
+        csum_offset,
+        ..Default::default()
+    };
+    // The checksum of UDP, the port that it goes to, a place outside of the packet.
+    let offers = [at(34, 6), at(34, 2), at(34, 90)].map(|record| (frame(1), record));
+    let bridge = Bridge::new(([0; 3], [0, 0, 1]), [offers.to_vec(), Vec::new()], [None, None]);
+    bridge.rig.turn(8);
+    let sent = bridge.sent[1].lock().expect("not poisoned").clone();
+    let [(later, unfinished), (now, done)] = sent.as_slice() else { panic!("{} went on", sent.len()) };
+    assert_eq!((later, unfinished.offload_flags), (&frame(1), offload::NEEDS_CHECKSUM));
+    assert_eq!((now[36..38] == frame(1)[36..38], done.offload_flags), (false, 0));
+    let dropped = bridge.rig.stop().ledger.dropped;
+    assert_eq!((dropped[DropReason::Malformed], dropped.total()), (1, 1));
 }
 
 #[test]

@@ -196,8 +196,7 @@ impl Intake {
             self.spare.push(packet);
             return Err(DropReason::TooLong);
         }
-        hand_over(packet, frame, frame.vnet, target);
-        Ok(())
+        hand_over(packet, frame, frame.vnet, target)
     }
 
     /// As `store`, for a frame that waits in the queue and has to leave it in any case.
@@ -231,8 +230,7 @@ impl Intake {
             self.tell(Trouble::Malformed);
             return Err(DropReason::Malformed);
         };
-        hand_over(packet, frame, long.vnet, target);
-        Ok(())
+        hand_over(packet, frame, long.vnet, target)
     }
 
     /// A buffer for a frame that can be taken.
@@ -268,17 +266,22 @@ impl Intake {
     }
 }
 
-/// Notes what is known of a frame in its packet, and passes it on.
+/// Notes what is known of a frame in its packet, and passes it on, if it can be as its sender says.
 #[inline]
-fn hand_over(mut packet: Packet, frame: &Frame<'_>, vnet: Option<VnetHeader>, target: &mut Target<'_>) {
+fn hand_over(
+    mut packet: Packet,
+    frame: &Frame<'_>,
+    vnet: Option<VnetHeader>,
+    target: &mut Target<'_>,
+) -> Result<(), DropReason> {
     let shift = if frame.vlan.is_some() { VlanTag::LENGTH as u16 } else { 0 };
-    packet.edit(|record| {
-        record.timestamp = arrival(frame.timestamp, target.now).0;
-        if let Some(vnet) = &vnet {
-            vnet.note(record, shift);
-        }
-    });
+    packet.edit(|record| record.timestamp = arrival(frame.timestamp, target.now).0);
+    if vnet.is_some_and(|vnet| !vnet.admit(target.pool, &mut packet, shift)) {
+        target.pool.free(packet);
+        return Err(DropReason::Malformed);
+    }
     target.out.push(packet);
+    Ok(())
 }
 
 /// Stores a frame with its tag between the addresses and the rest.

@@ -135,6 +135,11 @@ fn frame(length: usize) -> Written {
     Written { bytes: (0..length).map(|n| n as u8).collect(), ..Written::default() }
 }
 
+/// One of TCP.
+fn tcp(length: usize) -> Written {
+    Written { bytes: unsegmented(length - 54).bytes, ..Written::default() }
+}
+
 #[test]
 fn state_of_the_frame_goes_into_the_record() {
     let vnet = VnetHeader {
@@ -146,11 +151,11 @@ fn state_of_the_frame_goes_into_the_record() {
         csum_offset: 16,
     };
     let (pool, mut intake) = (pool(4), Intake::default());
-    let packets = take_short(&mut intake, &pool, &[Written { vnet, ..frame(200) }], true);
+    let packets = take_short(&mut intake, &pool, &[Written { vnet, ..tcp(200) }], true);
     let record = *packets[0].record();
     assert_eq!(VnetHeader { header_length: 66, ..VnetHeader::of(&record) }, vnet);
     assert_eq!(record.timestamp, NOW.0, "5 ns ahead of the worker's clock is now");
-    assert_eq!(pool.to_vec(&packets[0]), frame(200).bytes);
+    assert_eq!(pool.to_vec(&packets[0]), tcp(200).bytes);
     pool.free_batch(packets);
     assert_eq!(pool.available(), 4);
 }
@@ -165,7 +170,7 @@ fn a_vlan_tag_goes_back_and_moves_the_checksum() {
     };
     let tag = VlanTag { tpid: 0x88a8, tci: 0x2064 };
     let (pool, mut intake) = (pool(4), Intake::default());
-    let written = Written { vnet, vlan: Some(tag), ..frame(100) };
+    let written = Written { vnet, vlan: Some(tag), ..tcp(100) };
     let packets = take_short(&mut intake, &pool, std::slice::from_ref(&written), true);
     let mut expected = written.bytes.clone();
     expected.splice(12..12, [0x88, 0xa8, 0x20, 0x64]);
@@ -173,6 +178,27 @@ fn a_vlan_tag_goes_back_and_moves_the_checksum() {
     assert_eq!((packets[0].record().csum_start, packets[0].record().csum_offset), (38, 16));
     assert_eq!(intake.counters.received_bytes, 104);
     pool.free_batch(packets);
+}
+
+/// Or packets would become others behind what has looked at them.
+#[test]
+fn a_checksum_anywhere_else_is_written_before_anything_looks() {
+    let vnet = |csum_offset| VnetHeader {
+        flags: offload::NEEDS_CHECKSUM,
+        csum_start: 34,
+        csum_offset,
+        ..VnetHeader::default()
+    };
+    let (pool, mut intake) = (pool(4), Intake::default());
+    let frames = [Written { vnet: vnet(2), ..tcp(100) }, Written { vnet: vnet(90), ..tcp(100) }];
+    let packets = take_short(&mut intake, &pool, &frames, true);
+    assert_eq!((packets.len(), packets[0].record().offload_flags), (1, 0));
+    assert_ne!(pool.to_vec(&packets[0])[36..38], tcp(100).bytes[36..38], "the port that it goes to");
+    // The other one's is outside of its packet.
+    assert_eq!(intake.counters.ledger.dropped[DropReason::Malformed], 1);
+    assert_eq!(intake.troubles, [], "the kernel is right");
+    pool.free_batch(packets);
+    assert_eq!(pool.available(), 4);
 }
 
 #[test]
@@ -263,7 +289,7 @@ fn long_frames_come_from_the_queue_in_their_place() {
         csum_offset: 16,
         ..VnetHeader::default()
     };
-    let long = [Written { vnet, ..frame(1800) }, Written { vnet, vlan: Some(tag), ..frame(1900) }];
+    let long = [Written { vnet, ..tcp(1800) }, Written { vnet, vlan: Some(tag), ..tcp(1900) }];
     // The state in front of a frame that was cut may be missing.
     let in_slots = long.each_ref().map(|whole| Written { vnet: VnetHeader::default(), ..cut(whole, 1780) });
     let frames = [frame(60), in_slots[0].clone(), frame(61), in_slots[1].clone()];

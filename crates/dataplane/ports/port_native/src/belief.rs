@@ -48,6 +48,5 @@ pub fn believe(packet: &mut Packet, descriptor: &Descriptor, pool: &Pool, write:
         csum_start: descriptor.csum_start,
         csum_offset: descriptor.csum_offset,
     };
-    packet.edit(|record| header.note(record, 0));
-    true
+    header.unverified().admit(pool, packet, 0)
 }

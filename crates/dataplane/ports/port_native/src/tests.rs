@@ -269,6 +269,22 @@ fn a_process_that_only_reads_has_its_packets_back_as_they_were() {
 }
 
 #[test]
+fn a_process_has_nothing_written_but_the_checksum_of_a_transport_header() {
+    let mut bench = Bench::new(|_| ());
+    let mut process = bench.attach();
+    bench.transmit(3);
+    let mut packets = take(&mut process);
+    packets[0].flags = native_abi::flags::CHECKSUM_VALID;
+    (packets[1].flags, packets[1].csum_start) = (native_abi::flags::NEEDS_CHECKSUM, 14);
+    (packets[2].flags, packets[2].csum_start) = (native_abi::flags::NEEDS_CHECKSUM, u16::MAX);
+    process.send(&packets);
+    let back = bench.receive();
+    assert_eq!((back.len(), bench.lost(DropReason::Malformed)), (2, 1));
+    assert!(back.iter().all(|packet| packet.record().offload_flags == 0), "written, or not verified");
+    bench.pool.free_batch(back);
+}
+
+#[test]
 fn a_process_makes_packets_of_buffers_that_it_asks_for() {
     let mut bench = Bench::new(|_| ());
     let mut process = bench.attach();

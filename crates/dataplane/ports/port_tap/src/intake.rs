@@ -117,11 +117,13 @@ impl Intake {
             self.too_long.get_or_insert(TooLong { length, room: target.pool.room() });
             self.spare.push(packet);
         } else {
-            packet.edit(|record| {
-                record.timestamp = target.now.0;
-                VnetHeader::from_bytes(&self.header).note(record, 0);
-            });
-            target.out.push(packet);
+            packet.edit(|record| record.timestamp = target.now.0);
+            if VnetHeader::from_bytes(&self.header).admit(target.pool, &mut packet, 0) {
+                target.out.push(packet);
+            } else {
+                self.counters.ledger.dropped[DropReason::Malformed] += 1;
+                target.pool.free(packet);
+            }
         }
         Ok(())
     }

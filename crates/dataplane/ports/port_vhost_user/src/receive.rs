@@ -46,6 +46,8 @@ impl Queue {
             return Taken::Lost(DropReason::Malformed, into);
         };
         let vnet = header.filter(|_| state).map_or_else(VnetHeader::default, |h| VnetHeader::from_bytes(&h));
+        // What a device has verified, a driver says nothing of (Virtio 1.2, section 5.1.6.2.1).
+        let vnet = vnet.unverified();
         if length > pool.room() {
             if vnet.gso_type == nf_abi::offload::GSO_NONE || length > LONGEST {
                 return Taken::Lost(DropReason::TooLong, into);
@@ -61,8 +63,8 @@ impl Queue {
         if !fits {
             return Taken::Lost(DropReason::TooLong, Some(packet));
         }
-        if vnet != VnetHeader::default() {
-            packet.edit(|record| vnet.note(record, 0));
+        if vnet != VnetHeader::default() && !vnet.admit(pool, &mut packet, 0) {
+            return Taken::Lost(DropReason::Malformed, Some(packet));
         }
         Taken::Packet(packet)
     }

@@ -1,5 +1,7 @@
 //! Completes a partial checksum, for ports that cannot ask their outside to.
 
+use crate::segments::{HEADERS, is_beyond, is_of_transport};
+use crate::split::is_whole;
 use nf_abi::offload::NEEDS_CHECKSUM;
 use packet_memory::{Packet, Pool};
 
@@ -25,6 +27,30 @@ pub fn finish_checksum(pool: &Pool, packet: &mut Packet) {
     if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
         packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
     }
+}
+
+/// Sees to it that what is still to be written into a packet is the checksum of a transport header. Whatever
+/// looks at a packet looks at its headers and its data, and a sender may name any two bytes of these for the
+/// checksum: they are written here, before anything has looked at them. False: they are outside of the
+/// packet, or it is to be cut first, and has to end. A packet in a tunnel of an unknown kind may be cut.
+#[inline]
+#[must_use]
+pub fn settle(pool: &Pool, packet: &mut Packet) -> bool {
+    packet.record().offload_flags & NEEDS_CHECKSUM == 0 || settle_partial(pool, packet)
+}
+
+fn settle_partial(pool: &Pool, packet: &mut Packet) -> bool {
+    let (start, offset) = (usize::from(packet.record().csum_start), usize::from(packet.record().csum_offset));
+    let (head, length) = pool.head::<HEADERS>(packet);
+    let head = &head[..length];
+    if is_of_transport(head, start, offset) {
+        return start + offset + 2 <= packet.length() as usize;
+    }
+    if is_whole(packet) {
+        return is_beyond(head, start);
+    }
+    finish_checksum(pool, packet);
+    packet.record().offload_flags & NEEDS_CHECKSUM == 0
 }
 
 /// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already,

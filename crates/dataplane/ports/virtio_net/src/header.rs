@@ -1,7 +1,13 @@
 //! The header that packet sockets and TAP devices put before a frame (Virtio 1.2, section 5.1.6;
 //! `linux/virtio_net.h`).
 
+use crate::checksum::settle;
 use nf_abi::{PacketRecord, offload};
+use packet_memory::{Packet, Pool};
+
+/// Most segments that one packet is cut into: 64 KiB of a maximum segment size of 220, where Linux announces
+/// none below 256 (`min_adv_mss`), and more than the 128 that it makes of a datagram.
+const MOST_SEGMENTS: usize = 300;
 
 /// Checksum and segmentation state of a frame, as the kernel says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +65,28 @@ impl VnetHeader {
             csum_start: record.csum_start,
             csum_offset: record.csum_offset,
         }
+    }
+
+    /// As one says it whose word for a checksum is none: a guest, or a process.
+    #[must_use]
+    pub fn unverified(self) -> VnetHeader {
+        VnetHeader { flags: self.flags & !offload::CHECKSUM_VALID, ..self }
+    }
+
+    /// Notes the state of a packet that comes in, as [`VnetHeader::note`]; false, and the packet is to end,
+    /// when it cannot be as it says: see [`settle`], or its segments are too many.
+    #[inline]
+    #[must_use]
+    pub fn admit(&self, pool: &Pool, packet: &mut Packet, shift: u16) -> bool {
+        packet.edit(|record| self.note(record, shift));
+        !self.has_too_many_segments(packet.length() as usize) && settle(pool, packet)
+    }
+
+    /// Whether a frame of so many bytes would be cut into more segments than one may cost: each is as much
+    /// work as a packet, and a sender may say that each has one byte.
+    pub(crate) fn has_too_many_segments(&self, length: usize) -> bool {
+        let is_whole = self.gso_type & !offload::GSO_ECN != offload::GSO_NONE;
+        is_whole && length > MOST_SEGMENTS * usize::from(self.gso_size)
     }
 
     /// Notes the state in a packet's record; `shift` bytes were put in front of where checksumming starts.

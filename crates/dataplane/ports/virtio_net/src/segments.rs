@@ -23,8 +23,13 @@ use crate::VnetHeader;
 use crate::checksum::{folded, sum};
 use crate::tunnel::Outer;
 use nf_abi::offload;
-use packet::protocol::{TCP, UDP};
+use packet::protocol::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING, TCP, UDP};
 use std::ops::Range;
+
+/// Most extension headers of IPv6.
+const EXTENSIONS: usize = 8;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
 
 /// Most bytes of headers.
 pub(crate) const HEADERS: usize = 256;
@@ -91,9 +96,7 @@ impl Layout {
         let (is_v4, length) = (ip.first()? >> 4 == 4, length.checked_sub(network)?);
         let transport = match is_v4 {
             true => network + v4_header(ip, length, protocol)?,
-            false => {
-                network + v6_header(ip, length, protocol, partial.map(|start| start.wrapping_sub(network)))?
-            }
+            false => network + v6_header(ip, length, protocol)?,
         };
         let claims_v4 = vnet.gso_type & !offload::GSO_ECN == offload::GSO_TCPV4;
         let agrees = protocol == UDP || claims_v4 == is_v4;
@@ -114,6 +117,9 @@ impl Layout {
 impl Cut {
     /// How a frame is cut into pieces of at most `room` bytes; `None` when it cannot be.
     pub fn new(frame: &[u8], vnet: &VnetHeader, room: usize) -> Option<Cut> {
+        if vnet.has_too_many_segments(frame.len()) {
+            return None;
+        }
         let Layout { outer, network, transport, is_v4, protocol, header_length } =
             Layout::of(frame, frame.len(), vnet)?;
         let partial = vnet.flags & offload::NEEDS_CHECKSUM != 0;
@@ -260,14 +266,56 @@ fn v4_header(ip: &[u8], whole: usize, protocol: u8) -> Option<usize> {
     (length >= 20 && length < whole && is_whole && *ip.get(9)? == protocol).then_some(length)
 }
 
-/// The same of IPv6, with extension headers where the kernel says where the checksum begins.
-fn v6_header(ip: &[u8], whole: usize, protocol: u8, checksum: Option<usize>) -> Option<usize> {
+/// The same of IPv6, with its extension headers.
+fn v6_header(ip: &[u8], whole: usize, protocol: u8) -> Option<usize> {
     let is_whole = *ip.first()? >> 4 == 6 && usize::from(word(ip, 4)?) + 40 == whole;
-    let behind = match *ip.get(6)? == protocol {
-        true => 40,
-        false => checksum?,
+    let (behind, found) = v6_transport(ip)?;
+    (is_whole && behind < whole && found == protocol).then_some(behind)
+}
+
+/// Where the transport header of an IPv6 packet begins that is no fragment, and its protocol.
+fn v6_transport(ip: &[u8]) -> Option<(usize, u8)> {
+    let (mut protocol, mut at) = (*ip.get(6)?, 40);
+    for _ in 0..=EXTENSIONS {
+        if !matches!(protocol, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS) {
+            return Some((at, protocol));
+        }
+        (protocol, at) = (*ip.get(at)?, at + 8 + 8 * usize::from(*ip.get(at + 1)?));
+    }
+    None
+}
+
+/// Whether a checksum that covers everything from `start` on, and stands so far behind that, is one of TCP or
+/// UDP: of the frame's packet, or of that in its tunnel.
+pub(crate) fn is_of_transport(frame: &[u8], start: usize, offset: usize) -> bool {
+    let found = || {
+        let (_, network) = Outer::of(frame, Some(start))?;
+        let ip = frame.get(network..)?;
+        let (behind, protocol) = match *ip.first()? >> 4 {
+            4 if word(ip, 6)? & 0x3fff == 0 && v4_length(ip[0]) >= 20 => (v4_length(ip[0]), *ip.get(9)?),
+            6 => v6_transport(ip)?,
+            _ => return None,
+        };
+        Some((network + behind, protocol))
     };
-    (is_whole && behind >= 40 && behind < whole).then_some(behind)
+    found().is_some_and(|(transport, protocol)| {
+        transport == start && matches!(protocol, TCP | UDP) && checksum_at(protocol) == offset
+    })
+}
+
+/// Whether checksumming starts behind all that is known of a frame's headers: in a tunnel of a kind that is
+/// not known here.
+pub(crate) fn is_beyond(frame: &[u8], start: usize) -> bool {
+    let Some((_, network)) = Outer::of(frame, Some(start)) else { return start >= ETHERNET };
+    let behind = || {
+        let ip = frame.get(network..)?;
+        let (behind, protocol) = match *ip.first()? >> 4 {
+            4 => (v4_length(ip[0]), *ip.get(9)?),
+            _ => v6_transport(ip)?,
+        };
+        (protocol != TCP).then_some(network + behind + if protocol == UDP { 8 } else { 0 })
+    };
+    behind().is_some_and(|behind| start >= behind)
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {

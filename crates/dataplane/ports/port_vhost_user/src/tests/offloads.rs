@@ -94,6 +94,26 @@ fn state_comes_into_the_record_and_goes_into_the_header() {
     }
 }
 
+/// Nothing that has looked at a packet is to find that it was another one.
+#[test]
+fn a_guest_has_nothing_written_but_the_checksum_of_a_transport_header() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut bench, mut front) = pair(&folder, ALL, 1);
+    let at = |csum_start, csum_offset| VnetHeader { csum_start, csum_offset, ..header(0) };
+    // The port that it goes to, an address, a place outside of the packet, a segment's data.
+    for vnet in [at(34, 2), at(14, 12), at(34, 9_000), VnetHeader { csum_start: 60, ..header(1000) }] {
+        front.post_frame(1, &twelve(vnet), &tcp(500), &[]);
+    }
+    let valid = VnetHeader { flags: offload::CHECKSUM_VALID, ..VnetHeader::default() };
+    front.post_frame(1, &twelve(valid), &tcp(501), &[]);
+    let came = bench.take_packets(8);
+    assert!(came.iter().all(|(record, _)| record.offload_flags == 0));
+    let [(_, port), (_, address), (_, verified)] = came.as_slice() else { panic!("{} came", came.len()) };
+    assert!(port[36..38] != tcp(500)[36..38] && address[26..28] != tcp(500)[26..28]);
+    assert_eq!(*verified, tcp(501));
+    assert_eq!(bench.lost(DropReason::Malformed), 2);
+}
+
 #[test]
 fn what_the_guest_does_not_take_is_done_here() {
     let folder = tempfile::tempdir().expect("a folder");

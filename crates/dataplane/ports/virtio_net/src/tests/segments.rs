@@ -165,7 +165,7 @@ fn with_checksums(frame: &mut [u8]) {
 
 fn whole() -> impl Strategy<Value = Whole> {
     let payload = prop::collection::vec(any::<u8>(), 1..9000);
-    (any::<[bool; 2]>(), 0usize..3, 0usize..4, payload, 1u16..2000, any::<u8>()).prop_map(
+    (any::<[bool; 2]>(), 0usize..3, 0usize..4, payload, 40u16..2000, any::<u8>()).prop_map(
         |([v4, tcp], tags, options, payload, size, flags)| Whole {
             v4,
             tcp,
