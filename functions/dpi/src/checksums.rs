@@ -6,9 +6,16 @@ use nf_sdk::headers::checksum::{self, Sum};
 use nf_sdk::{PacketRecord, offload};
 use packet::protocol;
 
-/// Whether a checksum in the packet is not computed yet, as the port says that it came by.
-pub fn are_unfinished(record: &PacketRecord) -> bool {
-    record.offload_flags & offload::NEEDS_CHECKSUM != 0 || record.gso_type != offload::GSO_NONE
+/// Where in the frame that begins what a checksum is of which is not computed yet, as the port says that the
+/// packet came by.
+pub fn unfinished(record: &PacketRecord) -> Option<usize> {
+    let is_unfinished = record.offload_flags & offload::NEEDS_CHECKSUM != 0;
+    is_unfinished.then_some(usize::from(record.csum_start))
+}
+
+/// Whether the packet's checksums are computed for each of the segments that it is still to be cut into.
+pub fn are_of_segments(record: &PacketRecord) -> bool {
+    record.gso_type != offload::GSO_NONE && record.offload_flags & offload::NEEDS_CHECKSUM == 0
 }
 
 /// Whether the port has verified the outermost transport checksum.
@@ -19,11 +26,7 @@ pub fn are_verified(record: &PacketRecord) -> bool {
 /// Whether the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are right. What was cut short cannot be computed,
 /// and is.
 pub fn are_right(view: &View<'_>) -> bool {
-    // On a wire no receiver takes an IPv4 packet whose length is 0.
-    if let [_, _, 0, 0, ..] = view.ip_header {
-        return false;
-    }
-    if !view.ip_header.is_empty() && !checksum::verify(view.ip_header) {
+    if !header_is_right(view) {
         return false;
     }
     if view.is_cut || view.is_fragment {
@@ -56,11 +59,43 @@ pub fn are_right(view: &View<'_>) -> bool {
     }
 }
 
-/// With the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1), of words as the view has them.
-fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8]) -> bool {
+fn header_is_right(view: &View<'_>) -> bool {
+    // On a wire no receiver takes an IPv4 packet whose length is 0.
+    if let [_, _, 0, 0, ..] = view.ip_header {
+        return false;
+    }
+    view.ip_header.is_empty() || checksum::verify(view.ip_header)
+}
+
+/// Whether they will be right when the checksum is computed of what begins at `start`: of the packet whose
+/// transport header is at `at` in the frame, of another one around it, or of one inside. Until then the sum
+/// of the pseudo header stands in its place: a receiver throws a packet away for another one as well.
+pub fn will_be_right(view: &View<'_>, at: usize, start: usize) -> bool {
+    let field = match view.protocol {
+        protocol::TCP => 16..18,
+        protocol::UDP => 6..8,
+        _ => 0..0,
+    };
+    if start < at || view.is_fragment || view.is_cut || start == at && field.is_empty() {
+        return are_right(view);
+    }
+    // Headers around it are made with what it will be in mind.
+    let is_there = || {
+        let sum = pseudo_header(view, view.protocol, view.segment.len()).folded();
+        view.segment.get(field) == Some(&sum.to_be_bytes()[..])
+    };
+    header_is_right(view) && (start > at || is_there())
+}
+
+/// The sum of the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1), of words as the view has them.
+fn pseudo_header(view: &View<'_>, protocol: u8, length: usize) -> Sum {
     let add = |sum: Sum, Address { words: [a, b, c, d], is_ipv4 }: Address| {
         if is_ipv4 { sum.add_u32(d) } else { sum.add_u32(a).add_u32(b).add_u32(c).add_u32(d) }
     };
-    let pseudo = Sum::ZERO.add_u16(u16::from(protocol)).add_u32(segment.len() as u32);
-    add(add(pseudo, view.source), view.destination).add_bytes(segment).folded() == 0xffff
+    let pseudo = Sum::ZERO.add_u16(u16::from(protocol)).add_u32(length as u32);
+    add(add(pseudo, view.source), view.destination)
+}
+
+fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8]) -> bool {
+    pseudo_header(view, protocol, segment.len()).add_bytes(segment).folded() == 0xffff
 }

@@ -154,10 +154,13 @@ impl NetworkFunction for Dpi {
             let time = Some(packet.timestamp()).filter(|time| time.0 != 0).unwrap_or(now);
             self.time.see(packet.timestamp());
             self.now = self.time.latest();
-            let is_unfinished = checksums::are_unfinished(packet.record());
-            let is_vouched_for = is_unfinished || checksums::are_verified(packet.record());
+            let record = packet.record();
+            let (unfinished, of_segments) =
+                (checksums::unfinished(record), checksums::are_of_segments(record));
+            let is_vouched_for = of_segments || checksums::are_verified(record);
             let from = packet.ingress();
-            let arrival = Arrival { time, ingress, from, is_vouched_for, is_unfinished, is_whole: false };
+            let is_whole = false;
+            let arrival = Arrival { time, ingress, from, is_vouched_for, of_segments, unfinished, is_whole };
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);
             if packet.ingress() == SUSPICIOUS {

@@ -47,19 +47,26 @@ pub(crate) struct Arrival {
     pub(crate) ingress: usize,
     /// Number of the interface; of an observer, any.
     pub(crate) from: u16,
-    /// Its transport checksum need not be computed, because it was verified or is not finished.
+    /// Its transport checksum need not be computed, because it was verified or is one of each segment.
     pub(crate) is_vouched_for: bool,
-    /// A checksum is not finished: of this packet, or of one inside.
-    pub(crate) is_unfinished: bool,
+    /// Checksums are those of the segments that it is still to be cut into.
+    pub(crate) of_segments: bool,
+    /// Where that begins whose checksum is not finished: of this packet, or of one inside.
+    pub(crate) unfinished: Option<usize>,
     /// It was put together from fragments.
     pub(crate) is_whole: bool,
 }
+/// Where in a frame a part of it begins.
+fn place(frame: &[u8], part: &[u8]) -> usize {
+    part.as_ptr().addr().wrapping_sub(frame.as_ptr().addr())
+}
+
 impl Dpi {
     /// The frame's packet, and those inside of it.
     pub(crate) fn frame(&mut self, frame: &[u8], arrival: Arrival, host: &mut Host) -> Result<(), Reason> {
         if let Some(view) = header::plain(frame, &self.settings.tunnels) {
             self.detector.begin();
-            return match self.unfit(&view, &arrival, host) {
+            return match self.unfit(frame, &view, &arrival, host) {
                 Some(verdict) => verdict,
                 None => self.packet(&view, arrival, host),
             };
@@ -86,7 +93,7 @@ impl Dpi {
                 Err(_) => return self.malformed(),
             };
             // A port verifies the outermost checksum alone.
-            arrival.is_vouched_for = arrival.is_unfinished;
+            arrival.is_vouched_for = arrival.of_segments;
         }
         Ok(())
     }
@@ -110,7 +117,7 @@ impl Dpi {
             Frame::Malformed => return self.malformed().map(|()| true),
         };
         self.detector.begin();
-        if let Some(verdict) = self.unfit(&view, &arrival, host) {
+        if let Some(verdict) = self.unfit(frame, &view, &arrival, host) {
             // What is inside is not taken out.
             return verdict.map(|()| false);
         }
@@ -124,8 +131,18 @@ impl Dpi {
     /// The verdict on a packet that no receiver takes, or of which each takes something else; `None` on
     /// another one.
     #[inline]
-    fn unfit(&mut self, view: &View<'_>, arrival: &Arrival, host: &mut Host) -> Option<Result<(), Reason>> {
-        let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(view);
+    fn unfit(
+        &mut self,
+        frame: &[u8],
+        view: &View<'_>,
+        arrival: &Arrival,
+        host: &mut Host,
+    ) -> Option<Result<(), Reason>> {
+        let is_right = || match arrival.unfinished {
+            Some(start) => checksums::will_be_right(view, place(frame, view.segment), start),
+            None => arrival.is_vouched_for || checksums::are_right(view),
+        };
+        let is_wrong = self.settings.verifies && !is_right();
         // Receivers take the urgent byte for a part of the stream or not: dropped with what they ignore.
         let is_urgent = view.tcp.flags & URG != 0 && self.settings.drops_ignored;
         if !is_wrong && !is_urgent && view.ttl >= self.settings.min_ttl {
@@ -199,8 +216,9 @@ impl Dpi {
                 self.tally.add(Count::Datagrams, 1);
                 let Ok(mut whole) = header::outermost(&frame) else { return self.malformed() };
                 (whole.path, whole.dissection.tags) = (level.path, level.dissection.tags);
+                let (is_vouched_for, of_segments) = (false, false);
                 let arrival =
-                    Arrival { is_whole: true, is_vouched_for: false, is_unfinished: false, ..arrival };
+                    Arrival { is_whole: true, is_vouched_for, of_segments, unfinished: None, ..arrival };
                 let verdict = self.levels(&frame, whole, arrival, host);
                 if verdict.is_err() {
                     // The receiver has the others, and waits for the one that is dropped now.

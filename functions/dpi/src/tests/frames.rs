@@ -143,20 +143,22 @@ pub struct Bench {
     pub now: f64,
     /// What the port says about the checksums of the next frames.
     pub offload_flags: u8,
+    /// Where that begins whose checksum is still to be computed.
+    pub csum_start: u16,
     told: usize,
 }
 
 impl Bench {
     pub fn new(rules: &str, changes: &[(&str, ConfigValue)]) -> Bench {
         let runner = Runner::new(&config(rules, changes)).unwrap_or_else(|error| panic!("{error}"));
-        Bench { runner, now: 0.0, offload_flags: 0, told: 0 }
+        Bench { runner, now: 0.0, offload_flags: 0, csum_start: 0, told: 0 }
     }
 
     /// Shows it one frame: the verdict, and the sids of the alerts.
     pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> (Verdict, Vec<u64>) {
-        let offload_flags = self.offload_flags;
+        let (timestamp, offload_flags, csum_start) = (at(self.now).0, self.offload_flags, self.csum_start);
         let record =
-            PacketRecord { timestamp: at(self.now).0, ingress, offload_flags, ..PacketRecord::default() };
+            PacketRecord { timestamp, ingress, offload_flags, csum_start, ..PacketRecord::default() };
         let out = self.runner.run(&[TestPacket { bytes: frame, record }], at(self.now));
         let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
         (
