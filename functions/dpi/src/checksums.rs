@@ -6,11 +6,20 @@ use nf_sdk::headers::checksum::{self, Sum};
 use nf_sdk::{PacketRecord, offload};
 use packet::protocol;
 
-/// Where in the frame that begins what a checksum is of which is not computed yet, as the port says that the
-/// packet came by.
-pub fn unfinished(record: &PacketRecord) -> Option<usize> {
+/// A checksum that is not computed yet, as the port says that the packet came by.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfinished {
+    /// Where in the frame that begins what it is of.
+    start: usize,
+    /// The packet is still to be cut into segments, too.
+    is_whole: bool,
+}
+
+/// That of a packet, if there is one.
+pub fn unfinished(record: &PacketRecord) -> Option<Unfinished> {
     let is_unfinished = record.offload_flags & offload::NEEDS_CHECKSUM != 0;
-    is_unfinished.then_some(usize::from(record.csum_start))
+    let is_whole = record.gso_type != offload::GSO_NONE;
+    is_unfinished.then_some(Unfinished { start: usize::from(record.csum_start), is_whole })
 }
 
 /// Whether the packet's checksums are computed for each of the segments that it is still to be cut into.
@@ -26,7 +35,7 @@ pub fn are_verified(record: &PacketRecord) -> bool {
 /// Whether the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are right. What was cut short cannot be computed,
 /// and is.
 pub fn are_right(view: &View<'_>) -> bool {
-    if !header_is_right(view) {
+    if !header_is_right(view, false) {
         return false;
     }
     if view.is_cut || view.is_fragment {
@@ -59,18 +68,19 @@ pub fn are_right(view: &View<'_>) -> bool {
     }
 }
 
-fn header_is_right(view: &View<'_>) -> bool {
-    // On a wire no receiver takes an IPv4 packet whose length is 0.
-    if let [_, _, 0, 0, ..] = view.ip_header {
-        return false;
+/// Of a packet that is still to be cut, or not.
+fn header_is_right(view: &View<'_>, is_whole: bool) -> bool {
+    match view.ip_header {
+        // On a wire no receiver takes an IPv4 packet whose length is 0.
+        [_, _, 0, 0, ..] if !is_whole => false,
+        header => header.is_empty() || checksum::verify(header),
     }
-    view.ip_header.is_empty() || checksum::verify(view.ip_header)
 }
 
-/// Whether they will be right when the checksum is computed of what begins at `start`: of the packet whose
-/// transport header is at `at` in the frame, of another one around it, or of one inside. Until then the sum
-/// of the pseudo header stands in its place: a receiver throws a packet away for another one as well.
-pub fn will_be_right(view: &View<'_>, at: usize, start: usize) -> bool {
+/// Whether they will be right when the one that is unfinished is computed: that of the packet whose transport
+/// header is at `at` in the frame, of another one around it, or of one inside. Until then the sum of the
+/// pseudo header stands in its place: a receiver throws a packet away for another one as well.
+pub fn will_be_right(view: &View<'_>, at: usize, Unfinished { start, is_whole }: Unfinished) -> bool {
     let field = match view.protocol {
         protocol::TCP => 16..18,
         protocol::UDP => 6..8,
@@ -84,7 +94,7 @@ pub fn will_be_right(view: &View<'_>, at: usize, start: usize) -> bool {
         let sum = pseudo_header(view, view.protocol, view.segment.len()).folded();
         view.segment.get(field) == Some(&sum.to_be_bytes()[..])
     };
-    header_is_right(view) && (start > at || is_there())
+    header_is_right(view, is_whole) && (start > at || is_there())
 }
 
 /// The sum of the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1), of words as the view has them.

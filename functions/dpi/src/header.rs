@@ -1,7 +1,7 @@
 //! What rules and flows look at in a packet's headers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use packet::tunnel::{Level, Path, Tunnels};
+use packet::tunnel::{Level, Path, Tunnel, Tunnels};
 use packet::{Fragment, ParseError, Transport, dissect, protocol};
 
 /// TCP flags, RFC 9293 section 3.1.
@@ -187,6 +187,14 @@ impl<'a> View<'a> {
         };
         self.payload = segment.get(header..).ok_or(Cut)?;
         Ok(())
+    }
+
+    /// It is longer than what carries it, which no receiver takes; where it is looked at by a mirror
+    /// (ERSPAN), the mirror may have cut it.
+    pub fn is_short(&self) -> bool {
+        let kinds = self.path.to_bits() >> 32;
+        let is_mirrored = || (0..u16::BITS).step_by(4).any(|at| kinds >> at & 15 == Tunnel::Erspan as u64);
+        self.is_cut && !is_mirrored()
     }
 
     /// As if the other end had sent it, without a payload.

@@ -159,8 +159,16 @@ impl NetworkFunction for Dpi {
                 (checksums::unfinished(record), checksums::are_of_segments(record));
             let is_vouched_for = of_segments || checksums::are_verified(record);
             let from = packet.ingress();
-            let is_whole = false;
-            let arrival = Arrival { time, ingress, from, is_vouched_for, of_segments, unfinished, is_whole };
+            let arrival = Arrival {
+                time,
+                ingress,
+                from,
+                is_vouched_for,
+                of_segments,
+                unfinished,
+                is_snapped: record.snapped() > 0,
+                is_whole: false,
+            };
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);
             if packet.ingress() == SUSPICIOUS {

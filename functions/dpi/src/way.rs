@@ -8,6 +8,7 @@
 //!    tells.
 
 use crate::budget::Budget;
+use crate::checksums::Unfinished;
 use crate::detect::{Portion, Shown};
 use crate::flow::tcp::Place;
 use crate::flow::tracker::Seen;
@@ -51,8 +52,10 @@ pub(crate) struct Arrival {
     pub(crate) is_vouched_for: bool,
     /// Checksums are those of the segments that it is still to be cut into.
     pub(crate) of_segments: bool,
-    /// Where that begins whose checksum is not finished: of this packet, or of one inside.
-    pub(crate) unfinished: Option<usize>,
+    /// The checksum that is not finished: of this packet, or of one inside.
+    pub(crate) unfinished: Option<Unfinished>,
+    /// The end of the frame was left out where it was captured.
+    pub(crate) is_snapped: bool,
     /// It was put together from fragments.
     pub(crate) is_whole: bool,
 }
@@ -139,13 +142,14 @@ impl Dpi {
         host: &mut Host,
     ) -> Option<Result<(), Reason>> {
         let is_right = || match arrival.unfinished {
-            Some(start) => checksums::will_be_right(view, place(frame, view.segment), start),
+            Some(one) => checksums::will_be_right(view, place(frame, view.segment), one),
             None => arrival.is_vouched_for || checksums::are_right(view),
         };
         let is_wrong = self.settings.verifies && !is_right();
+        let is_short = self.settings.verifies && !arrival.is_snapped && view.is_short();
         // Receivers take the urgent byte for a part of the stream or not: dropped with what they ignore.
         let is_urgent = view.tcp.flags & URG != 0 && self.settings.drops_ignored;
-        if !is_wrong && !is_urgent && view.ttl >= self.settings.min_ttl {
+        if !is_wrong && !is_short && !is_urgent && view.ttl >= self.settings.min_ttl {
             return None;
         }
         self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);

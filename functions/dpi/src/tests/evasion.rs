@@ -48,6 +48,25 @@ fn what_the_receiver_takes_counts() {
     assert_eq!(between(instead(flags::ACK, 500, b""), &[]), [1]);
 }
 
+/// On a wire no receiver takes a packet that is longer than its frame.
+#[test]
+fn a_packet_longer_than_its_frame() {
+    let mut frame = instead(flags::ACK, 500, b"XXXXX");
+    frame[17] += 1;
+    frame[24..26].fill(0);
+    let sum = nf_sdk::headers::checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    hides_nothing("IPv4", frame.clone(), &[]);
+    // Where it was captured its end may have been left out.
+    let mut bench = Bench::new(RULE, &[]);
+    bench.handshake();
+    bench.client(0, b"mali");
+    bench.gso_size = 1;
+    assert_eq!(bench.sids(frame), NONE);
+    bench.gso_size = 0;
+    assert_eq!(bench.client(4, b"cious"), NONE, "it counts");
+}
+
 #[test]
 fn data_without_an_acknowledgement() {
     hides_nothing("no flag", instead(0, 0, b"XXXXX"), &[]);
@@ -111,6 +130,21 @@ fn a_checksum_that_is_still_to_be_computed() {
     let mut header = frame.clone();
     header[24] ^= 1;
     assert_eq!(between(&header, 34), [1], "the header's");
+    // What is still to be cut may have no length, and a receiver on this host takes it.
+    let mut none = frame.clone();
+    none[16..18].fill(0);
+    none[24..26].fill(0);
+    let sum = nf_sdk::headers::checksum::of(&none[14..34]);
+    none[24..26].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(between(&none, 34), [1]);
+    let mut bench = Bench::new(RULE, &[]);
+    bench.handshake();
+    bench.client(0, b"mali");
+    (bench.offload_flags, bench.csum_start) = (nf_sdk::offload::NEEDS_CHECKSUM, 34);
+    bench.gso_type = nf_sdk::offload::GSO_TCPV4;
+    assert_eq!(bench.sids(none), NONE);
+    (bench.offload_flags, bench.gso_type) = (0, 0);
+    assert_eq!(bench.client(4, b"cious"), NONE, "it counts");
     // The one of something else: this one is as it is.
     assert_eq!(between(&frame, 20), [1]);
     assert_eq!(between(&instead(flags::ACK, 500, b"XXXXX"), 20), NONE);

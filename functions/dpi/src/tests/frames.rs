@@ -145,20 +145,32 @@ pub struct Bench {
     pub offload_flags: u8,
     /// Where that begins whose checksum is still to be computed.
     pub csum_start: u16,
+    /// How they are still to be cut.
+    pub gso_type: u8,
+    /// How much of them a capture left out.
+    pub gso_size: u16,
     told: usize,
 }
 
 impl Bench {
     pub fn new(rules: &str, changes: &[(&str, ConfigValue)]) -> Bench {
         let runner = Runner::new(&config(rules, changes)).unwrap_or_else(|error| panic!("{error}"));
-        Bench { runner, now: 0.0, offload_flags: 0, csum_start: 0, told: 0 }
+        Bench { runner, now: 0.0, offload_flags: 0, csum_start: 0, gso_type: 0, gso_size: 0, told: 0 }
     }
 
     /// Shows it one frame: the verdict, and the sids of the alerts.
     pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> (Verdict, Vec<u64>) {
-        let (timestamp, offload_flags, csum_start) = (at(self.now).0, self.offload_flags, self.csum_start);
-        let record =
-            PacketRecord { timestamp, ingress, offload_flags, csum_start, ..PacketRecord::default() };
+        let &mut Bench { offload_flags, csum_start, gso_type, gso_size, now, .. } = self;
+        let timestamp = at(now).0;
+        let record = PacketRecord {
+            timestamp,
+            ingress,
+            offload_flags,
+            csum_start,
+            gso_type,
+            gso_size,
+            ..PacketRecord::default()
+        };
         let out = self.runner.run(&[TestPacket { bytes: frame, record }], at(self.now));
         let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
         (
