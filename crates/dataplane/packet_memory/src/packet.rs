@@ -97,6 +97,17 @@ impl Packet {
         true
     }
 
+    /// The same of what a function names: what a port has verified is not of a packet that begins elsewhere.
+    #[inline]
+    #[must_use]
+    pub fn move_extent(&mut self, offset: u32, length: u32, buffer_size: u32) -> bool {
+        let (begin, moved) = (self.0.offset, self.set_extent(offset, length, buffer_size));
+        if self.0.offset != begin {
+            self.0.offload_flags &= !nf_abi::offload::CHECKSUM_VALID;
+        }
+        moved
+    }
+
     /// Clears what must not cross to another tenant: what functions say, and what a port has verified, which
     /// a function may have changed since.
     pub fn clear_marks(&mut self) {

@@ -268,7 +268,7 @@ impl<T: HostState> Body<T> {
             let answer = unsafe { self.batch.0.add(n).read() };
             let may_change = facts.allows_extent(answer.offset, answer.length, buffer_size);
             let extent_holds = (answer.offset, answer.length) == (packet.offset(), packet.length())
-                || may_change && packet.set_extent(answer.offset, answer.length, buffer_size);
+                || may_change && packet.move_extent(answer.offset, answer.length, buffer_size);
             let (verdict, is_other) = (answer.verdict & !OTHER_VERSION, answer.verdict & OTHER_VERSION != 0);
             let holds = extent_holds && facts.allowed(verdict).is_some();
             packet.edit(|record| {

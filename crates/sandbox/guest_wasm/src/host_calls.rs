@@ -200,7 +200,7 @@ fn packet_emit<T: HostState>(
     }
     let Some(mut packet) = state.kept.slots.take(slot) else { return error::SLOT };
     state.kept.has_left_over = true;
-    if offset != u32::MAX && !packet.set_extent(offset, length, state.pool.buffer_size()) {
+    if offset != u32::MAX && !packet.move_extent(offset, length, state.pool.buffer_size()) {
         packet.edit(|record| record.verdict = guest::BAD_VERDICT);
         state.kept.emitted.push(packet);
         return error::RANGE;

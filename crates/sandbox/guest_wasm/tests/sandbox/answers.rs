@@ -92,6 +92,7 @@ proptest! {
             prop_assert!(packet.set_extent(128, 60 + n as u32, 2048));
             packet.edit(|record| {
                 *record = PacketRecord { flow_hash: 0x1111, timestamp: 7, hop_budget: 9, vlan: 3, ..PacketRecord::default() };
+                record.offload_flags = nf_abi::offload::CHECKSUM_VALID;
             });
         }
         let before: Vec<PacketRecord> = room.packets.iter().map(|packet| *packet.record()).collect();
@@ -112,7 +113,9 @@ proptest! {
                     let (verdict, offset, length) =
                         expected(access, before, word(&bytes, at), word(&bytes, at + 4), word(&bytes, at + 8));
                     let mark = u64::from(word(&bytes, at + 16)) | (u64::from(word(&bytes, at + 20)) << 32);
-                    PacketRecord { verdict, offset, length, mark, ..*before }
+                    // What was verified is not of a packet that begins elsewhere.
+                    let offload_flags = if offset == before.offset { before.offload_flags } else { 0 };
+                    PacketRecord { verdict, offset, length, mark, offload_flags, ..*before }
                 } else {
                     *before
                 };
