@@ -23,7 +23,7 @@ use crate::VnetHeader;
 use crate::checksum::{folded, sum};
 use crate::tunnel::Outer;
 use nf_abi::offload;
-use packet::protocol::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING, TCP, UDP};
+use packet::protocol::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING, SCTP, TCP, UDP};
 use std::ops::Range;
 
 /// Most extension headers of IPv6.
@@ -285,8 +285,8 @@ fn v6_transport(ip: &[u8]) -> Option<(usize, u8)> {
     None
 }
 
-/// Whether a checksum that covers everything from `start` on, and stands so far behind that, is one of TCP or
-/// UDP: of the frame's packet, or of that in its tunnel.
+/// Whether a checksum that covers everything from `start` on, and stands so far behind that, is one of TCP,
+/// UDP or SCTP: of the frame's packet, or of that in its tunnel.
 pub(crate) fn is_of_transport(frame: &[u8], start: usize, offset: usize) -> bool {
     let found = || {
         let (_, network) = Outer::of(frame, Some(start))?;
@@ -299,7 +299,13 @@ pub(crate) fn is_of_transport(frame: &[u8], start: usize, offset: usize) -> bool
         Some((network + behind, protocol))
     };
     found().is_some_and(|(transport, protocol)| {
-        transport == start && matches!(protocol, TCP | UDP) && checksum_at(protocol) == offset
+        let field = match protocol {
+            TCP | UDP => Some(checksum_at(protocol)),
+            // A CRC: kernels leave it to each other like a checksum, which it would be wrong to write.
+            SCTP => Some(8),
+            _ => None,
+        };
+        transport == start && field == Some(offset)
     })
 }
 

@@ -144,6 +144,7 @@ fn frames() -> Vec<(Vec<u8>, Places)> {
         (ethernet(0, v6, &ip(false, 17, 16, &segment(17, 53))), vec![(70, 6)]),
         (ethernet(0, v4, &ip(true, 17, 0, &vxlan(&inner))), vec![(34, 6), (84, 16)]),
         (ethernet(0, v4, &ip(true, 4, 0, &ip(true, 6, 0, &segment(6, 80)))), vec![(54, 16)]),
+        (ethernet(0, v4, &ip(true, 132, 0, &segment(17, 80))), vec![(34, 8)]),
         (ethernet(0, v4, &ip(true, 1, 0, &segment(17, 8))), vec![]),
         (ethernet(0, v4, &later), vec![]),
         (ethernet(0, [8, 6], &[1; 60]), vec![]),
