@@ -5,6 +5,7 @@ mod evasion;
 mod faults;
 pub mod frames;
 mod http_receivers;
+mod insertion;
 mod messages;
 mod model;
 mod options;
