@@ -11,6 +11,8 @@ use packet::protocol;
 pub struct Unfinished {
     /// Where in the frame that begins what it is of.
     start: usize,
+    /// Where it stands.
+    field: usize,
     /// The packet is still to be cut into segments, too.
     is_whole: bool,
 }
@@ -19,7 +21,8 @@ pub struct Unfinished {
 pub fn unfinished(record: &PacketRecord) -> Option<Unfinished> {
     let is_unfinished = record.offload_flags & offload::NEEDS_CHECKSUM != 0;
     let is_whole = record.gso_type != offload::GSO_NONE;
-    is_unfinished.then_some(Unfinished { start: usize::from(record.csum_start), is_whole })
+    let (start, offset) = (usize::from(record.csum_start), usize::from(record.csum_offset));
+    is_unfinished.then_some(Unfinished { start, field: start + offset, is_whole })
 }
 
 /// Whether the packet's checksums are computed for each of the segments that it is still to be cut into.
@@ -35,16 +38,18 @@ pub fn are_verified(record: &PacketRecord) -> bool {
 /// Whether the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are right. What was cut short cannot be computed,
 /// and is.
 pub fn are_right(view: &View<'_>) -> bool {
-    if !header_is_right(view, false) {
-        return false;
-    }
+    header_is_right(view, false) && transport_is_right(view, |segment| Sum::ZERO.add_bytes(segment))
+}
+
+/// The sum of bytes is told by `sum`.
+fn transport_is_right(view: &View<'_>, sum: impl Fn(&[u8]) -> Sum) -> bool {
     if view.is_cut || view.is_fragment {
         return true;
     }
     let segment = view.segment;
     match view.protocol {
-        protocol::ICMPV4 => !view.source.is_ipv4 || checksum::verify(segment),
-        protocol::TCP | protocol::ICMPV6 => sum_is_right(view, view.protocol, segment),
+        protocol::ICMPV4 => !view.source.is_ipv4 || sum(segment).folded() == 0xffff,
+        protocol::TCP | protocol::ICMPV6 => sum_is_right(view, view.protocol, segment, sum),
         protocol::UDP => {
             let (Some(&[a, b]), Some(&[c, d])) = (
                 segment.get(4..6).and_then(<[u8]>::first_chunk),
@@ -60,7 +65,7 @@ pub fn are_right(view: &View<'_>) -> bool {
             match datagram {
                 // None was computed: over IPv6 that is for tunnels alone (RFC 8200 section 8.1, RFC 6936).
                 _ if [c, d] == [0, 0] => view.source.is_ipv4,
-                Some(datagram) if datagram.len() >= 8 => sum_is_right(view, protocol::UDP, datagram),
+                Some(datagram) if datagram.len() >= 8 => sum_is_right(view, protocol::UDP, datagram, sum),
                 _ => false,
             }
         }
@@ -80,7 +85,8 @@ fn header_is_right(view: &View<'_>, is_whole: bool) -> bool {
 /// Whether they will be right when the one that is unfinished is computed: that of the packet whose transport
 /// header is at `at` in the frame, of another one around it, or of one inside. Until then the sum of the
 /// pseudo header stands in its place: a receiver throws a packet away for another one as well.
-pub fn will_be_right(view: &View<'_>, at: usize, Unfinished { start, is_whole }: Unfinished) -> bool {
+pub fn will_be_right(view: &View<'_>, at: usize, unfinished: Unfinished) -> bool {
+    let Unfinished { start, is_whole, .. } = unfinished;
     let field = match view.protocol {
         protocol::TCP => 16..18,
         protocol::UDP => 6..8,
@@ -89,12 +95,24 @@ pub fn will_be_right(view: &View<'_>, at: usize, Unfinished { start, is_whole }:
     if start < at || view.is_fragment || view.is_cut || start == at && field.is_empty() {
         return are_right(view);
     }
-    // Headers around it are made with what it will be in mind.
     let is_there = || {
         let sum = pseudo_header(view, view.protocol, view.segment.len()).folded();
         view.segment.get(field) == Some(&sum.to_be_bytes()[..])
     };
-    header_is_right(view, is_whole) && (start > at || is_there())
+    // Of each segment checksums around it are made when it is cut.
+    let is_around = || is_whole || transport_is_right(view, |bytes| sum_around(bytes, at, unfinished));
+    header_is_right(view, is_whole) && if start > at { is_around() } else { is_there() }
+}
+
+/// The sum of bytes that begin at `at` in the frame once the unfinished checksum among them is computed: what
+/// it is of comes to the complement of what stands there until then (`Documentation/networking/
+/// checksum-offloads.rst` of Linux, local checksum offload).
+fn sum_around(bytes: &[u8], at: usize, Unfinished { start, field, .. }: Unfinished) -> Sum {
+    let until = bytes.get(field - at..).and_then(<[u8]>::first_chunk).map(|word| u16::from_be_bytes(*word));
+    match (bytes.get(..start - at), until) {
+        (Some(before), Some(until)) => Sum::ZERO.add_bytes(before).add_u16(!until),
+        _ => Sum::ZERO.add_bytes(bytes),
+    }
 }
 
 /// The sum of the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1), of words as the view has them.
@@ -106,6 +124,6 @@ fn pseudo_header(view: &View<'_>, protocol: u8, length: usize) -> Sum {
     add(add(pseudo, view.source), view.destination)
 }
 
-fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8]) -> bool {
-    pseudo_header(view, protocol, segment.len()).add_bytes(segment).folded() == 0xffff
+fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8], sum: impl Fn(&[u8]) -> Sum) -> bool {
+    pseudo_header(view, protocol, segment.len()).add_u16(sum(segment).folded()).folded() == 0xffff
 }

@@ -163,6 +163,7 @@ impl Bench {
         let &mut Bench { offload_flags, csum_start, gso_type, gso_size, now, .. } = self;
         let timestamp = at(now).0;
         let record = PacketRecord {
+            csum_offset: 16,
             timestamp,
             ingress,
             offload_flags,

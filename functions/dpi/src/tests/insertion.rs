@@ -69,6 +69,38 @@ fn a_checksum_that_is_still_to_be_computed() {
     assert_eq!(between(&instead(flags::ACK, 500, b"XXXXX"), 20), NONE);
 }
 
+/// The checksums around one that is still to be computed are made with what it will be in mind.
+#[test]
+fn checksums_around_one_that_is_still_to_be_computed() {
+    let around = |inner: &[u8]| {
+        udp(("10.9.0.1", 50_000), ("10.9.0.2", 4789), &[&[8, 0, 0, 0, 0, 0, 7, 0], inner].concat())
+    };
+    let between = |bytes: Vec<u8>| {
+        let mut bench = Bench::new(RULE, &[]);
+        for frame in [
+            tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]),
+            tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]),
+            tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"mali"),
+        ] {
+            assert_eq!(bench.sids(around(&frame)), NONE);
+        }
+        (bench.offload_flags, bench.csum_start) = (nf_sdk::offload::NEEDS_CHECKSUM, 50 + 34);
+        let sids = bench.sids(bytes);
+        bench.offload_flags = 0;
+        [sids, bench.sids(around(&tcp(CLIENT, SERVER, flags::ACK, 104, 500, b"cious")))].concat()
+    };
+    let inner = instead(flags::ACK, 500, b"XXXXX");
+    let ends = [&inner[26..34], &[0, 6, 0, (inner.len() - 34) as u8]].concat();
+    let mut frame = around(&inner);
+    frame[100..102].copy_from_slice(&(!nf_sdk::headers::checksum::of(&ends)).to_be_bytes());
+    assert_eq!(between(frame.clone()), NONE, "it counts");
+    let mut wrong = frame.clone();
+    wrong[41] ^= 1;
+    assert_eq!(between(wrong), [1], "around");
+    frame[101] ^= 1;
+    assert_eq!(between(frame), [1], "inside");
+}
+
 /// A segment of the client's that no receiver takes, of one kind or another, and what is said of its
 /// checksum.
 fn junk(kind: u8, at: u32, length: usize) -> (Vec<u8>, u8) {
