@@ -15,7 +15,7 @@ fn read(bytes: &[u8]) {
             if size <= 1 << 20 {
                 let mut memory = vec![0; size];
                 saved.memory.write_to(&mut memory);
-                let mut kept = snapshot::Memory::new(size as u64, saved.memory.limit(), 0);
+                let mut kept = snapshot::Memory::new(size as u64, saved.memory.limit());
                 kept.keep(0, &memory);
                 assert!(kept.bytes().len() <= saved.memory.bytes().len());
             }

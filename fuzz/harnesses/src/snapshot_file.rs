@@ -22,7 +22,7 @@ fn sealed() -> &'static (Keys, Name, Vec<u8>) {
             spec: serde_json::json!({"image": "firewall", "tenant": "monday"}),
         };
         let key = Key::generate().expect("random numbers");
-        let saved = Saved { memory: snapshot::Memory::new(65536, 65536, 0), ..Saved::default() };
+        let saved = Saved { memory: snapshot::Memory::new(65536, 65536), ..Saved::default() };
         let file = encoded(&key, &told, &saved).expect("it can be written");
         (Keys::of(key), name, file)
     })

@@ -15,7 +15,7 @@ fn name(text: &str) -> Name {
 }
 
 fn saved() -> Saved<'static> {
-    let mut memory = Memory::new(65536, 65536, 4096);
+    let mut memory = Memory::new(65536, 65536);
     let mut page = vec![0; 4096];
     page[100] = 7;
     memory.keep(0, &page);

@@ -7,6 +7,7 @@
 use crate::error::ContentError;
 use crate::limits;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -60,10 +61,22 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// Memory of `size` bytes, all zero so far, with room made for `touched` bytes.
-    pub fn new(size: u64, limit: u64, touched: usize) -> Memory<'static> {
-        let pages = Vec::with_capacity(touched / PAGE);
-        Memory { size, limit, pages, bytes: Cow::Owned(Vec::with_capacity(touched)) }
+    /// Memory of `size` bytes, all zero so far.
+    pub fn new(size: u64, limit: u64) -> Memory<'static> {
+        Memory { size, limit, ..Memory::default() }
+    }
+
+    /// Memory that holds `bytes`, which are zero outside of `ranges`: these begin at pages, and are in order.
+    pub fn of(bytes: &[u8], limit: u64, ranges: &[Range<usize>]) -> Memory<'static> {
+        let mut memory = Memory::new(bytes.len() as u64, limit);
+        memory.pages.reserve_exact(ranges.iter().map(Range::len).sum::<usize>() / PAGE);
+        for range in ranges {
+            let first = (range.start / PAGE) as u32;
+            memory.pages.extend(in_use(first, bytes.get(range.clone()).unwrap_or_default()));
+        }
+        memory.pages.shrink_to_fit();
+        memory.copy(0, bytes, 0);
+        memory
     }
 
     /// What was read from a snapshot, checked.
@@ -81,26 +94,32 @@ impl<'a> Memory<'a> {
     /// Keeps what is not zero of the pages from `first` on, whose bytes these are. Pages come in the order of
     /// their numbers; bytes behind the last whole page are left out, memory has none.
     pub fn keep(&mut self, first: u32, bytes: &[u8]) {
-        let kept = self.bytes.to_mut();
-        for (number, page) in (first..).zip(bytes.as_chunks::<PAGE>().0) {
-            let lines = lines_in_use(page);
-            if lines == u64::MAX {
-                kept.extend_from_slice(page);
-            } else {
-                for run in runs(lines) {
-                    kept.extend_from_slice(page.get(run).unwrap_or_default());
-                }
-            }
-            if lines != 0 {
-                self.pages.push(Page { number, lines });
-            }
-        }
+        let before = self.pages.len();
+        self.pages.extend(in_use(first, bytes));
+        self.copy(before, bytes, first);
     }
 
-    /// Gives back room that was made for more than there was.
-    pub fn shrink(&mut self) {
-        self.bytes.to_mut().shrink_to_fit();
-        self.pages.shrink_to_fit();
+    /// Copies the lines that are kept of the pages from index `from` of the list on, out of `bytes`, which
+    /// begin with page `first`. All lines are counted before any is copied: room for all that a function
+    /// touched would be many times what is kept, and the kernel would make that room page by page.
+    fn copy(&mut self, from: usize, bytes: &[u8], first: u32) {
+        let pages = self.pages.get(from..).unwrap_or_default();
+        let kept = self.bytes.to_mut();
+        kept.reserve_exact(pages.iter().map(|page| page.kept()).sum());
+        let (source, _) = bytes.as_chunks::<PAGE>();
+        for page in pages {
+            let Some(source) = source.get((page.number - first) as usize) else { break };
+            if page.lines == u64::MAX {
+                kept.extend_from_slice(source);
+                continue;
+            }
+            let (lines, mut left) = (source.as_chunks::<LINE>().0, page.lines);
+            // One by one: most lines that are kept have none beside them, and one is copied without a call.
+            while let Some(line) = lines.get(left.trailing_zeros() as usize) {
+                kept.extend_from_slice(line);
+                left &= left - 1;
+            }
+        }
     }
 
     /// Bytes of memory.
@@ -180,8 +199,14 @@ impl<'a> Memory<'a> {
     }
 }
 
+/// The pages of these that hold anything; `first` is the number of the first.
+fn in_use(first: u32, bytes: &[u8]) -> impl Iterator<Item = Page> {
+    let pages = (first..).zip(bytes.as_chunks::<PAGE>().0);
+    pages.map(|(number, page)| Page { number, lines: lines_in_use(page) }).filter(|page| page.lines != 0)
+}
+
 /// The byte ranges of neighbouring lines.
-fn runs(lines: u64) -> impl Iterator<Item = std::ops::Range<usize>> {
+fn runs(lines: u64) -> impl Iterator<Item = Range<usize>> {
     let mut left = lines;
     std::iter::from_fn(move || {
         if left == 0 {
@@ -224,7 +249,7 @@ mod tests {
             let mut page = [0; PAGE];
             at.iter().for_each(|at: &usize| page[*at] = 7);
             assert_eq!(lines_in_use(&page), bits, "{at:?}");
-            let mut memory = Memory::new(65_536, 65_536, 0);
+            let mut memory = Memory::new(65_536, 65_536);
             memory.keep(3, &page);
             assert_eq!(memory.check(), Ok(()));
             assert_eq!(memory.bytes().len(), bits.count_ones() as usize * LINE);
@@ -233,6 +258,24 @@ mod tests {
             assert_eq!(back[3 * PAGE..4 * PAGE], page);
             assert!(back[..3 * PAGE].iter().chain(&back[4 * PAGE..]).all(|byte| *byte == 0));
         }
+    }
+
+    #[test]
+    fn ranges_are_kept_as_all_of_the_memory_is() {
+        let mut bytes = vec![0; 16 * PAGE];
+        [2 * PAGE, 3 * PAGE + 65, 9 * PAGE - 1].iter().for_each(|at| bytes[*at] = 1);
+        bytes[12 * PAGE..13 * PAGE].fill(2);
+        let mut all = Memory::new(16 * PAGE as u64, 65_536);
+        all.keep(0, &bytes);
+        let ranges = [2 * PAGE..4 * PAGE, 8 * PAGE..10 * PAGE, 12 * PAGE..16 * PAGE];
+        let of = Memory::of(&bytes, 65_536, &ranges);
+        assert_eq!((&of, of.check()), (&all, Ok(())));
+        // A function has much more than it uses.
+        let kept = of.bytes().len() + size_of_val(of.pages());
+        assert_eq!((of.footprint(), of.bytes().len()), (kept, 3 * LINE + PAGE));
+        // Ranges that are not in it are left out.
+        let beyond = Memory::of(&bytes, 65_536, std::slice::from_ref(&(12 * PAGE..17 * PAGE)));
+        assert_eq!((beyond.pages(), beyond.check()), (&[][..], Ok(())));
     }
 
     #[test]

@@ -183,10 +183,10 @@ fn nothing_beyond_the_limits_is_written() {
             &|s| (0..2).for_each(|value| s.tallies.push(Tally { name: "same".to_owned(), value })),
             "tally `same` comes after `same`",
         ),
-        (&|s| s.memory = Memory::new(1 << 32, 1 << 32, 0), "bytes as the limit of memory"),
+        (&|s| s.memory = Memory::new(1 << 32, 1 << 32), "bytes as the limit of memory"),
         (
             &|s| {
-                s.memory = Memory::new(65_536, 65_536, 0);
+                s.memory = Memory::new(65_536, 65_536);
                 s.memory.keep(16, &[1; PAGE]);
             },
             "page 16 is saved",

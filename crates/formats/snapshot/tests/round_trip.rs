@@ -101,7 +101,7 @@ prop_compose! {
         packets in vec(packet(), 0..6),
         tallies in btree_map("[a-z.]{0,20}", any::<u64>(), 0..6),
     ) -> (Vec<u8>, Saved<'static>) {
-        let mut kept = Memory::new(SIZE as u64, 1 << 20, 0);
+        let mut kept = Memory::new(SIZE as u64, 1 << 20);
         kept.keep(0, &memory);
         let place = |(n, (due, record, bytes)): (usize, (Option<u64>, PacketRecord, Vec<u8>))| {
             let place = due.map_or(PacketState::Queued, |due| PacketState::Held { slot: n as u16, due });

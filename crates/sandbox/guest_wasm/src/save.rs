@@ -8,7 +8,7 @@ use crate::state::{GuestState, HostState};
 use crate::touched::touched;
 use guest::SaveError;
 use nf_abi::ABI_VERSION;
-use snapshot::{Global, Identity, Memory, PAGE, Saved, Value};
+use snapshot::{Global, Identity, Memory, Saved, Value};
 use std::ops::Range;
 use std::sync::Arc;
 use wasmtime::{Val, ValType};
@@ -63,12 +63,7 @@ impl<T: HostState> Body<T> {
             merge(&mut ranges);
         }
         let limit = state.facts.memory_limit.min(nf_abi::PRIVATE_MAX);
-        let mut memory = Memory::new(bytes.len() as u64, limit, ranges.iter().map(Range::len).sum());
-        for range in ranges {
-            memory.keep((range.start / PAGE) as u32, bytes.get(range).unwrap_or_default());
-        }
-        memory.shrink();
-        memory
+        Memory::of(bytes, limit, &ranges)
     }
 
     pub(crate) fn globals(&mut self) -> Vec<Value> {

@@ -8,7 +8,7 @@ use snapshot::{
 /// Everything that version 1.0 can say. It never changes: `golden/1.0-full.snapshot` is what it was written
 /// as.
 pub fn full() -> Saved<'static> {
-    let mut memory = Memory::new(4 * 65_536, 1 << 20, 0);
+    let mut memory = Memory::new(4 * 65_536, 1 << 20);
     let mut page = [0u8; 3 * PAGE];
     page[0] = 1;
     page[100] = 2;
@@ -85,5 +85,5 @@ pub fn full() -> Saved<'static> {
 
 /// The least that a snapshot is.
 pub fn least() -> Saved<'static> {
-    Saved { memory: Memory::new(65_536, 65_536, 0), ..Saved::default() }
+    Saved { memory: Memory::new(65_536, 65_536), ..Saved::default() }
 }

@@ -286,7 +286,7 @@ fn what_is_not_of_this_image_is_refused() {
     assert!(with(&|saved| saved.host.counters.push(1)).contains("3 counters were saved"));
     assert!(with(&|saved| drop(saved.globals.pop())).contains("4 mutable globals were saved"));
     assert!(with(&|saved| saved.globals[0].value = Value::I32(1)).contains("`other` was saved as i32"));
-    let memory = |pages: u64| snapshot::Memory::new(pages * WASM_PAGE, 1 << 30, 0);
+    let memory = |pages: u64| snapshot::Memory::new(pages * WASM_PAGE, 1 << 30);
     assert!(with(&|saved| saved.memory = memory(1)).contains("the image begins with 131072"));
     assert!(with(&|saved| saved.memory = memory(17)).contains("the manifest allows 1048576"));
     let packet = |slot, ingress, length| {
