@@ -3,6 +3,7 @@
 use config::Catalog;
 use manifest::Manifest;
 use schema::Schema;
+use std::sync::Arc;
 
 const FIREWALL: &str = "{name: firewall, version: 1.0.0, abi: 1, summary: s, language: c, access: read, \
                         interfaces: [inside, outside], memory_limit: 1MiB, config: {rate: {type: rate, default: 1pps}}}";
@@ -14,9 +15,9 @@ struct Shelf<'a> {
 }
 
 impl Catalog for Shelf<'_> {
-    fn image(&self, reference: &str) -> Result<Manifest, String> {
+    fn image(&self, reference: &str) -> Result<Arc<Manifest>, String> {
         let text = if reference == "firewall" { FIREWALL } else { self.manifest };
-        Manifest::parse(reference, text).map_err(|faults| faults[0].to_string())
+        Manifest::parse(reference, text).map(Arc::new).map_err(|faults| faults[0].to_string())
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {

@@ -12,6 +12,10 @@ impl Reader<'_> {
     pub(crate) fn loops(&mut self, root_place: &Location<'_>) {
         let faults: Vec<Fault> = self.wiring.loops().iter().map(|it| self.refused(root_place, it)).collect();
         self.faults.extend(faults);
+        // A part shows none of the other ways, and nothing is told of what it warns of.
+        if !self.whole {
+            return;
+        }
         let warnings: Vec<Fault> =
             self.wiring.detours().iter().map(|it| self.warned(root_place, it)).collect();
         self.warnings.extend(warnings);

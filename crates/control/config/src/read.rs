@@ -9,6 +9,7 @@ use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
 use schema::{Files, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use telemetry::clock::Nanos;
 use wiring::{
     Claimant, ContainerKind, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause,
@@ -34,7 +35,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) catalog: &'a dyn Catalog,
     /// What is read is all that there is; what is not wired in a part may be elsewhere.
     pub(crate) whole: bool,
-    images: HashMap<String, Result<Manifest, String>>,
+    images: HashMap<String, Result<Arc<Manifest>, String>>,
     pub(crate) wiring: Wiring,
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Fault>,
@@ -448,7 +449,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn image(&mut self, place: &Location<'_>, reference: &str) -> Option<Manifest> {
+    fn image(&mut self, place: &Location<'_>, reference: &str) -> Option<Arc<Manifest>> {
         let known = self.catalog.image_names();
         let path = reference.contains('/') || reference.ends_with(".wasm");
         if !path && !known.contains(&reference) {

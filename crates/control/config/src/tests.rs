@@ -70,16 +70,16 @@ fn shelf() -> Shelf {
     }
 }
 
-fn manifest(name: &str, access: &str, interfaces: &str, config: &str) -> Manifest {
+fn manifest(name: &str, access: &str, interfaces: &str, config: &str) -> Arc<Manifest> {
     let text = format!(
         "{{name: {name}, version: 1.0.0, abi: 1, summary: s, language: c, access: {access}, interfaces: {interfaces}, \
          memory_limit: 1MiB, config: {{{config}}}}}"
     );
-    Manifest::parse(name, &text).unwrap()
+    Arc::new(Manifest::parse(name, &text).unwrap())
 }
 
 impl Catalog for Shelf {
-    fn image(&self, reference: &str) -> Result<Manifest, String> {
+    fn image(&self, reference: &str) -> Result<Arc<Manifest>, String> {
         match reference {
             "firewall" => Ok(manifest(
                 "firewall",
@@ -103,7 +103,8 @@ impl Catalog for Shelf {
                 "function.yaml",
                 include_str!("../../../../functions/security-groups/function.yaml"),
             )
-            .unwrap()),
+            .unwrap()
+            .into()),
             path => Err(format!("{path}: No such file or directory\n(os error 2)")),
         }
     }

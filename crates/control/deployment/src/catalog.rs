@@ -303,8 +303,8 @@ impl config::Catalog for Catalog {
         (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
     }
 
-    fn image(&self, text: &str) -> Result<Manifest, String> {
-        self.load(text).map(|image| image.manifest().clone())
+    fn image(&self, text: &str) -> Result<Arc<Manifest>, String> {
+        self.load(text).map(|image| image.shared_manifest())
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {

@@ -13,7 +13,7 @@ use image::Image;
 use manifest::Manifest;
 use schema::Schema;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Files that are read at a time.
@@ -120,8 +120,8 @@ impl<'a> Material<'a> {
 }
 
 impl config::Catalog for Material<'_> {
-    fn image(&self, reference: &str) -> Result<Manifest, String> {
-        self.load(reference).map(|image| image.manifest().clone())
+    fn image(&self, reference: &str) -> Result<Arc<Manifest>, String> {
+        self.load(reference).map(|image| image.shared_manifest())
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {

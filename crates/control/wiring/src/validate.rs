@@ -176,13 +176,21 @@ impl Wiring {
     /// # Errors
     /// One fault or more.
     pub fn validate(&self) -> Result<(), Vec<WiringFault>> {
+        self.validate_beside(self.loops())
+    }
+
+    /// The same where its loops have been looked for.
+    ///
+    /// # Errors
+    /// One fault or more.
+    pub fn validate_beside(&self, loops: Vec<Loop>) -> Result<(), Vec<WiringFault>> {
         let mut faults = Vec::new();
         self.owners(&mut faults);
         self.names(&mut faults);
         self.placement(&mut faults);
         self.connections(&mut faults);
         self.device_faults(&mut faults);
-        faults.extend(self.loops().into_iter().map(WiringFault::Loop));
+        faults.extend(loops.into_iter().map(WiringFault::Loop));
         self.observers(&mut faults);
         faults.extend(self.broken_promises().into_iter().map(WiringFault::Promise));
         if faults.is_empty() { Ok(()) } else { Err(faults) }

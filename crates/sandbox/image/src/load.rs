@@ -57,6 +57,11 @@ impl Image {
         &self.manifest
     }
 
+    /// The same for those that keep it.
+    pub fn shared_manifest(&self) -> Arc<Manifest> {
+        self.manifest.clone()
+    }
+
     /// What its module consists of.
     pub fn facts(&self) -> &ModuleFacts {
         &self.facts

@@ -182,7 +182,7 @@ struct Running<'a> {
 }
 
 impl config::Catalog for Running<'_> {
-    fn image(&self, reference: &str) -> Result<Manifest, String> {
+    fn image(&self, reference: &str) -> Result<Arc<Manifest>, String> {
         self.material.image(reference)
     }
 
