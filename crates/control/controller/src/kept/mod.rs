@@ -48,7 +48,8 @@ pub(super) struct Kept {
 #[derive(Debug)]
 struct Function {
     tenant: String,
-    ring: Ring,
+    /// Most functions never have an event.
+    ring: Option<Box<Ring>>,
     /// Tells it from an earlier one of its name.
     id: u64,
 }
@@ -62,6 +63,12 @@ struct Tenant {
     gone: BTreeSet<String>,
     /// Bytes of its file.
     file: u64,
+}
+
+impl Function {
+    fn bytes(&self) -> usize {
+        self.ring.as_ref().map_or(0, |ring| ring.bytes())
+    }
 }
 
 /// What is to be appended to, or put in the place of, a tenant's file.
@@ -142,19 +149,20 @@ impl Kept {
         for (name, mut ring) in rings {
             ring.last = ring.last.max(ring.reserved);
             ring.written = ring.last;
-            self.insert(name, tenant, ring);
+            self.insert(name, tenant, Some(Box::new(ring)));
         }
         self.tenants.entry(tenant.to_owned()).or_default().file = std::fs::metadata(path)?.len();
         Ok(unreadable)
     }
 
-    fn insert(&mut self, name: String, tenant: &str, ring: Ring) {
+    fn insert(&mut self, name: String, tenant: &str, ring: Option<Box<Ring>>) {
         self.forget(&name);
         self.count += 1;
         let of = self.tenants.entry(tenant.to_owned()).or_default();
-        of.bytes += ring.bytes();
+        let function = Function { tenant: tenant.to_owned(), ring, id: self.count };
+        of.bytes += function.bytes();
         of.functions.insert(name.clone());
-        self.functions.insert(name, Function { tenant: tenant.to_owned(), ring, id: self.count });
+        self.functions.insert(name, function);
         self.bound(tenant);
     }
 
@@ -163,7 +171,7 @@ impl Kept {
         if self.functions.get(function).is_some_and(|known| known.tenant == tenant) {
             return;
         }
-        self.insert(function.to_owned(), tenant, Ring::default());
+        self.insert(function.to_owned(), tenant, None);
     }
 
     /// Whose a function is.
@@ -175,10 +183,10 @@ impl Kept {
     pub(super) fn forget(&mut self, function: &str) {
         let Some(known) = self.functions.remove(function) else { return };
         if let Some(tenant) = self.tenants.get_mut(&known.tenant) {
-            tenant.bytes -= known.ring.bytes();
+            tenant.bytes -= known.bytes();
             tenant.functions.remove(function);
             tenant.unwritten.remove(function);
-            if known.ring.last > 0 {
+            if known.ring.is_some_and(|ring| ring.last > 0) {
                 tenant.gone.insert(function.to_owned());
             }
         }
@@ -204,9 +212,9 @@ impl Kept {
     fn change(&mut self, function: &str, change: impl FnOnce(&mut Ring)) {
         let Some(known) = self.functions.get_mut(function) else { return };
         let Some(tenant) = self.tenants.get_mut(&known.tenant) else { return };
-        tenant.bytes -= known.ring.bytes();
-        change(&mut known.ring);
-        tenant.bytes += known.ring.bytes();
+        tenant.bytes -= known.bytes();
+        change(known.ring.get_or_insert_default());
+        tenant.bytes += known.bytes();
         if !tenant.unwritten.contains(function) {
             tenant.unwritten.insert(function.to_owned());
         }
@@ -220,23 +228,28 @@ impl Kept {
     fn bound(&mut self, tenant: &str) {
         let Some(of) = self.tenants.get_mut(tenant) else { return };
         while of.bytes > OF_TENANT {
-            let size = |name: &&String| self.functions.get(*name).map_or(0, |known| known.ring.bytes());
+            let size = |name: &&String| self.functions.get(*name).map_or(0, Function::bytes);
             let Some(largest) = of.functions.iter().max_by_key(size).cloned() else { return };
-            let Some(known) = self.functions.get_mut(&largest) else { return };
-            of.bytes -= known.ring.bytes();
-            known.ring.halve();
-            of.bytes += known.ring.bytes();
+            let ring = self.functions.get_mut(&largest).and_then(|known| known.ring.as_mut());
+            let Some(ring) = ring else { return };
+            of.bytes -= ring.bytes();
+            ring.halve();
+            of.bytes += ring.bytes();
         }
+    }
+
+    fn ring(&self, function: &str) -> Option<&Ring> {
+        self.functions.get(function)?.ring.as_deref()
     }
 
     /// Up to `limit` events of a function with larger numbers, in order.
     pub(super) fn after(&self, function: &str, number: u64, limit: usize) -> Vec<Entry> {
-        self.functions.get(function).map_or_else(Vec::new, |known| known.ring.after(number, limit))
+        self.ring(function).map_or_else(Vec::new, |ring| ring.after(number, limit))
     }
 
     /// What a function reported last, and when.
     pub(super) fn report(&self, function: &str) -> Option<(u64, Box<str>)> {
-        self.functions.get(function)?.ring.report()
+        self.ring(function)?.report()
     }
 
     /// A function reported something. It is kept in memory alone.
@@ -246,7 +259,7 @@ impl Kept {
 
     /// Events of a function that were kept, and alerts that were lost, since the daemon was started.
     pub(super) fn counts(&self, function: &str) -> (u64, u64) {
-        self.functions.get(function).map_or((0, 0), |known| (known.ring.kept, known.ring.lost))
+        self.ring(function).map_or((0, 0), |ring| (ring.kept, ring.lost))
     }
 
     /// What there is to write, a file for each tenant of which something is new.
@@ -264,7 +277,7 @@ impl Kept {
         }
         let functions = if anew { &of.functions } else { &of.unwritten };
         for name in functions {
-            let Some(Function { ring, id, .. }) = self.functions.get(name) else { continue };
+            let Some(Function { ring: Some(ring), id, .. }) = self.functions.get(name) else { continue };
             let mut reserved = ring.reserved;
             if ring.last + RESERVED / 2 > reserved || (anew && reserved > 0) {
                 reserved = ring.last + RESERVED;
@@ -286,11 +299,12 @@ impl Kept {
             of.gone.remove(name);
         }
         for Upto { function, id, last, reserved } in &writing.upto {
-            match self.functions.get_mut(function).filter(|known| known.id == *id) {
-                Some(known) => {
-                    known.ring.written = *last;
-                    known.ring.reserved = *reserved;
-                    if known.ring.last == *last {
+            let known = self.functions.get_mut(function).filter(|known| known.id == *id);
+            match known.and_then(|known| known.ring.as_mut()) {
+                Some(ring) => {
+                    ring.written = *last;
+                    ring.reserved = *reserved;
+                    if ring.last == *last {
                         of.unwritten.remove(function);
                     }
                 }

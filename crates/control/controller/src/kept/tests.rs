@@ -106,11 +106,20 @@ fn a_tenant_is_bounded_and_takes_nothing_from_another() {
         kept.found(&name, &alerts(200, 1000), 0);
         assert!(kept.tenants["red"].bytes <= OF_TENANT);
     }
-    let sum: usize =
-        kept.functions.values().filter(|known| known.tenant == "red").map(|known| known.ring.bytes()).sum();
+    let sum: usize = kept.functions.values().filter(|known| known.tenant == "red").map(Function::bytes).sum();
     assert_eq!(sum, kept.tenants["red"].bytes);
     assert_eq!((texts(&kept, "quiet"), texts(&kept, "small")), (vec!["x".to_owned()], vec!["y".to_owned()]));
     assert!(!texts(&kept, "f99").is_empty());
+}
+
+#[test]
+fn a_function_without_events_takes_little() {
+    let mut kept = Kept::default();
+    kept.know("f", "red");
+    assert!(kept.functions["f"].ring.is_none() && size_of::<Function>() <= 48);
+    assert_eq!((kept.counts("f"), kept.report("f"), texts(&kept, "f")), ((0, 0), None, Vec::new()));
+    kept.found("f", &["x".to_owned()], 0);
+    assert_eq!((kept.counts("f"), texts(&kept, "f")), ((1, 0), vec!["x".to_owned()]));
 }
 
 #[test]
