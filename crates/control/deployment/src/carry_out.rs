@@ -374,10 +374,9 @@ impl Work<'_, '_, '_> {
             };
             self.note("wire", &edge.to_string(), laid);
         }
-        for end in edge.ends() {
-            if !end.takes_many() {
-                self.deployed.wired.insert(end.clone(), edge.clone());
-            }
+        let shared = Arc::new(edge.clone());
+        for end in edge.ends().into_iter().filter(|end| !end.takes_many()) {
+            self.deployed.wired.insert(end.clone(), shared.clone());
         }
         self.deployed.wiring.edges.insert(edge);
     }

@@ -43,7 +43,7 @@ pub(crate) struct Deployed {
     /// The switch's port by which packets for a service come in, and the switch.
     pub(crate) serving: HashMap<Service, (String, SwitchPort)>,
     /// The wire at each end that has one; switches and devices have any number and are not here.
-    pub(crate) wired: HashMap<Endpoint, Edge>,
+    pub(crate) wired: HashMap<Endpoint, Arc<Edge>>,
 }
 
 impl Deployed {

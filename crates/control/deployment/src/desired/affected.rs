@@ -14,6 +14,7 @@
 //! for observers, services, chains and all else that such a change concerns.
 
 use super::document::{DOCUMENT, Part, names_in, tree_of};
+use super::naming::Naming;
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
 use crate::deployed::Deployed;
 use crate::material::Material;
@@ -115,7 +116,7 @@ impl Desired {
         }
         let mut whole = BTreeMap::new();
         for name in &touched {
-            let by = self.named.get(name).into_iter().flatten();
+            let by = self.named.get(name).into_iter().flat_map(Naming::iter);
             let itself = ENDS.map(|kind| (kind, name.clone()));
             for key in by.chain(&itself).filter(|key| !changed.contains_key(*key)) {
                 if !matches!(key.0, Kind::Function | Kind::Port | Kind::Switch | Kind::Wire | Kind::Chain) {
@@ -158,32 +159,40 @@ impl Desired {
 /// Most functions that are passed on the way to a switch: what is further is looked at as a whole.
 const FAR: usize = 1024;
 
+/// Where one side of a function leads to.
+enum Reached<'a> {
+    Switch(&'a str),
+    /// The function itself, or what is not looked at any further.
+    Other,
+}
+
 /// Whether what passes a function that wires change comes from a switch, or the function, and back to it, by
-/// wires that change or that run.
-fn leads_round(old: &Wiring, new: &Wiring, deployed: &Deployed) -> bool {
-    let both = |edge: &Edge| edge.ends().map(Endpoint::clone);
-    let changed: BTreeMap<Endpoint, Endpoint> =
-        new.edges.iter().map(both).flat_map(|[a, b]| [(a.clone(), b.clone()), (b, a)]).collect();
-    let peer = |end: &Endpoint| {
-        let runs = || deployed.wired.get(end).filter(|edge| !old.edges.contains(*edge));
-        changed.get(end).cloned().or_else(|| {
-            let [a, b] = both(runs()?);
-            Some(if a == *end { b } else { a })
+/// wires that change or that run. Ways are as long as chains are, and are walked for each of their functions
+/// that comes: nothing is copied but the name of the function that is passed.
+fn leads_round<'a>(old: &Wiring, new: &'a Wiring, deployed: &'a Deployed) -> bool {
+    let ends = new.edges.iter().map(Edge::ends);
+    let changed: BTreeMap<&Endpoint, &'a Endpoint> = ends.flat_map(|[a, b]| [(a, b), (b, a)]).collect();
+    let peer = |end: &Endpoint| -> Option<&'a Endpoint> {
+        changed.get(end).copied().or_else(|| {
+            let edge = deployed.wired.get(end).filter(|edge| !old.edges.contains(&***edge))?;
+            let [a, b] = edge.ends();
+            Some(if a == end { b } else { a })
         })
     };
     // The switch, or the function itself, that is reached by one side of it.
-    let reached = |function: &str, side: u16| {
+    let reached = |function: &str, side: u16| -> Option<Reached<'a>> {
         let mut out = Endpoint::Interface(function.to_owned(), side);
         for _ in 0..FAR {
-            match peer(&out) {
-                Some(Endpoint::Interface(next, number)) if next != function && number < 2 => {
-                    out = Endpoint::Interface(next, 1 - number);
+            match peer(&out)? {
+                Endpoint::Interface(next, number) if next != function && *number < 2 => {
+                    out = Endpoint::Interface(next.clone(), 1 - number);
                 }
-                Some(Endpoint::Port(_)) | None => return None,
-                end => return end,
+                Endpoint::Port(_) => return None,
+                Endpoint::Switch(name) => return Some(Reached::Switch(name)),
+                Endpoint::Interface(..) | Endpoint::Device(_) => return Some(Reached::Other),
             }
         }
-        Some(out)
+        Some(Reached::Other)
     };
     let functions: BTreeSet<&str> = new
         .edges
@@ -195,9 +204,8 @@ fn leads_round(old: &Wiring, new: &Wiring, deployed: &Deployed) -> bool {
         })
         .collect();
     functions.into_iter().any(|function| match [0, 1].map(|side| reached(function, side)) {
-        [Some(Endpoint::Switch(a)), Some(Endpoint::Switch(b))] => a == b,
-        [Some(Endpoint::Switch(_)), Some(_)] | [Some(_), Some(Endpoint::Switch(_))] => false,
-        [Some(_), Some(_)] => true,
+        [Some(Reached::Switch(a)), Some(Reached::Switch(b))] => a == b,
+        [Some(Reached::Other), Some(Reached::Other)] => true,
         _ => false,
     })
 }
@@ -231,7 +239,7 @@ impl Affected<'_> {
             let interfaces = deployed.wiring.instances.get(name).map_or(0, |instance| instance.interfaces);
             let interfaces = (0..interfaces).map(|number| Endpoint::Interface(name.clone(), number));
             let ends = std::iter::once(Endpoint::Port(name.clone())).chain(interfaces);
-            old.edges.extend(ends.filter_map(|end| deployed.wired.get(&end).cloned()));
+            old.edges.extend(ends.filter_map(|end| deployed.wired.get(&end).map(|edge| Edge::clone(edge))));
         }
         old
     }

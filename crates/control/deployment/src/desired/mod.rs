@@ -7,6 +7,7 @@
 
 mod affected;
 mod document;
+mod naming;
 mod own;
 
 use crate::Host;
@@ -15,9 +16,10 @@ use crate::prepare::WORKERS_LATER;
 use api::{Fault, FaultKind, GuestKind, Kind};
 use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
+use naming::Naming;
 use schema::Schema;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wiring::{Claimant, Plan, Wiring};
 use yaml_document::Document;
@@ -43,7 +45,7 @@ pub struct Desired {
     /// at a low priority, and a change is taken over meanwhile.
     objects: BTreeMap<ObjectKey, Arc<Value>>,
     /// The objects that name one of this name.
-    named: HashMap<String, BTreeSet<ObjectKey>>,
+    named: HashMap<String, Naming>,
     /// Objects that ask for a part of a core that they are sure to get.
     reserves: usize,
 }
@@ -74,18 +76,18 @@ impl Desired {
 
     fn note(&mut self, key: &ObjectKey, spec: &Value) {
         for name in names_in(key.0, &key.1, spec) {
-            self.named.entry(name).or_default().insert(key.clone());
+            match self.named.get_mut(&name) {
+                Some(by) => by.insert(key.clone()),
+                None => drop(self.named.insert(name, Naming::One(key.clone()))),
+            }
         }
         self.reserves += usize::from(reserves(spec));
     }
 
     fn forget(&mut self, key: &ObjectKey, spec: &Value) {
         for name in names_in(key.0, &key.1, spec) {
-            if let Some(by) = self.named.get_mut(&name) {
-                by.remove(key);
-                if by.is_empty() {
-                    self.named.remove(&name);
-                }
+            if self.named.get_mut(&name).is_some_and(|by| by.remove(key)) {
+                self.named.remove(&name);
             }
         }
         self.reserves -= usize::from(reserves(spec));
