@@ -10,12 +10,18 @@ const KEPT: usize = 1000;
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
-    functions: HashMap<String, Lines>,
+    functions: HashMap<String, Function>,
+}
+
+#[derive(Debug)]
+struct Function {
+    tenant: Box<str>,
+    /// Most functions never say anything.
+    lines: Option<Box<Lines>>,
 }
 
 #[derive(Debug, Default)]
 struct Lines {
-    tenant: String,
     /// Lines so far.
     count: u64,
     kept: VecDeque<LogLine>,
@@ -24,15 +30,15 @@ struct Lines {
 impl Logs {
     /// A function is there, and whose it is: one of another tenant begins with nothing.
     pub(crate) fn know(&mut self, function: &str, tenant: &str) {
-        if self.functions.get(function).is_none_or(|lines| lines.tenant != tenant) {
-            let lines = Lines { tenant: tenant.to_owned(), ..Lines::default() };
-            self.functions.insert(function.to_owned(), lines);
+        if self.functions.get(function).is_none_or(|known| *known.tenant != *tenant) {
+            self.functions.insert(function.to_owned(), Function { tenant: tenant.into(), lines: None });
         }
     }
 
     /// Keeps a line of a function that is known, and forgets the oldest one when there are too many.
     pub(crate) fn add(&mut self, function: &str, line: guest::LogLine) {
-        let Some(lines) = self.functions.get_mut(function) else { return };
+        let Some(known) = self.functions.get_mut(function) else { return };
+        let lines = known.lines.get_or_insert_default();
         lines.count += 1;
         if lines.kept.len() == KEPT {
             lines.kept.pop_front();
@@ -47,7 +53,8 @@ impl Logs {
 
     /// Up to `limit` lines with numbers above `after`.
     pub(crate) fn after(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine> {
-        let lines = self.functions.get(function).into_iter().flat_map(|lines| &lines.kept);
+        let known = self.functions.get(function).and_then(|known| known.lines.as_ref());
+        let lines = known.into_iter().flat_map(|lines| &lines.kept);
         lines.filter(|line| line.number > after).take(limit).cloned().collect()
     }
 
@@ -89,5 +96,6 @@ mod tests {
         assert_eq!(logs.after("f", 0, 1).len(), 1);
         logs.know("f", "blue");
         assert_eq!(logs.after("f", 0, 1), [], "another tenant's");
+        assert!(size_of::<Function>() <= 24, "of one that says nothing");
     }
 }
