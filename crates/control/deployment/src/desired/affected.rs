@@ -37,7 +37,7 @@ struct Affected<'a> {
     /// Names of what is touched.
     touched: BTreeSet<String>,
     /// What stays and is affected, with its wires.
-    whole: BTreeMap<&'a ObjectKey, &'a Value>,
+    whole: BTreeMap<(Kind, &'a str), &'a Value>,
 }
 
 impl Desired {
@@ -83,7 +83,7 @@ impl Desired {
         let (mut changed, mut touched) = (BTreeMap::new(), BTreeSet::new());
         for ObjectChange { kind, name, spec } in changes {
             let key = (*kind, name.clone());
-            let before = self.objects.get(&key).map(|spec| &**spec);
+            let before = self.objects.get(*kind, name);
             match kind {
                 Kind::Function | Kind::Port
                     if self.has(Kind::Switch, name) || self.has(Kind::Device, name) =>
@@ -122,35 +122,36 @@ impl Desired {
                 if !matches!(key.0, Kind::Function | Kind::Port | Kind::Switch | Kind::Wire | Kind::Chain) {
                     return None;
                 }
-                whole.extend(self.objects.get_key_value(key).map(|(key, spec)| (key, &**spec)));
+                let there = self.objects.entry(key.0, &key.1);
+                whole.extend(there.map(|(name, spec)| ((key.0, name), spec)));
             }
         }
         Some(Affected { changed, touched, whole })
     }
 
     fn function_is(&self, name: &str, what: impl Fn(&Value) -> bool) -> bool {
-        self.objects.get(&(Kind::Function, name.to_owned())).is_some_and(|spec| what(spec))
+        self.objects.get(Kind::Function, name).is_some_and(what)
     }
 
     /// The affected objects as a document, after the changes.
     fn document_of(&self, affected: &Affected<'_>) -> Document {
-        let tenants = (Kind::Tenant, String::new());
-        let tenants = self.objects.range(tenants..).take_while(|((kind, _), _)| *kind == Kind::Tenant);
-        let workers = self.objects.get_key_value(&(Kind::Workers, "workers".to_owned()));
+        let always = [Kind::Tenant, Kind::Workers].into_iter().flat_map(|kind| {
+            self.objects.of(kind).iter().map(move |(name, spec)| ((kind, name.as_str()), &**spec))
+        });
         let wired = affected.whole.iter().map(|(key, spec)| (*key, *spec));
-        let changed = affected.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
-        let there = tenants.chain(workers).map(|(key, spec)| (key, &**spec));
-        let whole = there.chain(wired).chain(changed);
+        let changed = affected.changed.iter();
+        let changed = changed.filter_map(|((kind, name), spec)| Some(((*kind, name.as_str()), (*spec)?)));
+        let whole = always.chain(wired).chain(changed);
         let mut objects: BTreeMap<(Kind, &str), Part<'_>> =
-            whole.map(|((kind, name), spec)| ((*kind, name.as_str()), Part::whole(spec))).collect();
+            whole.map(|(key, spec)| (key, Part::whole(spec))).collect();
         let named = objects.iter().flat_map(|((kind, name), part)| names_in(*kind, name, part.spec));
         let named: BTreeSet<String> = named.collect();
         for key in named.into_iter().flat_map(|name| ENDS.map(|kind| (kind, name.clone()))) {
             if affected.changed.contains_key(&key) {
                 continue;
             }
-            let Some((key, spec)) = self.objects.get_key_value(&key) else { continue };
-            objects.entry((key.0, &key.1)).or_insert(Part { spec, bare: key.0 == Kind::Function });
+            let Some((name, spec)) = self.objects.entry(key.0, &key.1) else { continue };
+            objects.entry((key.0, name)).or_insert(Part { spec, bare: key.0 == Kind::Function });
         }
         tree_of(objects.into_iter().map(|((kind, name), part)| (kind, name, part)))
     }

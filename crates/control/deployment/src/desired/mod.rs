@@ -8,6 +8,7 @@
 mod affected;
 mod document;
 mod naming;
+mod objects;
 mod own;
 
 use crate::Host;
@@ -17,9 +18,10 @@ use api::{Fault, FaultKind, GuestKind, Kind};
 use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
 use naming::Naming;
+use objects::Objects;
 use schema::Schema;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use wiring::{Claimant, Plan, Wiring};
 use yaml_document::Document;
@@ -43,7 +45,7 @@ type ObjectKey = (Kind, String);
 pub struct Desired {
     /// A copy of all of it has the specs in common: one is looked at for as long as a check takes, a tenant's
     /// at a low priority, and a change is taken over meanwhile.
-    objects: BTreeMap<ObjectKey, Arc<Value>>,
+    objects: Objects,
     /// The objects that name one of this name.
     named: HashMap<String, Naming>,
     /// Objects that ask for a part of a core that they are sure to get.
@@ -69,7 +71,7 @@ impl Desired {
             }
             if let Some(spec) = spec {
                 self.note(&key, &spec);
-                self.objects.insert(key, Arc::new(spec));
+                self.objects.insert(key, spec);
             }
         }
     }
@@ -95,35 +97,31 @@ impl Desired {
 
     /// What an object is to be.
     pub fn spec(&self, kind: Kind, name: &str) -> Option<Value> {
-        self.objects.get(&(kind, name.to_owned())).map(|spec| Value::clone(spec))
+        self.objects.get(kind, name).cloned()
     }
 
     /// What the images of functions are called, one for each function in the sandbox.
     pub fn images(&self) -> impl Iterator<Item = &str> {
-        let first = (Kind::Function, String::new());
-        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
-        functions.filter_map(|(_, spec)| image_of(spec))
+        self.objects.of(Kind::Function).values().filter_map(|spec| image_of(spec))
     }
 
     /// What the images of a tenant's functions are called, one for each function.
     pub fn images_of(&self, tenant: &str) -> impl Iterator<Item = &str> {
-        let first = (Kind::Function, String::new());
-        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
-        let own = functions.filter(move |(_, spec)| own::tenant_in(spec) == tenant);
-        own.filter_map(|(_, spec)| image_of(spec))
+        let functions = self.objects.of(Kind::Function).values();
+        let own = functions.filter(move |spec| own::tenant_in(spec) == tenant);
+        own.filter_map(|spec| image_of(spec))
     }
 
     /// Tenants, and what the images of their containers are called, one for each container.
     pub fn container_images(&self) -> impl Iterator<Item = (&str, &str)> {
-        let first = (Kind::Function, String::new());
-        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
-        let containers = functions.filter(|(_, spec)| api::guest_of(spec) == GuestKind::Container);
-        containers.filter_map(|(_, spec)| Some((own::tenant_in(spec), spec.get("image")?.as_str()?)))
+        let functions = self.objects.of(Kind::Function).values();
+        let containers = functions.filter(|spec| api::guest_of(spec) == GuestKind::Container);
+        containers.filter_map(|spec| Some((own::tenant_in(spec), spec.get("image")?.as_str()?)))
     }
 
     /// Whether there is an object of this name.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
-        self.objects.contains_key(&(kind, name.to_owned()))
+        self.objects.of(kind).contains_key(name)
     }
 
     /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do,
@@ -161,8 +159,7 @@ impl Desired {
 
     /// All objects as one document.
     fn document(&self) -> Document {
-        let objects = self.objects.iter();
-        tree_of(objects.map(|((kind, name), spec)| (*kind, name.as_str(), Part::whole(spec))))
+        tree_of(self.objects.iter().map(|(kind, name, spec)| (kind, name, Part::whole(spec))))
     }
 }
 
@@ -285,8 +282,8 @@ mod tests {
         let looked_at = desired.clone();
         desired.take_over([put("b")]);
         let same = |name: &str| {
-            let key = (Kind::Function, name.to_owned());
-            Arc::ptr_eq(&desired.objects[&key], &looked_at.objects[&key])
+            let of = |desired: &Desired| desired.objects.of(Kind::Function)[name].clone();
+            Arc::ptr_eq(&of(&desired), &of(&looked_at))
         };
         assert!(same("a") && !same("b"));
     }

@@ -9,7 +9,7 @@
 //! 3. The tenant itself and the workers are in it; switches, services and other tenants are not.
 
 use super::document::{DOCUMENT, Part, names_in, tree_of};
-use super::{Desired, ObjectChange, ObjectKey, Running};
+use super::{Desired, ObjectChange, Running};
 use crate::Host;
 use crate::material::Material;
 use api::{DEFAULT_TENANT, Fault, FaultSource, Kind};
@@ -43,8 +43,9 @@ impl Desired {
     }
 
     fn document_of_tenant(&self, before: &Desired, tenant: &str) -> Document {
-        let own = self.objects.iter().filter(|(key, spec)| self.is_of_tenant(before, tenant, key, spec));
-        let own = own.map(|(key, spec)| {
+        let own = self.objects.iter();
+        let own = own.filter(|(kind, name, spec)| self.is_of_tenant(before, tenant, (*kind, name), spec));
+        let own = own.map(|(kind, name, spec)| {
             let mut spec = Value::clone(spec);
             if let Some(attach) = spec.get_mut("attach").and_then(Value::as_object_mut) {
                 attach.retain(|_, end| {
@@ -52,19 +53,19 @@ impl Desired {
                     self.is_end_of_tenant(before, tenant, end.split_once(':').map_or(end, |(name, _)| name))
                 });
             }
-            (key, spec)
+            (kind, name, spec)
         });
-        let own: Vec<(&ObjectKey, Value)> = own.collect();
-        tree_of(own.iter().map(|((kind, name), spec)| (*kind, name.as_str(), Part::whole(spec))))
+        let own: Vec<(Kind, &str, Value)> = own.collect();
+        tree_of(own.iter().map(|(kind, name, spec)| (*kind, *name, Part::whole(spec))))
     }
 
-    fn is_of_tenant(&self, before: &Desired, tenant: &str, (kind, name): &ObjectKey, spec: &Value) -> bool {
+    fn is_of_tenant(&self, before: &Desired, tenant: &str, (kind, name): (Kind, &str), spec: &Value) -> bool {
         match kind {
             Kind::Workers => true,
             Kind::Tenant => name == tenant,
             Kind::Function | Kind::Port | Kind::Group => tenant_in(spec) == tenant,
             Kind::Chain | Kind::Wire | Kind::Observer => {
-                names_in(*kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
+                names_in(kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
             }
             Kind::Switch | Kind::Device | Kind::Service => false,
         }
@@ -73,10 +74,8 @@ impl Desired {
     /// Whether a name is that of functions and ports of a tenant and of nothing else, as they are and as they
     /// were `before`.
     fn is_end_of_tenant(&self, before: &Desired, tenant: &str, name: &str) -> bool {
-        let specs = |kind| {
-            let key = (kind, name.to_owned());
-            [self, before].into_iter().filter_map(move |objects| objects.objects.get(&key))
-        };
+        let specs =
+            |kind| [self, before].into_iter().filter_map(move |objects| objects.objects.get(kind, name));
         let mut own =
             specs(Kind::Function).chain(specs(Kind::Port)).map(|spec| tenant_in(spec) == tenant).peekable();
         let others = [Kind::Switch, Kind::Device];
