@@ -27,7 +27,7 @@ use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
 use crate::rights::{Rights, may_change};
 use crate::state::State;
-use crate::stored::Stored;
+use crate::stored::{Stored, written};
 use crate::timing::Timing;
 use api::{Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType};
 use serde_json::Value;
@@ -568,7 +568,7 @@ impl State {
                     let paused =
                         stored.is_some_and(|stored| stored.paused) && !api::guest_of(spec).is_launched();
                     changes.push(change(Some(spec.clone()), paused));
-                    let value = Stored { spec: spec.clone(), paused }.to_bytes();
+                    let value = written(spec, paused);
                     writes.push(Change::put(id.kind.as_str(), id.name.as_str(), value));
                 }
             }

@@ -14,8 +14,8 @@ use crate::state::{SMALL, State};
 use crate::stored::Stored;
 use crate::{document, sizes, spec};
 use api::{
-    DEFAULT_TENANT, Desired, Difference, Fault, Kind, Name, Object, ObjectName, Operation, Problem,
-    ProblemType, Upgrade, paths,
+    DEFAULT_TENANT, Desired, Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType,
+    Upgrade, paths,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -148,16 +148,7 @@ pub(crate) async fn change_one(
             other => return other.into_answer(),
         };
         let status = if difference.created.is_empty() { 200 } else { 201 };
-        let object = match state.object(&rights, &named) {
-            Ok(there) if there.version <= difference.revision => there,
-            _ => Object {
-                kind: named.kind,
-                name: named.name.clone(),
-                version: difference.revision,
-                spec,
-                status: None,
-            },
-        };
+        let object = state.changed_object(&rights, &named, spec, &difference);
         let location = (status == 201).then(|| paths::object(named.kind, &named.name));
         Answer { difference: Some(difference), location, ..Answer::object(status, &object) }
     };

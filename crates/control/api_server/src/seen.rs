@@ -7,7 +7,7 @@ use crate::rights::Rights;
 use crate::state::State;
 use crate::stored::{Stored, answered};
 use crate::tenancy;
-use api::{Health, Image, Kind, List, Name, Object, ObjectName, Problem, Snapshot};
+use api::{Difference, Health, Image, Kind, List, Name, Object, ObjectName, Problem, Snapshot};
 use serde_json::Value;
 use std::collections::HashMap;
 use store::{Change, CommitError};
@@ -83,6 +83,29 @@ impl State {
             read = again;
         }
         Ok(answered(id.kind, &read))
+    }
+
+    /// An object as a change left it that wanted it to have this spec. An administrator's is not read again
+    /// where it is what was written of the object just now: an image may have been pinned.
+    pub fn changed_object(
+        &self,
+        rights: &Rights,
+        id: &ObjectName,
+        spec: Value,
+        difference: &Difference,
+    ) -> Object {
+        let version = difference.revision;
+        let as_written = |status| Object { kind: id.kind, name: id.name.clone(), version, spec, status };
+        let is_known =
+            rights.tenant().is_none() && difference.images.is_empty() && difference.unchanged.is_empty();
+        let there = || self.store.read(id.kind.as_str(), &id.name);
+        if is_known && there().is_some_and(|there| there.version.0 == version) {
+            return as_written(self.control.status(id.kind, &id.name, None));
+        }
+        match self.object(rights, id) {
+            Ok(there) if there.version <= version => there,
+            _ => as_written(None),
+        }
     }
 
     /// A part of a tenant's objects of a kind.

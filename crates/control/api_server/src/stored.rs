@@ -10,20 +10,33 @@ use store::Store;
 
 /// What is written of an object beside kind, name and version, as JSON. A version of the program that does
 /// not know all of it does not start, rather than lose some.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
     /// What the object is to be.
     pub spec: Value,
     /// A function that was paused by request.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub paused: bool,
+}
+
+/// The same, as it is written: without a copy of the spec.
+#[derive(Serialize)]
+struct Written<'a> {
+    spec: &'a Value,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+}
+
+/// What is written of an object with this spec.
+pub(crate) fn written(spec: &Value, paused: bool) -> Vec<u8> {
+    // Text, numbers and maps with keys of text can always be written.
+    serde_json::to_vec(&Written { spec, paused }).unwrap_or_default()
 }
 
 impl Stored {
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Text, numbers and maps with keys of text can always be written.
-        serde_json::to_vec(self).unwrap_or_default()
+        written(&self.spec, self.paused)
     }
 
     /// Of an object that this process wrote, or read when it started.

@@ -2,7 +2,7 @@
 
 use super::containers::parts;
 use super::controller::{Controller, lock};
-use super::refusal::{as_host, refused, unknown_here};
+use super::refusal::{as_host, into_host, refused, unknown_here};
 use api::{Fault, Kind};
 use api_server::{ObjectChange, Prepared, Refusal, Work};
 use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
@@ -183,7 +183,7 @@ impl Controller {
                 }
             }
         }
-        self.changed(changes.iter().map(as_host));
+        self.changed(changes.into_iter().map(into_host));
         if containers {
             self.containers_changed();
         }

@@ -87,7 +87,7 @@ impl Controller {
             let name = container.interfaces.get(usize::from(*number)).map(|it| &it.name);
             return name.map_or_else(|| end.to_string(), |name| container_port(function, name));
         }
-        let image = self.host.instance(function).and_then(|there| self.catalog.load(&there.image).ok());
+        let image = self.host.image_of(function).and_then(|image| self.catalog.load(&image).ok());
         let name = image.and_then(|image| image.manifest().interfaces.get(usize::from(*number)).cloned());
         name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))
     }

@@ -14,6 +14,10 @@ pub(super) fn as_host(change: &ObjectChange) -> deployment::ObjectChange {
     deployment::ObjectChange { kind: change.kind, name: change.name.clone(), spec: change.spec.clone() }
 }
 
+pub(super) fn into_host(change: ObjectChange) -> deployment::ObjectChange {
+    deployment::ObjectChange { kind: change.kind, name: change.name, spec: change.spec }
+}
+
 /// What may stand in a file, and means nothing here.
 pub(super) fn unknown_here(changes: &[ObjectChange]) -> Vec<Fault> {
     let mut faults = Vec::new();

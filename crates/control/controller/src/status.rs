@@ -11,9 +11,9 @@ impl Controller {
     /// How one is; `None`: it is not there.
     pub(super) fn function_status(&self, name: &str) -> Option<FunctionStatus> {
         let host = &self.host;
-        let (account, instance) = (host.account_of(name)?, host.instance(name)?);
+        let (account, image) = (host.account_of(name)?, host.image_of(name)?);
         let known = host.function_memory(name, account.memory, account.frozen);
-        let image = self.catalog.load(&instance.image).map(|image| digest(&image));
+        let image = self.catalog.load(&image).map(|image| digest(&image));
         let got_share = share_of(self, name, account.cycles);
         let memory = FunctionMemory {
             private: account.memory,

@@ -257,6 +257,11 @@ impl Host {
         self.deployed().wiring.instances.get(name).cloned()
     }
 
+    /// The image of a function, as the operator named it: for what asks for nothing else of it.
+    pub fn image_of(&self, name: &str) -> Option<String> {
+        self.deployed().wiring.instances.get(name).map(|instance| instance.image.clone())
+    }
+
     /// Starts a guest for a function that runs, beside it.
     fn start_beside(
         &self,
