@@ -59,8 +59,9 @@ pub(crate) struct Arrival {
     /// It was put together from fragments.
     pub(crate) is_whole: bool,
 }
+
 /// Where in a frame a part of it begins.
-fn place(frame: &[u8], part: &[u8]) -> usize {
+fn offset_in(frame: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr().wrapping_sub(frame.as_ptr().addr())
 }
 
@@ -142,7 +143,7 @@ impl Dpi {
         host: &mut Host,
     ) -> Option<Result<(), Reason>> {
         let is_right = || match arrival.unfinished {
-            Some(one) => checksums::will_be_right(view, place(frame, view.segment), one),
+            Some(one) => checksums::will_be_right(view, offset_in(frame, view.segment), one),
             None => arrival.is_vouched_for || checksums::are_right(view),
         };
         let is_wrong = self.settings.verifies && !is_right();

@@ -197,7 +197,7 @@ fn read(
     let loops = || if guarded.is_empty() { Vec::new() } else { wiring.loops() };
     // A fault that only the wiring as a whole shows would be one that the reader has missed.
     if faults.is_empty()
-        && let Err(missed) = wiring.validate_beside(loops())
+        && let Err(missed) = wiring.validate_with_loops(loops())
     {
         faults.extend(missed.iter().map(|fault| place.fault(fault.to_string())));
     }

@@ -176,14 +176,14 @@ impl Wiring {
     /// # Errors
     /// One fault or more.
     pub fn validate(&self) -> Result<(), Vec<WiringFault>> {
-        self.validate_beside(self.loops())
+        self.validate_with_loops(self.loops())
     }
 
     /// The same where its loops have been looked for.
     ///
     /// # Errors
     /// One fault or more.
-    pub fn validate_beside(&self, loops: Vec<Loop>) -> Result<(), Vec<WiringFault>> {
+    pub fn validate_with_loops(&self, loops: Vec<Loop>) -> Result<(), Vec<WiringFault>> {
         let mut faults = Vec::new();
         self.owners(&mut faults);
         self.names(&mut faults);

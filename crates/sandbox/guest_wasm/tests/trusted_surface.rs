@@ -233,7 +233,7 @@ const NOT_COUNTED: [(&str, &[&str]); 9] = [
     ("guest_wasm", &["install", "trace", "reopen"]),
     // Packets whose headers are not plain, and those still to be cut: the rest of these crates.
     ("packet", &["dissect", "flow_key"]),
-    ("virtio_net", &["note", "singly", "finish_checksum", "settle"]),
+    ("virtio_net", &["note", "singly", "finish_checksum", "settle_partial"]),
     // Once a number of a few bytes.
     ("encapsulation", &["refused"]),
     ("port", &["note_split"]),
