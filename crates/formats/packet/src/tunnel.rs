@@ -7,9 +7,10 @@
 //!
 //! Which header follows is decided by EtherType, by protocol number, or by the destination port of UDP (VXLAN
 //! and Geneve), and for MPLS, which does not say, by the first four bits behind the labels. A fragment is not
-//! looked into. What is inside of a cut packet is cut as well.
+//! looked into; [`Tunnels::may_begin_in`] tells one in which a tunnel may begin. What is inside of a cut
+//! packet is cut as well.
 
-use crate::dissection::{Dissection, Fragment, Transport, dissect_at, network};
+use crate::dissection::{Dissection, Fragment, Network, Transport, dissect_at, network};
 use crate::error::{Layer, ParseError, ensure};
 use crate::ethernet::{Tags, ethertype};
 use crate::field_access::{clipped, u8_at, u16_at, u32_at};
@@ -300,13 +301,7 @@ impl Tunnels {
     #[inline]
     fn may_be_in(&self, level: &Level) -> bool {
         match &level.dissection.network {
-            Some(network) => {
-                let port = match network.transport {
-                    Transport::Ports { destination, .. } => destination,
-                    Transport::Icmp { .. } | Transport::Opaque => 0,
-                };
-                network.fragment == Fragment::Whole && self.may_carry(network.protocol, port)
-            }
+            Some(network) => network.fragment == Fragment::Whole && self.may_be_behind(network),
             None => match level.dissection.ethertype {
                 ethertype::PPPOE_SESSION => self.has(Tunnel::Pppoe),
                 ethertype::MPLS | ethertype::MPLS_UPSTREAM => self.has(Tunnel::Mpls),
@@ -314,6 +309,24 @@ impl Tunnels {
                 _ => false,
             },
         }
+    }
+
+    #[inline]
+    fn may_be_behind(&self, network: &Network) -> bool {
+        let port = match network.transport {
+            Transport::Ports { destination, .. } => destination,
+            Transport::Icmp { .. } | Transport::Opaque => 0,
+        };
+        self.may_carry(network.protocol, port)
+    }
+
+    /// Whether a packet is the first fragment of one that may be in one of these tunnels. What is inside goes
+    /// on in others, which lack the port that tells.
+    pub fn may_begin_in(&self, level: &Level) -> bool {
+        let network = level.dissection.network.as_ref();
+        network.is_some_and(|network| {
+            matches!(network.fragment, Fragment::First { .. }) && self.may_be_behind(network)
+        })
     }
 
     /// The header that comes next, where it begins, and the bytes from there to the packet's end.

@@ -171,6 +171,34 @@ fn fragments_are_not_looked_into() {
 }
 
 #[test]
+fn a_first_fragment_tells_whether_a_tunnel_may_begin_in_it() {
+    let may_begin = |frame: &[u8], tunnels: &Tunnels| {
+        tunnels.may_begin_in(&Level::outermost(dissect(frame).unwrap(), frame.len()))
+    };
+    let fragment = |protocol, payload: &[u8], flags: [u8; 2]| {
+        let mut packet = v4(protocol, payload);
+        packet[6..8].copy_from_slice(&flags);
+        ether(ethertype::IPV4, &packet)
+    };
+    let all = Tunnels::new(Tunnel::ALL);
+    let (first, later, whole) = ([0x20, 0], [0x20, 3], [0x40, 0]);
+    for (protocol, payload, tunnel) in [
+        (4, plain(), Tunnel::IpInIp),
+        (47, std::vec![0; 16], Tunnel::Gre),
+        (137, std::vec![0; 16], Tunnel::Mpls),
+        (17, udp(VXLAN_PORT, &[8; 8]), Tunnel::Vxlan),
+        (17, udp(GENEVE_PORT, &[8; 8]), Tunnel::Geneve),
+    ] {
+        assert!(may_begin(&fragment(protocol, &payload, first), &all), "{tunnel:?}");
+        assert!(may_begin(&fragment(protocol, &payload, first), &Tunnels::new([tunnel])), "{tunnel:?}");
+        assert!(!may_begin(&fragment(protocol, &payload, first), &Tunnels::new([Tunnel::Nsh])), "{tunnel:?}");
+        assert!(!may_begin(&fragment(protocol, &payload, later), &all), "{tunnel:?}");
+        assert!(!may_begin(&fragment(protocol, &payload, whole), &all), "{tunnel:?}");
+    }
+    assert!(!may_begin(&fragment(17, &udp(53, &[8; 8]), first), &all));
+}
+
+#[test]
 fn an_inner_packet_ends_with_the_outer() {
     // The outer packet ends before the padding, in which the inner one would find its last bytes.
     let mut packet = v4(4, &plain());

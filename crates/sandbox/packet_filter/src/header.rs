@@ -34,7 +34,8 @@ pub enum Class {
     NonIp,
     /// A header contradicts itself.
     Malformed,
-    /// IP that ends before its headers say, or has more headers or tunnels than are looked behind.
+    /// IP that ends before its headers say, or has more headers or tunnels than are looked behind; or the
+    /// first fragment of a tunnel that is looked into, which has a key as a flow's.
     Unreadable,
     /// A first fragment that is too short for its transport header (RFC 1858, RFC 7112).
     ShortFragment,
@@ -428,6 +429,8 @@ struct Link {
     /// Identifiers of the outermost two tags, as a key has them.
     vlans: u32,
     path: u64,
+    /// The packet is a first fragment of a tunnel: what would be judged goes on in the later ones.
+    is_split: bool,
 }
 
 fn vlans(tags: &Tags) -> u32 {
@@ -442,7 +445,7 @@ fn link(packet: &[u8], tunnels: &Tunnels) -> Result<Link, Class> {
         _ => Class::Malformed,
     })?;
     let (ethertype, at, vlans) = (view.ethertype(), view.header_length(), vlans(&view.tags()));
-    let link = Link { ethertype, at, end: packet.len(), vlans, path: 0 };
+    let link = Link { ethertype, at, end: packet.len(), vlans, path: 0, is_split: false };
     if !tunnels.is_none()
         && let Ok(outermost) = dissect(packet)
     {
@@ -458,13 +461,13 @@ fn innermost(packet: &[u8], tunnels: &Tunnels, outermost: Dissection, mut link: 
     loop {
         level = match tunnels.inside(packet, &level) {
             Ok(Some(inside)) => inside,
-            Ok(None) => return Ok(link),
+            Ok(None) => return Ok(Link { is_split: tunnels.may_begin_in(&level), ..link }),
             Err(error) if error.is_unreadable() => return Err(Class::Unreadable),
             Err(_) => return Err(Class::Malformed),
         };
         let Dissection { ethertype, tags, l3_offset, .. } = level.dissection;
         let (end, path) = (level.limit(), level.path.to_bits());
-        link = Link { ethertype, at: l3_offset, end, vlans: vlans(&tags), path };
+        link = Link { ethertype, at: l3_offset, end, vlans: vlans(&tags), path, is_split: false };
     }
 }
 
@@ -503,6 +506,7 @@ fn classify(
     match transport(network, vlans, ingress, header) {
         // The first fragment has to bring the whole header.
         None if network.more_fragments => Some(Class::ShortFragment),
+        Some(_) if link.is_split => Some(Class::Unreadable),
         class => class,
     }
 }

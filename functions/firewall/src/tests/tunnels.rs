@@ -178,3 +178,76 @@ fn ports_of_tunnels_are_those_that_are_configured() {
     assert_eq!(passed(&[ports("vxlan_ports", 8472)]), [false, true, true, false]);
     assert_eq!(passed(&[ports("geneve_ports", 16_081)]), [true, false, false, true]);
 }
+
+/// The fragments of a frame with an IPv4 header of 20 bytes: those parts of what lies behind it.
+fn fragments(frame: &[u8], parts: [std::ops::Range<usize>; 2]) -> [Vec<u8>; 2] {
+    let data = &frame[34..];
+    parts.map(|part| {
+        let mut out = [&frame[..34], &data[part.clone()]].concat();
+        out[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
+        let more = u16::from(part.end < data.len()) << 13;
+        out[20..22].copy_from_slice(&(part.start as u16 / 8 | more).to_be_bytes());
+        out
+    })
+}
+
+/// A fragment around a packet does not get by what the packet would be denied by: all of its datagram goes
+/// by `unreadable`.
+#[test]
+fn fragments_of_tunnels_that_are_looked_into_are_unreadable() {
+    let text = ConfigValue::text;
+    let port_53 = ("destination_ports", ConfigValue::PortRange(53, 53));
+    let denied = || vec![rule("drop", &[("protocol", text("udp")), port_53.clone()])];
+    let inner = udp(A, 4000, B, 53);
+    let in_ip = packet("172.16.0.1", "172.16.0.2", 4, &inner[14..]);
+    for (frame, name) in [(vxlan(7, &inner), "vxlan"), (in_ip, "ip-in-ip")] {
+        let [first, later] = fragments(&frame, [0..16, 16..frame.len() - 34]);
+        for stateful in [true, false] {
+            let bench = |unreadable| {
+                let changes = [
+                    kinds(&[name]),
+                    ("default_action", text("accept")),
+                    ("stateful", ConfigValue::Boolean(stateful)),
+                    ("unreadable", text(unreadable)),
+                ];
+                Bench::new(denied(), &changes)
+            };
+            let mut drops = bench("drop");
+            assert_eq!(drops.inside(frame.clone()), drop::DENIED, "{name}: in one piece");
+            assert_eq!(drops.inside(first.clone()), drop::UNREADABLE, "{name}");
+            assert_eq!(drops.inside(later.clone()), drop::FRAGMENT, "{name}: with its first one");
+            // The other way round, the later one waits for the first and goes with it.
+            let mut drops = bench("drop");
+            assert!(matches!(drops.inside(later.clone()), Verdict::Hold(_)), "{name}");
+            assert_eq!(drops.inside(first.clone()), drop::UNREADABLE, "{name}");
+            assert_eq!(drops.runner.host().held(), 0, "{name}");
+            assert_eq!(drops.runner.host().emitted()[0].verdict, drop::FRAGMENT, "{name}");
+            let mut accepts = bench("accept");
+            assert_eq!(accepts.inside(first.clone()), OUT, "{name}");
+            assert_eq!(accepts.inside(later.clone()), OUT, "{name}");
+            assert_eq!(accepts.report()["packets"]["accepted"], 2, "{name}");
+        }
+        // What is in no tunnel that is looked into is judged as before.
+        let mut other = Bench::new(denied(), &[kinds(&["gre"]), ("default_action", text("accept"))]);
+        assert_eq!((other.inside(first.clone()), other.inside(later)), (OUT, OUT), "{name}");
+    }
+    let mut bench = Bench::new(denied(), &[kinds(&["vxlan"]), ("default_action", text("accept"))]);
+    let query = packet(A, B, 17, &[&[15, 160, 0, 53, 0, 24, 0, 0], &[7; 16][..]].concat());
+    let [first, later] = fragments(&query, [0..8, 8..24]);
+    assert_eq!((bench.inside(first), bench.inside(later)), (drop::DENIED, drop::FRAGMENT));
+}
+
+/// The same of a fragment that is in a tunnel itself, as deep as is looked into.
+#[test]
+fn fragments_of_tunnels_in_tunnels_are_unreadable() {
+    let frame = packet(A, B, 4, &udp(A, 4000, B, 53)[14..]);
+    for depth in 0..=4 {
+        let [first, later] = fragments(&frame, [0..24, 24..frame.len() - 34]);
+        let around = |fragment: &[u8]| {
+            (0..depth).fold(fragment.to_vec(), |inner, _| packet("172.16.0.1", "172.16.0.2", 4, &inner[14..]))
+        };
+        let mut bench = Bench::new(outbound(), &[kinds(&["ip-in-ip"])]);
+        assert_eq!(bench.inside(around(&first)), drop::UNREADABLE, "{depth}");
+        assert_eq!(bench.inside(around(&later)), drop::FRAGMENT, "{depth}");
+    }
+}
