@@ -167,7 +167,7 @@ impl NetworkFunction for Dpi {
                 of_segments,
                 unfinished,
                 is_snapped: record.snapped() > 0,
-                is_whole: false,
+                whole: None,
             };
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);

@@ -56,8 +56,8 @@ pub(crate) struct Arrival {
     pub(crate) unfinished: Option<Unfinished>,
     /// The end of the frame was left out where it was captured.
     pub(crate) is_snapped: bool,
-    /// It was put together from fragments.
-    pub(crate) is_whole: bool,
+    /// Tunnels around the datagram that was put together from fragments, and that it is or is in.
+    pub(crate) whole: Option<usize>,
 }
 
 /// Where in a frame a part of it begins.
@@ -205,8 +205,11 @@ impl Dpi {
         if ruling == Ruling::Drop {
             return Err(Reason::Rule);
         }
-        // One in another one is what no host sends.
-        let Some((part, dissection)) = self.part(frame, level).filter(|_| !arrival.is_whole) else {
+        // A datagram may carry fragments in its tunnels, of which there are few. One that is still a fragment
+        // itself is what no host sends.
+        let depth = level.path.depth();
+        let may_be_part = arrival.whole.is_none_or(|whole| depth > whole);
+        let Some((part, dissection)) = self.part(frame, level).filter(|_| may_be_part) else {
             self.tally.add(Count::Ignored, 1);
             return self.judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored));
         };
@@ -223,7 +226,7 @@ impl Dpi {
                 (whole.path, whole.dissection.tags) = (level.path, level.dissection.tags);
                 let (is_vouched_for, of_segments) = (false, false);
                 let arrival =
-                    Arrival { is_whole: true, is_vouched_for, of_segments, unfinished: None, ..arrival };
+                    Arrival { whole: Some(depth), is_vouched_for, of_segments, unfinished: None, ..arrival };
                 let verdict = self.levels(&frame, whole, arrival, host);
                 if verdict.is_err() {
                     // The receiver has the others, and waits for the one that is dropped now.

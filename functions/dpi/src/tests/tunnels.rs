@@ -1,7 +1,8 @@
 //! What is inside of packets is inspected like what comes by itself, and apart from it.
 
-use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp, udp};
+use super::frames::{Bench, CLIENT, NONE, SERVER, flags, fragments, packet, tcp, udp};
 use flags::{ACK, SYN};
+use nf_sdk::Verdict;
 use nf_sdk::native::ConfigValue;
 
 /// A frame in VXLAN, of this network.
@@ -52,7 +53,7 @@ fn the_packet_around_is_inspected_too() {
     let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
     let (verdict, sids) = bench.show(0, vxlan(7, &query));
     assert_eq!(sids, [1, 2]);
-    assert_eq!(verdict, nf_sdk::Verdict::Drop(0), "the frame goes with what is inside");
+    assert_eq!(verdict, Verdict::Drop(0), "the frame goes with what is inside");
 }
 
 #[test]
@@ -117,4 +118,71 @@ fn ports_of_tunnels_are_those_that_are_configured() {
     assert_eq!(found(&[]), [true, false, true, false]);
     assert_eq!(found(&[ports("vxlan_ports", 8472)]), [false, true, true, false]);
     assert_eq!(found(&[ports("geneve_ports", 16_081)]), [true, false, false, true]);
+}
+
+/// A frame in two fragments, the second first if that is asked for.
+fn in_two(frame: &[u8], id: u16, at: usize, backwards: bool) -> Vec<Vec<u8>> {
+    let mut parts = fragments(frame, id, &[0..at, at..frame.len() - 34]);
+    if backwards {
+        parts.reverse();
+    }
+    parts
+}
+
+/// All frames pass but the last, with which the rule is met.
+fn the_last_is_dropped(mut frames: Vec<Vec<u8>>, what: &str) {
+    let rule = "drop udp any any -> any 53 (msg:\"x\"; content:\"malicious stuff\"; sid:1;)";
+    let mut bench = Bench::new(rule, &[]);
+    let last = frames.pop().expect("a frame");
+    for frame in frames {
+        assert_eq!(bench.show(0, frame), (Verdict::Interface(1), vec![]), "{what}");
+    }
+    assert_eq!(bench.show(0, last), (Verdict::Drop(0), vec![1]), "{what}");
+    assert_eq!(bench.count("ignored-seen"), 0, "{what}");
+}
+
+#[test]
+fn fragments_are_put_together_inside_of_tunnels_around_them_and_both() {
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"some malicious stuff");
+    for (inside, around) in [(false, false), (true, false), (false, true), (true, true)] {
+        for order in 0..4 {
+            let parts = if inside { in_two(&query, 7, 16, order & 1 != 0) } else { vec![query.clone()] };
+            let cut = |(id, part): (u16, &Vec<u8>)| {
+                let frame = vxlan(7, part);
+                // In the header of the packet inside.
+                if around { in_two(&frame, id, 32, order & 2 != 0) } else { vec![frame] }
+            };
+            let frames = (1..).zip(&parts).flat_map(cut).collect();
+            the_last_is_dropped(frames, &format!("inside {inside}, around {around}, order {order}"));
+        }
+    }
+}
+
+#[test]
+fn fragments_are_put_together_at_every_level() {
+    for backwards in [false, true] {
+        let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"some malicious stuff");
+        let mut frames = in_two(&query, 0, 16, backwards);
+        for _ in 0..4 {
+            let around = |(id, part): (u16, &Vec<u8>)| {
+                in_two(&packet("10.9.0.1", "10.9.0.2", 4, &part[14..]), id, 16, backwards)
+            };
+            frames = (0..).zip(&frames).flat_map(around).collect();
+        }
+        assert_eq!(frames.len(), 32);
+        the_last_is_dropped(frames, &format!("backwards {backwards}"));
+    }
+}
+
+#[test]
+fn a_datagram_that_is_still_a_fragment_is_ignored() {
+    let first = |next: u8, data: &[u8]| [&[next, 0, 0, 1, 0, 0, 0, 7], data].concat();
+    let last = |next: u8, data: &[u8]| [&[next, 0, 0, 16, 0, 0, 0, 7], data].concat();
+    let (a, b) = ("2001:db8::1", "2001:db8::2");
+    // Behind the header of the fragment is another one.
+    let inner = first(17, &[0; 16]);
+    let mut bench = Bench::new(RULE, &[]);
+    bench.sids(packet(a, b, 44, &first(44, &inner[..16])));
+    bench.sids(packet(a, b, 44, &last(44, &inner[16..])));
+    assert_eq!((bench.count("datagrams"), bench.count("ignored-seen")), (1, 1));
 }
