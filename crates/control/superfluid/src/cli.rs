@@ -5,11 +5,14 @@ use crate::output::Format;
 use crate::remote::options::RemoteCommand;
 use crate::vm_command::VmCommand;
 use capture::Filter;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use registry::Reference;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Runs chains of sandboxed network functions on real traffic.
@@ -82,7 +85,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "FILTER", value_parser = filter, requires = "capture")]
     pub(crate) capture_filter: Option<Filter>,
     /// Capture at most so many bytes of each packet.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..), requires = "capture")]
+    #[arg(long, value_name = "BYTES", value_parser = whole(14..=u32::MAX), requires = "capture")]
     pub(crate) capture_snap: Option<u32>,
     /// End a capture when its file would become larger than this (100MiB, 2GiB).
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "capture")]
@@ -114,10 +117,10 @@ pub(crate) struct DaemonOptions {
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = permissions)]
     pub(crate) mode: u32,
     /// Owner of the socket, by number.
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = whole(0..=u32::MAX))]
     pub(crate) owner: Option<u32>,
     /// Group of the socket, by number.
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = whole(0..=u32::MAX))]
     pub(crate) group: Option<u32>,
     /// A second socket, for tenants: no client is served on it without a token, see `token create`.
     #[arg(long, value_name = "PATH")]
@@ -162,8 +165,8 @@ pub(crate) struct DaemonOptions {
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
     pub(crate) keep_container_images: u64,
     /// Listen on this address too, for clients that show a certificate.
-    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
-    pub(crate) listen: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
+    pub(crate) listen: Option<SocketAddr>,
     /// The server's certificate, PEM, for --listen, and for --page off loopback.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -179,12 +182,12 @@ pub(crate) struct DaemonOptions {
     pub(crate) tls_admin: Vec<api_server::Administrator>,
     /// Give `GET /metrics` of the whole host to every local user, by plain HTTP on this loopback address,
     /// such as 127.0.0.1:9100, and nothing else there.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) metrics: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Serve the page on this address, such as 127.0.0.1:8800: the host in a browser. Off loopback it needs
     /// --tls-cert and --tls-key. `superfluid page` prints a link to it.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) page: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub(crate) page: Option<SocketAddr>,
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as
     /// OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
@@ -455,17 +458,6 @@ pub(crate) struct BenchOptions {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// What was probably meant where the command line is wrong: commands that take files take them behind -f.
-pub(crate) fn hint(error: &clap::Error, words: &[String]) -> Option<String> {
-    let command = words.get(1).filter(|command| matches!(command.as_str(), "apply" | "diff"))?;
-    let found = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
-        (ErrorKind::UnknownArgument, ContextValue::String(found)) => found,
-        _ => return None,
-    };
-    let file = !found.starts_with('-') || found == "-";
-    file.then(|| format!("  tip: a file comes after -f: superfluid {command} -f {found}"))
-}
-
 /// An expression of pcap-filter(7).
 fn filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| error.to_string())
@@ -484,6 +476,50 @@ fn permissions(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|mode| *mode <= 0o777)
         .ok_or_else(|| format!("`{text}` are no permissions; allowed: 0 to 777, such as 660"))
+}
+
+/// An IP address and a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "allowed: an IP address and a port, such as 127.0.0.1:8800 or [::1]:8800".to_owned())
+}
+
+/// A whole number within bounds. Where the upper one is that of the type it is told of ports alone.
+pub(crate) fn whole<T>(
+    bounds: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Unbounded + Copy + Send + Sync + 'static,
+{
+    move |text| {
+        let (least, most) = (bounds.start(), bounds.end());
+        text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| match T::BEYOND {
+            Some(beyond) if *most == beyond => format!("allowed: a whole number from {least} on"),
+            _ => format!("allowed: a whole number from {least} to {most}"),
+        })
+    }
+}
+
+/// A type of numbers, the largest of which is none that people know, if it has one.
+pub(crate) trait Unbounded: Sized {
+    /// That number.
+    const BEYOND: Option<Self>;
+}
+
+impl Unbounded for u16 {
+    const BEYOND: Option<u16> = None;
+}
+
+impl Unbounded for u32 {
+    const BEYOND: Option<u32> = Some(u32::MAX);
+}
+
+impl Unbounded for u64 {
+    const BEYOND: Option<u64> = Some(u64::MAX);
+}
+
+impl Unbounded for usize {
+    const BEYOND: Option<usize> = Some(usize::MAX);
 }
 
 /// A time with its unit.
@@ -519,19 +555,29 @@ mod tests {
         assert!(leaves > 30, "{leaves}");
     }
 
+    /// Every option of every command, with a value that fits none.
     #[test]
-    fn a_file_without_its_option_is_hinted_at() {
-        let hinted = |line: &str| {
-            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            let error = CommandLine::command().try_get_matches_from(&words).expect_err("refused");
-            hint(&error, &words)
-        };
-        let tip = "  tip: a file comes after -f: superfluid apply -f edge.yaml";
-        assert_eq!(hinted("superfluid apply edge.yaml").as_deref(), Some(tip));
-        assert_eq!(hinted("superfluid apply --prune edge.yaml").as_deref(), Some(tip));
-        assert_eq!(hinted("superfluid diff edge.yaml"), Some(tip.replace("apply", "diff")));
-        for line in ["superfluid apply --fiel edge.yaml", "superfluid apply", "superfluid run a b"] {
-            assert_eq!(hinted(line), None, "{line}");
+    fn what_is_no_number_is_told_with_what_is_allowed() {
+        let mut below = vec![(CommandLine::command(), vec!["superfluid".to_owned()])];
+        let mut numbers = 0;
+        while let Some((command, way)) = below.pop() {
+            for next in command.get_subcommands().cloned() {
+                let way = way.iter().cloned().chain([next.get_name().to_owned()]).collect();
+                below.push((next, way));
+            }
+            for option in command.get_opts().filter_map(|option| option.get_long()) {
+                for value in ["x1", "-5"] {
+                    let line = way.iter().cloned().chain([format!("--{option}={value}")]);
+                    let Err(error) = CommandLine::command().try_get_matches_from(line) else { continue };
+                    let told = error.to_string();
+                    assert!(
+                        !["found in string", " is not in ", "syntax"].iter().any(|it| told.contains(it)),
+                        "{told}"
+                    );
+                    numbers += usize::from(told.contains("allowed: a whole number from "));
+                }
+            }
         }
+        assert!(numbers > 20, "{numbers}");
     }
 }

@@ -23,6 +23,7 @@ mod daemon_command;
 mod end_signals;
 mod event_json;
 mod event_log;
+mod hints;
 mod hop_capture;
 mod image_command;
 mod image_registry;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
     guest_wasm::install_crash_report();
     let matches = match command_groups::grouped(cli::CommandLine::command()).try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(error),
     };
     let command = match cli::CommandLine::from_arg_matches(&matches) {
         Ok(line) => line.command,
@@ -109,7 +110,9 @@ fn main() -> ExitCode {
 }
 
 /// Says what is wrong with the command line, or what was asked about it, and what was probably meant.
-fn refused(error: &clap::Error) -> ExitCode {
+fn refused(mut error: clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let hint = hints::hint(&mut error, &words);
     let mut status = u8::try_from(error.exit_code()).unwrap_or(2);
     // Help that cannot be shown is a failure, but not one to a reader that has seen enough.
     if let Err(lost) = error.print()
@@ -119,7 +122,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         console::error().line(&format!("standard output: {lost}"));
         status = 1;
     }
-    if let Some(hint) = cli::hint(error, &std::env::args().collect::<Vec<_>>()) {
+    if let Some(hint) = hint {
         console::error().line(&format!("\n{hint}"));
     }
     console::end();

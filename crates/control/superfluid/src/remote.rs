@@ -29,7 +29,7 @@ mod get;
 mod given;
 mod graph;
 mod host_wide;
-mod kinds;
+pub(crate) mod kinds;
 mod names;
 mod neighbours;
 mod numbers;

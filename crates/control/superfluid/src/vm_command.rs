@@ -1,7 +1,7 @@
 //! `superfluid vm build`: an image of a virtual machine for one program.
 
 use crate::Outcome;
-use crate::cli::{size, time};
+use crate::cli::{size, time, whole};
 use clap::{Args, Subcommand, ValueEnum};
 use machine_image::reduce::By;
 use machine_image::tiny::{Options, parse_options};
@@ -69,7 +69,7 @@ pub(crate) struct VmOptions {
     #[arg(long, value_name = "LINE", requires = "leave_out")]
     pub(crate) test: Option<String>,
     /// A port of the guest that the test reaches.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(0..=u16::MAX))]
     pub(crate) port: Vec<u16>,
     /// How long a machine has until its test passes.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
@@ -81,7 +81,7 @@ pub(crate) struct VmOptions {
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
     /// Compilers at a time; as many as processors by default.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=usize::MAX))]
     pub(crate) jobs: Option<usize>,
 }
 

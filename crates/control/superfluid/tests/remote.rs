@@ -197,7 +197,7 @@ fn a_function_is_created_watched_and_driven() {
     let daemon = Daemon::start();
     daemon.write("rules.yaml", "- {action: drop}\n");
     let created = daemon.done(
-        "function create fw --image firewall --attach inside=lan --attach 1=gate:0 --config default_action=accept --config rules=@rules.yaml --weight 300 --cap 20% --tenant red --trace",
+        "function create fw --image firewall --attach inside=lan --attach 1=gate:0 --config default_action=accept --config rules=@rules.yaml --weight 300 --cap 20% --memory 16MiB --tenant red --trace",
     );
     assert!(created.starts_with("function/fw created, running\nSTEP"), "{created}");
     assert!(
@@ -209,7 +209,7 @@ fn a_function_is_created_watched_and_driven() {
     let spec = daemon.json("get fn fw")["spec"].clone();
     let wanted = serde_json::json!({
         "image": "firewall", "tenant": "red", "config": {"default_action": "accept", "rules": [{"action": "drop"}]},
-        "attach": {"inside": "lan", "1": "gate:0"}, "cpu": {"weight": 300, "cap": "20%"}
+        "attach": {"inside": "lan", "1": "gate:0"}, "memory": "16MiB", "cpu": {"weight": 300, "cap": "20%"}
     });
     assert_eq!(spec, wanted);
     let (status, told) = daemon.refused("function create fw --image monitor");

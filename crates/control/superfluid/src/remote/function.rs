@@ -97,6 +97,9 @@ fn spec(options: &CreateOptions, mut spec: Map<String, Value>) -> Result<Value, 
     if !attach.is_empty() {
         spec.insert("attach".to_owned(), attach.into());
     }
+    if let Some(memory) = &options.memory {
+        spec.insert("memory".to_owned(), Value::from(memory.as_str()));
+    }
     let cpu = [("weight", options.weight.map(Value::from)), ("cap", options.cap.clone().map(Value::from))];
     let cpu: Map<_, _> = cpu.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     if !cpu.is_empty() {

@@ -51,6 +51,14 @@ const SHORT: [(&str, Listed); 22] = [
     ("op", Listed::Operations),
 ];
 
+/// Short forms of so many letters are not taken for what was meant.
+const SHORTEST_MEANT: usize = 3;
+
+/// Whether a word names a kind.
+pub(crate) fn is_one(word: &str) -> bool {
+    kind(word).is_ok()
+}
+
 /// The kind that a word names.
 fn kind(word: &str) -> Result<Listed, String> {
     let lower = word.to_lowercase();
@@ -61,7 +69,9 @@ fn kind(word: &str) -> Result<Listed, String> {
         return Ok(*listed);
     }
     let full = Kind::ALL.map(Kind::as_str).into_iter().chain(["image", "snapshot", "operation", "all"]);
-    let all = full.clone().chain(Kind::ALL.map(Kind::plural)).chain(SHORT.map(|(short, _)| short));
+    // Of the short forms each is near to any other short word, a name such as `fw` say.
+    let long = SHORT.map(|(short, _)| short).into_iter().filter(|short| short.len() > SHORTEST_MEANT);
+    let all = full.clone().chain(Kind::ALL.map(Kind::plural)).chain(long);
     let meant = spelling::nearest(word, all).map(|near| format!("; did you mean `{near}`?"));
     let (word, allowed) = (spelling::shown(word), spelling::listed(full));
     Err(format!("`{word}` is no kind; allowed: {allowed}{}", meant.unwrap_or_default()))
@@ -75,7 +85,14 @@ pub(crate) fn meant(words: &[String]) -> Result<Vec<Meant>, String> {
             let name = spelling::shown(name);
             return Err(format!("`{name}` comes after a kind; allowed: KIND NAME..., or KIND/NAME..."));
         }
-        return Ok(vec![Meant { kind: kind(first)?, names: names.to_vec() }]);
+        let kind = kind(first).map_err(|wrong| match names {
+            // It is no misspelt kind: it is a name, probably.
+            [] if !wrong.ends_with('?') => {
+                format!("{wrong}; a name comes after its kind: `function {}`", spelling::shown(first))
+            }
+            _ => wrong,
+        })?;
+        return Ok(vec![Meant { kind, names: names.to_vec() }]);
     }
     let mut all: Vec<Meant> = Vec::new();
     for word in words {
@@ -120,6 +137,8 @@ pub(crate) fn objects(words: &[String]) -> Result<Vec<(Kind, String)>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CommandLine;
+    use clap::CommandFactory;
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
@@ -138,6 +157,17 @@ mod tests {
         shorts.sort_unstable();
         shorts.dedup();
         assert_eq!(shorts.len(), SHORT.len());
+    }
+
+    #[test]
+    fn help_names_every_kind() {
+        let command = CommandLine::command();
+        let get = command.find_subcommand("get").expect("there");
+        let help = get.get_after_help().expect("some").to_string();
+        for kind in Kind::ALL {
+            let short = SHORT.iter().find(|(_, listed)| *listed == Listed::Objects(kind)).expect("short").0;
+            assert!(help.contains(&format!(" {kind} ({short})")), "{kind}: {help}");
+        }
     }
 
     #[test]
@@ -162,6 +192,11 @@ mod tests {
         assert!(wrong("fn/").contains("names no object"));
         assert!(wrong("function").contains("which function?"));
         assert!(wrong("image x").contains("no kind of object"));
+        let alone = wrong("fw");
+        assert!(alone.starts_with("`fw` is no kind; allowed: workers, tenant"), "{alone}");
+        assert!(alone.ends_with("operation, all; a name comes after its kind: `function fw`"), "{alone}");
+        let near = wrong("functon");
+        assert!(near.contains("did you mean `function`?"), "{near}");
         assert!(wrong("service x").contains("as a service's number"));
     }
 }

@@ -5,7 +5,7 @@ use super::frame::Frame;
 use super::given::{Attached, Given};
 use super::registry_login::RegistryCommand;
 use super::token::TokenCommand;
-use crate::cli::time;
+use crate::cli::{time, whole};
 use crate::output::Format;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -161,8 +161,8 @@ pub(crate) struct DiffOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid get functions\n  superfluid get fn fw -o yaml\n  superfluid get port/lan function/fw\n  superfluid get \
-                        all -o wide\n  superfluid get functions -w\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), function (fn), chain (ch), wire (wi), observer (ob), \
-                        service (svc); also image (img), snapshot (snap), operation (op), and all."
+                        all -o wide\n  superfluid get functions -w\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), group (gr), device (dev), function (fn), chain (ch), \
+                        wire (wi), observer (ob), service (svc); also image (img), snapshot (snap), operation (op), and all."
 )]
 pub(crate) struct GetOptions {
     /// A kind and perhaps names, or KIND/NAME.
@@ -211,7 +211,7 @@ pub(crate) enum GraphFormat {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid edit function fw\n  EDITOR=nano superfluid edit port/lan\n\nThe editor is $VISUAL, else $EDITOR, else vi. What is saved is applied, unless the object \
-                  has been changed meanwhile or\nsomething is wrong with it: then the editor opens again and shows why. What is left as it is, or emptied, changes nothing."
+                  has been changed meanwhile or something is wrong with it: then the editor opens again and shows why. What is left as it is, or emptied, changes nothing."
 )]
 pub(crate) struct EditOptions {
     /// KIND NAME, or KIND/NAME.
@@ -314,11 +314,14 @@ pub(crate) struct CreateOptions {
     #[arg(long)]
     pub(crate) tenant: Option<String>,
     /// Its share of the processor beside others that want it too; others have 100.
-    #[arg(long)]
+    #[arg(long, value_parser = whole(1..=10_000_u32))]
     pub(crate) weight: Option<u32>,
     /// Most of a core that it may have, such as 20%.
     #[arg(long, value_name = "SHARE")]
     pub(crate) cap: Option<String>,
+    /// Most memory that it may come to have for itself, such as 16MiB; else what its image allows.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
     /// Print the time of each step.
     #[arg(long)]
     pub(crate) trace: bool,
@@ -362,10 +365,10 @@ pub(crate) struct LogsOptions {
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Only lines after the one of this number.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(0..=u64::MAX), default_value_t = 0)]
     pub(crate) after: u64,
     /// At most so many lines.
-    #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u64).range(1..=10_000), conflicts_with = "follow")]
+    #[arg(long, value_name = "LINES", value_parser = whole(1..=10_000_u64), conflicts_with = "follow")]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
@@ -385,10 +388,10 @@ pub(crate) struct FunctionEventsOptions {
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Only events after the one of this number.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(0..=u64::MAX), default_value_t = 0)]
     pub(crate) after: u64,
     /// At most so many events.
-    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..=10_000), conflicts_with = "follow")]
+    #[arg(long, value_name = "EVENTS", value_parser = whole(1..=10_000_u64), conflicts_with = "follow")]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
@@ -584,13 +587,13 @@ pub(crate) struct EventsOptions {
     #[arg(long, short, required_unless_present_any = ["after", "since"])]
     pub(crate) follow: bool,
     /// Begin after this revision.
-    #[arg(long, value_name = "REVISION")]
+    #[arg(long, value_name = "REVISION", value_parser = whole(0..=u64::MAX))]
     pub(crate) after: Option<u64>,
     /// Begin so long ago, at most an hour.
     #[arg(long, visible_alias = "past", value_name = "TIME", value_parser = past, conflicts_with = "after")]
     pub(crate) since: Option<Duration>,
     /// Of what was, the latest alone, at most so many.
-    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..=8192), requires = "since")]
+    #[arg(long, value_name = "EVENTS", value_parser = whole(1..=8192_u64), requires = "since")]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
@@ -644,11 +647,11 @@ pub(crate) struct TraceOptions {
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`.
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
-    /// Pick packets at a port, a function or a function's interface, such as lan or fw:inside.
+    /// Pick packets at a port, a device, a function or a function's interface, such as lan or fw:inside.
     #[arg(long, value_name = "PLACE")]
     pub(crate) at: Option<String>,
     /// Follow so many packets.
-    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..=api::TRACED_MAX))]
+    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = whole(1..=api::TRACED_MAX))]
     pub(crate) count: Option<u64>,
     /// Pick packets for this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
@@ -665,7 +668,7 @@ pub(crate) struct TraceOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid capture lan -w lan.pcapng\n  superfluid capture fw dropped and tcp -n 100\n  superfluid capture fw:inside -w - | tcpdump -n \
-                        -r -\n  superfluid capture lan~fw:0 --for 10s -w wire.pcapng\n\nPLACE is a port, a function, one of its interfaces, or a wire. Where a function is captured, a \
+                        -r -\n  superfluid capture lan~fw:0 --for 10s -w wire.pcapng\n\nPLACE is a port, a function, one of its interfaces, a device, a side of it (edge:lan), or a wire. Where a function is captured, a \
                         comment says what it decided. Goes on until Ctrl-C; what was lost on the way to the file is told at the end."
 )]
 pub(crate) struct CaptureOptions {
@@ -679,13 +682,13 @@ pub(crate) struct CaptureOptions {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
     /// Capture so many packets.
-    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = whole(1..=u64::MAX))]
     pub(crate) count: Option<u64>,
     /// Capture for this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) time: Option<Duration>,
     /// Capture at most so many bytes of each packet.
-    #[arg(long = "snaplen", short = 's', value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..))]
+    #[arg(long = "snaplen", short = 's', value_name = "BYTES", value_parser = whole(14..=u32::MAX))]
     pub(crate) snap: Option<u32>,
     #[command(flatten)]
     pub(crate) shown: Shown,
