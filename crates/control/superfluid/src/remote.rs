@@ -8,6 +8,7 @@
 //! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no
 //!    columns of its own.
 
+mod account;
 mod apply;
 mod backup;
 mod capture;
@@ -88,7 +89,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Trace(options) => trace::trace(options),
         RemoteCommand::Capture(options) => capture::capture(options),
         RemoteCommand::Memory(options) => host_wide::memory(options),
-        RemoteCommand::Account(options) => host_wide::account(options),
+        RemoteCommand::Account(options) => account::account(options),
         RemoteCommand::Names(options) => names::names(options),
         RemoteCommand::Backup(options) => backup::backup(options),
         RemoteCommand::Health(options) => host_wide::health(options),

@@ -507,7 +507,7 @@ fn top_works_in_a_terminal_and_gives_it_back() {
         seen.push_str(&part);
     }
     assert!(
-        seen.contains("1 functions: 1 running") && seen.trim_end().ends_with("\u{1b}[?25h\u{1b}[?1049l"),
+        seen.contains("1 function  cpu 25.0%") && seen.trim_end().ends_with("\u{1b}[?25h\u{1b}[?1049l"),
         "{seen:?}"
     );
 }

@@ -98,7 +98,10 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
             &["NAME", "STATE", "IMAGE", "TENANT", "WORKER", "PACKETS", "DROPPED", "CPU"],
             &["BYTES", "QUEUE", "PROMISED", "MEMORY", "FAULTS", "RESTARTS", "DIGEST", "VERSION"],
         ),
-        Kind::Port => (&["NAME", "TYPE", "STATE", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
+        Kind::Port => (
+            &["NAME", "TYPE", "STATE", "RECEIVED", "DELIVERED", "DROPPED", "TENANT", "SETTINGS"],
+            &["RECEIVED_BYTES", "DELIVERED_BYTES", "VERSION"],
+        ),
         Kind::Device => (
             &["NAME", "STATE", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
             &["LAID", "ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
@@ -116,8 +119,11 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
         match kind {
             Kind::Function => cells.extend(function(object)),
             Kind::Port => {
-                cells.extend([key(object, "type"), state_of(object), tenant(object)]);
-                cells.push(rest(object, &["type", "tenant"]));
+                cells.extend([key(object, "type"), state_of(object)]);
+                let [received, delivered, dropped, bytes @ ..] = port_counts(object);
+                cells.extend([received, delivered, dropped]);
+                cells.extend([tenant(object), rest(object, &["type", "tenant"])]);
+                cells.extend(bytes);
             }
             Kind::Device => cells.extend(device(object)),
             Kind::Group => {
@@ -138,13 +144,26 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
                 cells.push(if granted.is_empty() { "-".to_owned() } else { granted.join(",") });
             }
         }
-        if !matches!(kind, Kind::Function | Kind::Device) {
+        if !matches!(kind, Kind::Function | Kind::Device | Kind::Port) {
             cells.push(value_cell(object.status.as_ref().unwrap_or(&Value::Null)));
         }
         cells.push(object.version.to_string());
         listing.add(cells, json!(object));
     }
     listing
+}
+
+/// Packets that a port received, delivered and dropped, bytes received and delivered.
+fn port_counts(object: &Object) -> [String; 5] {
+    let status = object.status.as_ref().unwrap_or(&Value::Null);
+    let packets = &status["packets"];
+    let dropped = packets["dropped"].as_object().map(|reasons| {
+        let counts = reasons.values().filter_map(Value::as_u64);
+        json!(counts.fold(0u64, |sum, count| sum.saturating_add(count)))
+    });
+    let dropped = dropped.unwrap_or_default();
+    let [received, delivered] = [&packets["received"], &packets["delivered"]];
+    [received, delivered, &dropped, &status["received_bytes"], &status["delivered_bytes"]].map(value_cell)
 }
 
 /// All of a function but its name and its version.
@@ -395,7 +414,26 @@ mod tests {
             status: Some(json!({"state": "down", "reason": "interface `eth9` is not there; waiting for it"})),
         };
         let shown = objects(Kind::Port, std::slice::from_ref(&object)).shown(Format::Table);
-        assert!(shown.contains(" down: interface `eth9` is not there; waiting for it  default"), "{shown}");
+        assert!(shown.contains(" down: interface `eth9` is not there; waiting for it  -"), "{shown}");
+    }
+
+    #[test]
+    fn a_port_is_told_with_what_passed_and_what_was_lost() {
+        let object = Object {
+            kind: Kind::Port,
+            name: "lan".to_owned(),
+            version: 3,
+            spec: json!({"type": "af_packet", "interface": "eth1"}),
+            status: Some(json!({
+                "state": "up", "packets": {"received": 15, "delivered": 11, "dropped": {"port-down": 4, "no-buffer": 3}},
+                "received_bytes": 900, "delivered_bytes": 660
+            })),
+        };
+        let shown = objects(Kind::Port, std::slice::from_ref(&object)).shown(Format::Wide);
+        let row = shown.lines().nth(1).expect("a row");
+        let cells: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(cells[..7], ["lan", "af_packet", "up", "15", "11", "7", "default"], "{shown}");
+        assert_eq!(cells[7..], ["interface:", "eth1", "900", "660", "3"], "{shown}");
     }
 
     #[test]

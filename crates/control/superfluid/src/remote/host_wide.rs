@@ -1,4 +1,4 @@
-//! `superfluid memory`, `superfluid account` and `superfluid health`.
+//! `superfluid memory` and `superfluid health`.
 
 use super::failure::{Done, print};
 use super::options::{HealthOptions, ShowOptions};
@@ -11,10 +11,6 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn memory(options: &ShowOptions) -> Done {
     show(&options.connection.client()?.memory()?, options.shown.output)
-}
-
-pub(crate) fn account(options: &ShowOptions) -> Done {
-    show(&options.connection.client()?.account()?, options.shown.output)
 }
 
 /// Time between two looks at a daemon that is waited for.

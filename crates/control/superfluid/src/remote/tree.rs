@@ -4,12 +4,16 @@
 use super::columns::cell;
 use super::numbers::bytes;
 use crate::output::{Format, Listing};
+use client::harmless;
 use serde_json::{Map, Value};
 
 /// Most columns of a table that is not wide.
 const COLUMNS: usize = 8;
 /// Most characters of a line of it, as many as an ordinary terminal has.
 const WIDTH: usize = 80;
+
+/// Longest text that stands alone, in characters.
+const LINE: usize = 500;
 
 /// A value as text. What is zero everywhere or null is left out, unless it is to be wide.
 pub(crate) fn tree(value: &Value, wide: bool) -> String {
@@ -20,13 +24,23 @@ pub(crate) fn tree(value: &Value, wide: bool) -> String {
     for (key, value) in entries {
         match rows(value) {
             Some(rows) => tables.push((key, rows)),
-            None => flat(key, value, &mut alone),
+            None => match texts(value) {
+                Some(texts) => {
+                    let keys = std::iter::once(key.as_str()).chain(std::iter::repeat(""));
+                    alone.extend(keys.zip(texts).map(|(key, text)| (key.to_owned(), text.clone())));
+                }
+                None => flat(key, value, &mut alone),
+            },
         }
     }
     let width = alone.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     for (key, value) in &alone {
         if wide || !nothing(value) {
-            text.push_str(&format!("{:width$}  {}\n", cell(key), shown(key, value)));
+            let value = match value {
+                Value::String(text) => harmless(text, LINE),
+                value => shown(key, value),
+            };
+            text.push_str(&format!("{:width$}  {value}\n", cell(key)));
         }
     }
     for (key, rows) in tables {
@@ -36,6 +50,11 @@ pub(crate) fn tree(value: &Value, wide: bool) -> String {
         text.push_str(&table(key, &rows, wide));
     }
     text
+}
+
+/// The items of a list of texts, which are told a line each.
+fn texts(value: &Value) -> Option<&Vec<Value>> {
+    value.as_array().filter(|items| !items.is_empty() && items.iter().all(Value::is_string))
 }
 
 /// The rows of a map or list whose values are all maps.
@@ -75,11 +94,16 @@ fn table(name: &str, rows: &[(String, &Map<String, Value>)], wide: bool) -> Stri
         })
         .collect();
     let mut columns: Vec<&str> = Vec::new();
-    for (key, value) in rows.iter().flat_map(|(_, cells)| cells) {
-        if !columns.contains(&key.as_str()) && (wide || !nothing(value)) {
+    for (key, _) in rows.iter().flat_map(|(_, cells)| cells) {
+        if !columns.contains(&key.as_str()) {
             columns.push(key);
         }
     }
+    let something = |column: &&str| {
+        let mut cells = rows.iter().flat_map(|(_, cells)| cells);
+        cells.any(|(key, value)| key == column && !nothing(value))
+    };
+    columns.retain(|column| wide || something(column));
     let all = columns.len();
     if !wide {
         columns.truncate(COLUMNS);
@@ -169,6 +193,12 @@ mod tests {
         let narrow = tree(&json!({"t": {"a": long}}), false);
         assert!(narrow.lines().all(|line| line.chars().count() <= WIDTH), "{narrow}");
         assert!(narrow.contains("... 4 more columns; -o wide shows them"), "{narrow}");
+        // Columns keep their order, whichever row is the first that has something there.
+        let rows = json!({"a": {"packets": 0, "cycles": 7}, "b": {"packets": 5, "cycles": 0}});
+        assert_eq!(tree(&json!({"t": rows}), false), "T  PACKETS  CYCLES\na  0        7\nb  5        0\n");
+        let long = "x".repeat(200);
+        let warned = tree(&json!({"healthy": true, "warnings": ["a", &long], "troubles": []}), false);
+        assert_eq!(warned, format!("healthy   true\nwarnings  a\n          {long}\n"));
         assert_eq!(tree(&json!(5), false), "5\n");
         assert_eq!(tree(&json!({"a\u{1b}": "\u{1b}[2J"}), false), "a\\u{1b}  \\u{1b}[2J\n");
     }

@@ -13,6 +13,9 @@ use std::cmp::Ordering;
 /// Lines that are not rows: what all do, an empty line, the head, and the keys.
 const OTHER_LINES: usize = 4;
 
+/// What keys do; an ordinary terminal has 80 columns.
+const KEYS: &str = "q end, arrows move, sort: c cpu, p packets, b bits, d drops, m memory, n name";
+
 /// See the module's documentation.
 pub(crate) struct Screen {
     pub(crate) rows: Vec<Row>,
@@ -68,36 +71,37 @@ impl Screen {
         sort(&mut self.rows, self.sort, self.turned);
         let page = lines.saturating_sub(OTHER_LINES).max(1);
         let top = self.top.min(self.rows.len().saturating_sub(page));
-        let mut drawn = vec![self.head(), String::new()];
+        let mut drawn = Vec::new();
         if self.looked {
+            drawn.extend([self.head(), String::new()]);
             let shown = &self.rows[top..self.rows.len().min(top + page)];
             drawn.extend(listing(shown).shown(Format::Table).lines().map(str::to_owned));
         } else {
             drawn.push("looking ...".to_owned());
         }
         drawn.resize(lines.saturating_sub(1).max(3), String::new());
-        drawn.push(
-            "q end  sort by c cpu, p packets, b bits, d drops, m memory, n name; again turns the order  arrows move"
-                .to_owned(),
-        );
+        drawn.push(KEYS.to_owned());
         drawn.truncate(lines);
         drawn.into_iter().map(|line| line.chars().take(columns).collect()).collect()
     }
 
-    /// What all do together.
+    /// What all do together. What is lost stands before what may be cut at the end of the line.
     fn head(&self) -> String {
-        let sum = |of: fn(&Row) -> f64| self.rows.iter().map(of).sum::<f64>();
-        let states = |wanted| self.rows.iter().filter(|row| row.state == wanted).count();
+        let sum = |of: fn(&Row) -> f64| self.rows.iter().map(of).fold(0.0, |sum, value| sum + value);
+        let count_of = self.rows.len();
+        let mut head = format!("{count_of} {}", if count_of == 1 { "function" } else { "functions" });
+        for (state, word) in [(FunctionState::Paused, "paused"), (FunctionState::Down, "down")] {
+            let rows = self.rows.iter().filter(|row| row.state == state).count();
+            if rows > 0 {
+                head.push_str(&format!(", {rows} {word}"));
+            }
+        }
         format!(
-            "{} functions: {} running, {} paused, {} down   cpu {}   {} packets/s   {} bit/s   {} drops/s",
-            self.rows.len(),
-            states(FunctionState::Running),
-            states(FunctionState::Paused),
-            states(FunctionState::Down),
+            "{head}  cpu {}  {} packets/s  {} drops/s  {} bit/s",
             percent(sum(|row| row.cpu)),
             count(sum(|row| row.packets)),
-            count(sum(|row| row.bits)),
             count(sum(|row| row.drops)),
+            count(sum(|row| row.bits)),
         )
     }
 }
@@ -212,10 +216,26 @@ mod tests {
             assert!(drawn.iter().all(|line| line.chars().count() <= columns));
         }
         let drawn = screen.drawn((200, 24));
-        assert!(drawn[0].starts_with("30 functions: 30 running, 0 paused, 0 down   cpu 435.0%"), "{drawn:?}");
+        assert_eq!(drawn[0], "30 functions  cpu 435.0%  2.56k packets/s  15 drops/s  0 bit/s");
         assert!(drawn[2].starts_with("NAME  STATE") && drawn[23].starts_with("q end"), "{drawn:?}");
         assert!(screen.fits_anew((1, 1)) && !screen.fits_anew((1, 1)));
         let early = Screen::new(SortBy::Name).drawn((80, 24));
-        assert_eq!(early[2], "looking ...");
+        assert_eq!((early[0].as_str(), &early[23][..5]), ("looking ...", "q end"));
+    }
+
+    #[test]
+    fn losses_and_keys_stand_within_80_columns() {
+        let mut rows = rows();
+        for (n, row) in rows.iter_mut().enumerate() {
+            (row.packets, row.bits, row.drops) = (45_600.0, 98_700_000.0, 123_456.0);
+            row.state = if n < 3 { FunctionState::Down } else { FunctionState::Running };
+        }
+        let mut screen = Screen { rows, looked: true, ..Screen::new(SortBy::Name) };
+        let drawn = screen.drawn((80, 24));
+        assert!(drawn[0].contains("30 functions, 3 down  cpu 435.0%"), "{drawn:?}");
+        assert!(drawn[0].contains("1.37M packets/s  3.70M drops/s"), "{drawn:?}");
+        assert_eq!(drawn[23], KEYS);
+        let none = Screen { looked: true, ..Screen::new(SortBy::Name) }.drawn((80, 24));
+        assert_eq!(none[0], "0 functions  cpu 0.0%  0 packets/s  0 drops/s  0 bit/s");
     }
 }
