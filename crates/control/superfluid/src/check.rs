@@ -3,8 +3,9 @@
 use crate::Outcome;
 use crate::cli::CheckOptions;
 use crate::remote::{Connection, File};
+use api::Fault;
 use controller::ask_launcher;
-use deployment::Catalog;
+use deployment::{Catalog, PrepareError};
 use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
@@ -122,7 +123,13 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
     // What a schema cannot say, the functions themselves do.
     let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
     if let Err(refused) = deployment::rehearse(wiring, catalog, lines) {
-        faults.extend(refused.iter().map(|error| format!("{name}: {error}")));
+        let file = File::parse(name.clone(), bytes).ok();
+        faults.extend(refused.iter().map(|error| match (&file, error) {
+            (Some(file), PrepareError::Part { what: "function", name, reason }) => {
+                file.place(&Fault::new(format!("functions.{name}"), reason.as_str()))
+            }
+            _ => format!("{name}: {error}"),
+        }));
     }
     faults.extend(loaded.refused_by_launcher(&options.launcher));
     if !faults.is_empty() {

@@ -94,8 +94,27 @@ impl File {
         }
     }
 
-    /// A fault with the place in the file that it names.
+    /// A fault with the place in the file that it names. Of what a function says of its configuration, a line
+    /// each, those lines have a place too that begin with the way to a key.
     pub(crate) fn place(&self, fault: &Fault) -> String {
+        let mut lines = fault.message.split('\n');
+        let mut placed = self.placed_line(&Fault::new(&*fault.at, lines.next().unwrap_or_default()));
+        for line in lines {
+            placed.push('\n');
+            placed.push_str(&self.of_configuration(&fault.at, line).unwrap_or_else(|| line.to_owned()));
+        }
+        placed
+    }
+
+    /// `  rules[0]: message` of the function at `functions.fw`.
+    fn of_configuration(&self, at: &str, line: &str) -> Option<String> {
+        let (way, message) = line.strip_prefix("  ")?.split_once(": ")?;
+        let function = self.document.root().get("functions")?.get(at.strip_prefix("functions.")?)?;
+        function.get("config")?.get(way.split(['.', '[']).next()?)?;
+        Some(format!("  {}", self.placed_line(&Fault::new(format!("{at}.config.{way}"), message))))
+    }
+
+    fn placed_line(&self, fault: &Fault) -> String {
         let at_key = fault.message.starts_with("unknown key");
         match self.document.root().position_of(&fault.at, at_key) {
             Some(Position { line, column }) => format!("{}:{line}:{column}: {fault}", self.name),
@@ -257,6 +276,14 @@ mod tests {
         );
         assert_eq!(place("functions.edge.image.x", "no"), "f.yaml:9:17: functions.edge.image.x: no");
         assert_eq!(place("functions.edge.fw.config.rules[7]", "no").split(": ").next(), Some("f.yaml:7:9"));
+        assert_eq!(
+            place(
+                "functions.edge.fw",
+                "it refuses its configuration:\n  rules[1]: no ports\n  x.rules:1:3: no\n  policers[0]: no"
+            ),
+            "f.yaml:4:5: functions.edge.fw: it refuses its configuration:\n  \
+             f.yaml:8:11: functions.edge.fw.config.rules[1]: no ports\n  x.rules:1:3: no\n  policers[0]: no"
+        );
         assert_eq!(place("ports.lan", "in use"), "f.yaml: ports.lan: in use");
         assert_eq!(place("", "no room"), "f.yaml: no room");
     }
