@@ -696,6 +696,10 @@ pub(crate) fn not_held(id: &ObjectName, precondition: &Precondition, version: Op
         Precondition::Any => ("", "anything".to_owned()),
         Precondition::Absent => ("If-None-Match", "no such object".to_owned()),
         Precondition::Present => ("If-Match", "any version of it".to_owned()),
+        // Its tags are weak, or no versions.
+        Precondition::Versions(versions) if versions.is_empty() => {
+            ("If-Match", "its version in quotes, which no tag of the header is".to_owned())
+        }
         Precondition::Versions(versions) => {
             let versions: Vec<_> = versions.iter().map(u64::to_string).collect();
             ("If-Match", format!("version {}", versions.join(", ")))

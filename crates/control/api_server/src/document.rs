@@ -37,7 +37,17 @@ fn json(bytes: &[u8]) -> Result<Value, Fault> {
         let at = format!("line {}, column {}", error.line(), error.column());
         let told = error.to_string();
         let message = told.split(" at line ").next().unwrap_or(&told);
-        Fault::new("", format!("this is no JSON: {at}: {message}"))
+        Fault::new(
+            "",
+            match message {
+                // The reader's word for what it bounds.
+                "recursion limit exceeded" => {
+                    format!("{at}: lists and maps are nested too deeply; allowed: 127 levels")
+                }
+                message if error.is_data() => format!("{at}: {message}"),
+                message => format!("this is no JSON: {at}: {message}"),
+            },
+        )
     };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut reader).map_err(|error| fault(&error))?;
@@ -103,7 +113,10 @@ impl<'de> Visitor<'de> for Strict {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{}` stands twice", spelling::shown(&key))));
+                return Err(A::Error::custom(format!(
+                    "the key `{}` stands twice; allowed: once",
+                    spelling::shown(&key)
+                )));
             }
             map.insert(key, entries.next_value_seed(Strict)?);
         }

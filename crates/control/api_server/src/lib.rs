@@ -61,6 +61,7 @@ mod events;
 mod history_calls;
 mod host_names;
 mod identity;
+mod keyed;
 mod leader_followers;
 mod log;
 mod login_calls;

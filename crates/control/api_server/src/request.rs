@@ -6,6 +6,7 @@ use crate::body;
 use crate::call::{Call, Found, Gives, Names, Takes};
 use crate::document::{self, Language};
 use crate::identity::Identity;
+use crate::keyed;
 use crate::precondition::{Precondition, shown};
 use crate::query::Query;
 use crate::rights::Rights;
@@ -14,7 +15,7 @@ use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, Name, ObjectName, PCAPNG, Problem, ProblemType, TAR};
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -105,6 +106,11 @@ pub(crate) async fn read(
         let message = format!("found `{found}`; allowed: what includes {}", offered.join(" or "));
         one_fault(ProblemType::NotAcceptable, Fault::new("Accept", message))
     })?;
+    let mut codings = values(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+    if let (false, Some(coding)) = (call.takes() == Takes::Nothing, codings.next()) {
+        let message = format!("found `{}`; allowed: none, the body as it is", shown(coding));
+        return Err(one_fault(ProblemType::UnsupportedMediaType, Fault::new("Content-Encoding", message)));
+    }
     let types: Vec<&[u8]> = values(CONTENT_TYPE).collect();
     let language = match (call.takes(), types.as_slice()) {
         (Takes::Nothing, _) | (_, []) => Language::Json,
@@ -187,13 +193,12 @@ fn language_of(value: &[u8], takes: Takes) -> Result<Language, Problem> {
 
 /// A body as what a call takes.
 pub(crate) fn body_as<T: DeserializeOwned>(body: Value) -> Result<T, Problem> {
-    // A list of values, one for each key, would be taken as well.
-    if !body.is_object() {
-        let message = format!("found {}; allowed: a map", document::found(&body));
-        return Err(one_fault(ProblemType::Invalid, Fault::new("", message)));
-    }
-    serde_json::from_value(body)
-        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("", error.to_string())))
+    let read = match body {
+        Value::Object(map) => keyed::read(map),
+        // A list of values, one for each key, is none.
+        other => Err(Fault::new("", format!("found {}; allowed: a map", document::found(&other)))),
+    };
+    read.map_err(|fault| one_fault(ProblemType::Invalid, fault))
 }
 
 impl Asked {

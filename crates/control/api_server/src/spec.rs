@@ -86,6 +86,14 @@ pub(crate) fn schema(kind: Kind) -> Value {
     }
 }
 
+/// Keys whose values are text, and what that says.
+const TEXTS: &[(&str, Kind, &str)] = &[
+    ("type", Kind::Port, "the driver"),
+    ("mode", Kind::Device, "such as `direct`, `bond`, `bridge` or `rootless`"),
+    ("image", Kind::Function, "a stock image's name, a path, or a reference to a registry"),
+    ("guest", Kind::Function, "such as `container` or `program`"),
+];
+
 /// Checks the form.
 ///
 /// # Errors
@@ -127,7 +135,15 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
             "the name of a port, switch or device, or a function's with an interface, such as `fw:0`, or a map with `to` and `for`",
         ),
     };
-    if fits { Ok(()) } else { Err(format!("found {}; allowed: {allowed}", found(spec))) }
+    if fits {
+        return Ok(());
+    }
+    // The key that the kind needs is there, and is no text.
+    let no_text = TEXTS.iter().filter(|(_, of, _)| *of == kind).find_map(|(key, _, is)| {
+        let value = spec.get(key).filter(|value| value.as_str().is_none_or(str::is_empty))?;
+        Some(format!("found {} as `{key}`; allowed: text, {is}", found(value)))
+    });
+    Err(no_text.unwrap_or_else(|| format!("found {}; allowed: {allowed}", found(spec))))
 }
 
 /// The name of a wire with this spec.

@@ -1,7 +1,7 @@
 //! Creating, replacing, deleting and applying, and what they are refused with.
 
 use crate::Running;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::{Arc, Barrier};
 
 #[test]
@@ -48,7 +48,55 @@ fn preconditions_hold_or_nothing_happens() {
     let refused = client.ask("DELETE", "/v1/functions/fw", &[("if-match", "\"2\"")], "");
     let fault = &refused.json()["faults"][0];
     assert_eq!(fault["message"], "function/fw: found version 3; allowed: version 2");
+    // A weak tag is that of no version, and none is told as what is allowed.
+    let refused = client.ask("DELETE", "/v1/functions/fw", &[("if-match", "W/\"3\"")], "");
+    let told = refused.json()["faults"][0]["message"].clone();
+    assert_eq!(
+        told,
+        "function/fw: found version 3; allowed: its version in quotes, which no tag of the header is"
+    );
     assert_eq!(client.ask("DELETE", "/v1/functions/fw", &[("if-match", "\"3\"")], "").status, 200);
+}
+
+#[test]
+fn what_is_wrong_in_a_body_is_told_with_its_key() {
+    let server = Running::new();
+    let mut client = server.client();
+    let mut told = |method: &str, path: &str, body: Value| {
+        let got = client.ask(method, path, &[], &body.to_string());
+        assert_eq!(got.problem(), "invalid", "{got:?}");
+        let fault = got.json()["faults"][0].clone();
+        [&fault["at"], &fault["message"]].map(|text| text.as_str().expect("text").to_owned())
+    };
+    let fw = "/v1/functions/fw";
+    assert_eq!(told("PUT", fw, json!({})), ["spec", "the required key `spec` is missing"]);
+    let [at, message] = told("PUT", fw, json!({"spec": {"image": "x"}, "specs": 1}));
+    assert_eq!(
+        [at.as_str(), &message],
+        ["specs", "unknown key `specs`; allowed: spec; did you mean `spec`?"]
+    );
+    let [at, message] = told("PUT", fw, json!({"spec": {"image": 5}}));
+    assert_eq!(at, "spec");
+    assert!(message.starts_with("found `5` as `image`; allowed: text, a stock image's name"), "{message}");
+    let [at, message] = told("PUT", "/v1/ports/lan", json!({"spec": {"type": null}}));
+    assert_eq!([at.as_str(), &message], ["spec", "found nothing as `type`; allowed: text, the driver"]);
+    let wanted = ["count", "found the text \"many\"; allowed: a whole number from 0 on"];
+    assert_eq!(told("POST", "/v1/traces", json!({"count": "many"})), wanted);
+    assert_eq!(told("POST", "/v1/captures", json!({})), ["at", "the required key `at` is missing"]);
+}
+
+#[test]
+fn a_body_in_another_coding_is_refused() {
+    let server = Running::new();
+    let mut client = server.client();
+    let document = json!({"superfluid": 1}).to_string();
+    for (coding, status) in [("gzip", 415), ("identity", 200), ("Identity", 200)] {
+        let got = client.ask("POST", "/v1/apply", &[("content-encoding", coding)], &document);
+        assert_eq!(got.status, status, "{coding}: {got:?}");
+        if status == 415 {
+            assert_eq!(got.json()["faults"][0]["at"], "Content-Encoding");
+        }
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn malformed_bodies_parameters_and_headers_are_told_with_their_place() {
     assert_eq!(put("/v1/functions/a", &[], "{"), told(400, "malformed", ""));
     assert_eq!(put("/v1/functions/a", &[], &"[".repeat(100_000)), told(400, "malformed", ""));
     assert_eq!(put("/v1/functions/a", &[], "[1]"), told(422, "invalid", ""));
-    assert_eq!(put("/v1/functions/a", &[], r#"{"spec": {}, "sepc": 1}"#), told(422, "invalid", ""));
+    assert_eq!(put("/v1/functions/a", &[], r#"{"spec": {}, "sepc": 1}"#), told(422, "invalid", "sepc"));
     assert_eq!(
         put("/v1/functions/a", &[("content-type", "text/plain")], "{}"),
         told(415, "unsupported-media-type", "Content-Type")

@@ -104,7 +104,7 @@ fn tokens_are_checked_when_they_are_made() {
         (json!({"name": "a b", "tenant": "default"}), "name"),
         (json!({"name": "b", "tenant": "default", "expires": "tomorrow"}), "expires"),
         (json!({"name": "b", "tenant": "default", "expires": "2020-01-01T00:00:00Z"}), "expires"),
-        (json!({"name": "b", "tenant": "default", "secret": "sft_"}), ""),
+        (json!({"name": "b", "tenant": "default", "secret": "sft_"}), "secret"),
     ] {
         let got = make(wanted.clone());
         assert_eq!(
