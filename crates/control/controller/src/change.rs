@@ -3,7 +3,7 @@
 use super::containers::parts;
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, into_host, refused, unknown_here};
-use api::{Fault, Kind};
+use api::{Fault, Kind, ObjectName};
 use api_server::{ObjectChange, Prepared, Refusal, Work};
 use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
 use engine::Stopped;
@@ -13,6 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 use telemetry::steps;
+
+/// A fault of what names an object that is to be deleted, in words for that: other names are of no help.
+fn still_named(mut fault: Fault, deleted: &[ObjectChange]) -> Fault {
+    let names = |change: &&ObjectChange| fault.message.contains(&format!(" is named `{}`", change.name));
+    if let Some(change) = deleted.iter().find(names) {
+        let name = ObjectName::new(change.kind, change.name.as_str());
+        fault.message = format!("{name} is named here; allowed: to delete this first, or to change it");
+    }
+    fault
+}
 
 impl Controller {
     /// Checks changes, and says what they come to. Images and files are read with no lock held, if it
@@ -39,7 +49,7 @@ impl Controller {
         checked.map_err(|faults| {
             // What goes is right by itself: something else still names it.
             if changes.iter().all(|change| change.spec.is_none()) {
-                Refusal::Conflict(faults)
+                Refusal::Conflict(faults.into_iter().map(|fault| still_named(fault, changes)).collect())
             } else {
                 Refusal::Invalid(faults)
             }

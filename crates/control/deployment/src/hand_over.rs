@@ -407,7 +407,7 @@ impl Successor {
 }
 
 /// Why a function is not changed that hands nothing over.
-const NOTHING: &str = "its image hands no state over to the new one: it would begin anew and lose what it knows; allowed: with `allow_restart`";
+const NOTHING: &str = "its image hands no state over to the new one: it would begin anew and lose what it knows; allowed: with `allow_restart=true` (`--allow-restart`)";
 
 /// What a function may do to get another guest.
 #[derive(Clone, Copy)]

@@ -393,6 +393,8 @@ fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     refused("PUT", "/v1/workers/workers", spec(json!({"processors": [70000]})), 422, "workers");
     let (status, answer) = daemon.ask("DELETE", "/v1/ports/source", None);
     assert_eq!(status, 409, "{answer}");
+    let still = "port/source is named here; allowed: to delete this first, or to change it";
+    assert_eq!(answer["faults"][0]["message"], still, "{answer}");
     let (status, _) = daemon.ask("GET", "/v1/functions/x", None);
     assert_eq!(status, 404);
     moves(&daemon, "fw");

@@ -156,8 +156,10 @@ pub(crate) fn not_found(client: &Client, kind: Kind, name: &str, error: ClientEr
     Failure::from(error).with(&near.unwrap_or_default())
 }
 
+/// What was meant by a name; nothing by one that is there, which is not what is missing then.
 fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     spelling::nearest(name, names)
+        .filter(|near| *near != name)
         .map(|near| format!("; did you mean `{}`?", spelling::shown(near)))
         .unwrap_or_default()
 }
