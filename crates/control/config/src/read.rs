@@ -309,7 +309,10 @@ impl<'a> Reader<'a> {
         let name = kind.as_text().unwrap_or_default();
         let Some(schema) = self.catalog.driver(name) else {
             place.key("type", kind.position).report(&mut self.faults, || {
-                format!("{}{}", kind.found(), spelling::choices(name, drivers.iter().copied()))
+                let choices = spelling::choices(name, drivers.iter().copied());
+                // The word is the name of a driver, and nothing where it has no quotes.
+                let meant = if kind.is_null() { "; write \"null\" for the driver of that name" } else { "" };
+                format!("{}{choices}{meant}", kind.found())
             });
             return;
         };

@@ -400,6 +400,14 @@ f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:insid
 }
 
 #[test]
+fn a_driver_whose_name_means_nothing_in_yaml_is_to_be_quoted() {
+    bad(
+        "superfluid: 1\nports: {lan: {type: null}}\n",
+        "f.yaml:2:21: ports.lan.type: found nothing; allowed: af_packet, null; write \"null\" for the driver of that name\n",
+    );
+}
+
+#[test]
 fn bad_tenants_and_pools() {
     bad(
         "\

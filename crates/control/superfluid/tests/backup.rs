@@ -158,7 +158,10 @@ fn what_is_no_whole_backup_is_refused_and_nothing_is_written() {
     let audit = std::fs::read_to_string(folder.path().join("state/audit.jsonl")).expect("a log");
     assert!(audit.contains("\"/v1/backups\""), "{audit}");
     // Where it cannot be written there is nothing afterwards; a file that was there is as it was.
-    assert_eq!(commands.run("backup -o no/such/b.tar").status.code(), Some(1));
+    let nowhere = commands.run("backup -o no/such/b.tar");
+    let told = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(told.starts_with("no/such: there is no such folder") && !told.contains(".part"), "{told}");
     let whole = std::fs::read(folder.path().join("b.tar")).expect("a file");
     daemon.kill();
     assert_eq!(commands.run("backup -o b.tar").status.code(), Some(3));

@@ -390,6 +390,13 @@ fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
         422,
         "rules",
     );
+    refused(
+        "PUT",
+        "/v1/functions/x?wait=true",
+        spec(json!({"image": "monitor", "memory": "4MiB"})),
+        422,
+        "bytes failed; allowed: a larger `memory`, or less that it is to keep",
+    );
     refused("PUT", "/v1/workers/workers", spec(json!({"processors": [70000]})), 422, "workers");
     let (status, answer) = daemon.ask("DELETE", "/v1/ports/source", None);
     assert_eq!(status, 409, "{answer}");

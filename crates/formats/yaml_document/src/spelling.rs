@@ -32,7 +32,10 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         let distance = strsim::damerau_levenshtein(&found, &name.to_lowercase());
         (distance <= bound && distance < candidate.min(length)).then_some((distance, name))
     };
-    names.into_iter().take(MAX_COMPARED).filter_map(near).min_by_key(|(d, _)| *d).map(|(_, name)| name)
+    // Of two that are as near, the one that begins as it: `kpps` for `kps`, and not `pps`.
+    let begins = |name: &str| name.chars().next().map(|c| c.to_ascii_lowercase()) == found.chars().next();
+    let near = names.into_iter().take(MAX_COMPARED).filter_map(near);
+    near.min_by_key(|(distance, name)| (*distance, !begins(name))).map(|(_, name)| name)
 }
 
 /// Names for a message: `a, b, c`.

@@ -98,6 +98,7 @@ fn spelling() {
     assert_eq!(spelling::nearest("tyep", names), Some("type"));
     assert_eq!(spelling::nearest("mtr", names), Some("mtu"));
     assert_eq!(spelling::nearest("speed", names), None);
+    assert_eq!(spelling::nearest("kps", ["pps", "kpps", "Mpps"]), Some("kpps"), "it begins as that");
     assert_eq!(spelling::nearest("x", ["y"]), None);
     assert_eq!(spelling::listed([]), "none");
     assert_eq!(spelling::shown("a\nb\u{202e}"), "a\\nb\\u{202e}");

@@ -110,7 +110,12 @@ struct LogSuffix<'a>(&'a [LogLine]);
 
 impl std::fmt::Display for LogSuffix<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|line| write!(f, "; it says: {}", line.text))
+        self.0.iter().try_for_each(|line| write!(f, "; it says: {}", line.text))?;
+        // As Rust's allocator says it of a function that may have no more.
+        if self.0.iter().any(|line| line.text.contains("memory allocation of ")) {
+            f.write_str("; allowed: a larger `memory`, or less that it is to keep")?;
+        }
+        Ok(())
     }
 }
 

@@ -290,8 +290,13 @@ fn there_is_one_manifest_and_it_is_right() {
 
 #[test]
 fn what_is_no_module_is_said_to_be_none() {
+    let told = refusal(b"name: hello\n").to_string();
+    let wanted = "not a valid image: it begins with `name: he`, and WebAssembly with `\\x00asm` (at byte 0); was it made by `superfluid image build`?";
+    assert_eq!(told, wanted);
     for bytes in [&b""[..], b"\x7fELF", b"\0asm\x02\0\0\0", b"\0asm\x0d\0\x01\0", &complete("")[..40]] {
         assert!(matches!(refusal(bytes), ImageError::Invalid { .. }), "{bytes:?}");
+        let told = refusal(bytes).to_string();
+        assert!(!told.contains('\n'), "{told}");
     }
     let mut trailing = complete("");
     trailing.push(7);

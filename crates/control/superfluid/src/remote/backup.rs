@@ -24,6 +24,10 @@ pub(crate) fn backup(options: &BackupOptions) -> Done {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !folder.is_dir() {
+        let wrong = format!("{}: there is no such folder; allowed: one that is there", folder.display());
+        return Err(Failure::new(wrong, Outcome::Failed));
+    }
     let part = folder.join(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
     let client = options.connection.client()?;
     let progress = Progress::begin(&format!("backing up to {}", path.display()), Format::Table);

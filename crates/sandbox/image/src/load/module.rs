@@ -48,9 +48,17 @@ pub(crate) struct Checked<'a> {
     pub(crate) manifest: &'a [u8],
 }
 
+/// How each module begins.
+const MAGIC: &[u8] = b"\0asm";
+
 pub(crate) fn check(wasm: &[u8]) -> Result<Checked<'_>, ImageError> {
     if wasm.len() > limits::IMAGE_BYTES {
         return Err(ImageError::TooLarge { found: wasm.len(), allowed: limits::IMAGE_BYTES });
+    }
+    if !wasm.starts_with(MAGIC) {
+        let begin = wasm.get(..8).unwrap_or(wasm).escape_ascii();
+        let message = format!("it begins with `{begin}`, and WebAssembly with `{}`", MAGIC.escape_ascii());
+        return Err(ImageError::Invalid { message, offset: 0 });
     }
     let mut check = Check { wasm, ..Check::default() };
     let mut validator = Validator::new_with_features(limits::FEATURES);
