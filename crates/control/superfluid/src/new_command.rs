@@ -147,6 +147,20 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Where the author of a function finds what it may use.
+fn sdk_of(language: SourceLanguage) -> &'static str {
+    match language {
+        SourceLanguage::Rust => {
+            "`nf_sdk::headers::dissect(packet.bytes())` takes a packet's headers apart: addresses, protocol and ports are its `flow_key()`. There are checksums,\n\
+             tables of flows, timers, logs and events, too: `cargo doc --package nf_sdk --package packet --no-deps --open` shows all of it."
+        }
+        SourceLanguage::C => {
+            "`sdk/superfluid.h` has all that it may use: `sf_data(record)` is the frame, `sf_load16be(sf_data(record) + 12)` its EtherType; configuration, counters, timers, logs and\n\
+             events, too."
+        }
+    }
+}
+
 /// Every file of the folder.
 fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(String, String)>, String> {
     let filled = |template: &str, replacements: &[(&str, &str)]| {
@@ -164,7 +178,7 @@ fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(Stri
     };
     let told = ["its tests", "builds the image, tests it and cuts it", "runs it in a chain"];
     let steps = steps(name, language, told).join("\n");
-    let readme = [("SOURCE", source), ("TESTS", tests), ("STEPS", steps.as_str())];
+    let readme = [("SOURCE", source), ("TESTS", tests), ("STEPS", steps.as_str()), ("SDK", sdk_of(language))];
     let mut files = vec![
         (
             "function.yaml",
@@ -231,7 +245,10 @@ mod tests {
                     let places: Vec<usize> = readme.lines().filter_map(place).collect();
                     assert!(places.len() == lines && places.iter().all(|it| *it == places[0]), "{readme}");
                 }
-                assert!(!["NAME", "LINE", "STEPS"].iter().any(|left| readme.contains(left)), "{readme}");
+                assert!(
+                    !["NAME", "LINE", "STEPS", "SDK\n"].iter().any(|left| readme.contains(left)),
+                    "{readme}"
+                );
             }
         }
     }
