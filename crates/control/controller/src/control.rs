@@ -221,6 +221,11 @@ impl Control for Handle {
         let own = tenant.map(|tenant| self.0.names_of(tenant));
         let mut all = lock(&self.0.told.sink.port_health)
             .warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)));
+        let wiring = self.0.host.wiring();
+        all.extend(lock(&self.0.told.sink.function_health).warnings(|function| match &own {
+            Some(own) => own.functions.contains(function),
+            None => wiring.instances.contains_key(function),
+        }));
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));
         }

@@ -32,6 +32,7 @@ mod controller;
 mod device_status;
 mod edge_flows;
 mod found;
+mod function_health;
 mod graph;
 mod images;
 mod kept;

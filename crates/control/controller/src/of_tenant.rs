@@ -9,7 +9,7 @@ use wiring::guarded_by;
 /// The names of a tenant's functions, ports and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    functions: BTreeSet<String>,
+    pub(super) functions: BTreeSet<String>,
     pub(super) ports: BTreeSet<String>,
     devices: BTreeSet<String>,
 }

@@ -194,6 +194,9 @@ impl Controller {
                 // Workers that have stopped count nothing more.
                 if let Ok(account) = this.host.fleet().survey() {
                     lock(&this.told.sink.port_health).look(&account.ports, asked);
+                    let functions = account.instances.iter();
+                    let functions = functions.map(|it| (it.name.as_str(), it.faults, it.down.as_deref()));
+                    lock(&this.told.sink.function_health).look(functions, asked);
                     this.keep_step(&account, &mut sampler);
                 }
                 let cost = offload::processor_time().since(used);

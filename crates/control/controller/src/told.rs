@@ -10,6 +10,7 @@
 //!    take.
 
 use super::controller::lock;
+use super::function_health::FunctionHealth;
 use super::kept::{Kept, What, Writer};
 use super::logs::Logs;
 use super::port_health::PortHealth;
@@ -45,6 +46,7 @@ pub(super) struct Sink {
     pub(super) logs: Mutex<Logs>,
     pub(super) kept: Arc<Mutex<Kept>>,
     pub(super) port_health: Mutex<PortHealth>,
+    pub(super) function_health: Mutex<FunctionHealth>,
 }
 
 enum Message {
@@ -81,7 +83,8 @@ impl Told {
         let kept = Arc::new(Mutex::new(kept));
         let writer = Writer::begin(kept.clone())?;
         let (unhandled, notices, logs) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
-        let sink = Arc::new(Sink { unhandled, notices, logs, kept, port_health: Mutex::default() });
+        let (port_health, function_health) = (Mutex::default(), Mutex::default());
+        let sink = Arc::new(Sink { unhandled, notices, logs, kept, port_health, function_health });
         let (sender, messages) = channel();
         Ok((Told { sink, queue: EventQueue::default(), sender, writer }, messages))
     }

@@ -72,6 +72,10 @@ fn alerts_and_faults_are_kept_without_a_follower_and_over_a_restart() {
     assert!(described.contains("last faults:\n") && described.contains(" fault: "), "{described}");
     let described = daemon.done("describe function ids");
     assert!(described.contains("last alerts:\n"), "{described}");
+    // It is started again each time, and named all the same.
+    daemon.wait("health does not name it", || {
+        daemon.get("/v1/health")["warnings"].to_string().contains("function `sick` ")
+    });
     // Metrics.
     let metrics = daemon.text("/metrics");
     let counted =
