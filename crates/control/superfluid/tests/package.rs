@@ -112,8 +112,28 @@ fn files(package: &Path, folder: &Path) {
     ] {
         assert!(read(path).len() > 100, "{path}");
     }
+    let documents = root.join("usr/share/doc/superfluid");
+    examples(&documents.join("examples"), folder);
+    let guide = fs::read_to_string(documents.join("docs/operations.md")).expect("the guide");
+    assert!(guide.contains("](cli.md)") && documents.join("docs/cli.md").is_file(), "its links lead there");
     run(Command::new("bash").arg("-n").arg(root.join("usr/share/bash-completion/completions/superfluid")));
     run(Command::new("gzip").arg("--test").arg(root.join("usr/share/doc/superfluid/changelog.gz")));
+}
+
+/// Each example is good as it is installed, with the files that it names.
+fn examples(examples: &Path, folder: &Path) {
+    let mut checked = 0;
+    for example in fs::read_dir(examples).expect("examples") {
+        let path = example.expect("an example").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            run(Command::new(env!("CARGO_BIN_EXE_superfluid"))
+                .arg("check")
+                .arg(&path)
+                .env("XDG_CACHE_HOME", folder.join("cache")));
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "{checked}");
 }
 
 /// The example in C is built with what the package installs and nothing else, with either library, and
