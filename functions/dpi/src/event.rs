@@ -3,8 +3,10 @@
 use crate::header::View;
 use crate::protocol_name;
 use crate::rules::Rule;
+use crate::rules::text::push_number;
 use alloc::string::String;
 use core::fmt::Write;
+use core::net::IpAddr;
 use nf_sdk::{Json, Nanos};
 
 /// What an alert is about.
@@ -26,9 +28,9 @@ pub struct Alert<'a> {
     pub interface: &'static str,
 }
 
-fn two(out: &mut String, number: u64) {
-    out.push(char::from(b'0' + (number / 10 % 10) as u8));
-    out.push(char::from(b'0' + (number % 10) as u8));
+/// The last two digits of a number.
+fn two(number: u64) -> [u8; 2] {
+    [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]
 }
 
 /// Appends a time as `2024-05-06T07:08:09.000010+0000`.
@@ -44,67 +46,114 @@ pub fn write_time(out: &mut String, time: Nanos) {
     let day = day - (153 * march + 2) / 5 + 1;
     let month = if march < 10 { march + 3 } else { march - 9 };
     let year = era * 400 + year + u64::from(month <= 2);
-    two(out, year / 100);
-    two(out, year);
-    for (sign, number) in
-        [('-', month), ('-', day), ('T', rest / 3600), (':', rest / 60 % 60), (':', rest % 60)]
-    {
-        out.push(sign);
-        two(out, number);
+    let mut text = *b"0000-00-00T00:00:00.000000+0000";
+    for (at, number) in [
+        (0, year / 100),
+        (2, year),
+        (5, month),
+        (8, day),
+        (11, rest / 3600),
+        (14, rest / 60 % 60),
+        (17, rest % 60),
+        (20, micros / 10_000),
+        (22, micros / 100),
+        (24, micros),
+    ] {
+        text[at..at + 2].copy_from_slice(&two(number));
     }
-    out.push('.');
-    for part in [micros / 10_000, micros / 100, micros] {
-        two(out, part % 100);
-    }
-    out.push_str("+0000");
+    // It is ASCII.
+    out.push_str(core::str::from_utf8(&text).unwrap_or_default());
 }
 
-/// Writes an alert, one JSON object without a line end.
-pub fn write(alert: &Alert<'_>, out: &mut String) {
-    let (rule, view) = (alert.rule, alert.view);
-    let mut text = String::new();
-    write_time(&mut text, alert.time);
-    let mut json = Json::new(out);
-    json.object().key("timestamp").text(&text);
-    if let Some(flow) = alert.flow {
-        json.member("flow_id", flow);
-    }
-    json.key("in_iface").text(alert.interface).key("event_type").text("alert");
-    if view.vlans[0].is_some() {
-        json.key("vlan").array();
-        for vlan in view.vlans.into_iter().flatten() {
-            json.number(u64::from(vlan));
+/// Appends an address as it is usually written.
+fn push_address(out: &mut String, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            for (place, byte) in address.octets().into_iter().enumerate() {
+                if place > 0 {
+                    out.push('.');
+                }
+                push_number(out, u64::from(byte));
+            }
         }
-        json.end_array();
-    }
-    let mut end = |json: &mut Json<'_>, names: [&str; 2], address: core::net::IpAddr, port: u16| {
-        text.clear();
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{address}");
-        json.key(names[0]).text(&text);
-        if packet::protocol::has_ports(view.protocol) && !(view.is_fragment && port == 0) {
-            json.member(names[1], u64::from(port));
+        IpAddr::V6(address) => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{address}");
         }
-    };
-    end(&mut json, ["src_ip", "src_port"], view.source.ip(), view.source_port);
-    end(&mut json, ["dest_ip", "dest_port"], view.destination.ip(), view.destination_port);
-    text.clear();
-    match protocol_name::of(view.protocol) {
-        Some(name) => text.push_str(name),
-        None => crate::rules::text::push_number(&mut text, u64::from(view.protocol)),
     }
-    json.key("proto").text(&text);
-    if let Some(tunnel) = view.path.tunnel() {
-        json.key("tunnel").object().key("kind").text(tunnel.name()).member("id", u64::from(view.path.id()));
-        json.member("depth", view.path.depth() as u64).end_object();
-    }
-    if let Some((kind, code)) = view.icmp {
-        json.member("icmp_type", u64::from(kind)).member("icmp_code", u64::from(code));
-    }
-    json.key("pkt_src").text("wire/pcap").key("alert").object();
-    json.key("action").text(if alert.is_blocked { "blocked" } else { "allowed" });
+}
+
+/// What alerts say of a rule, which is the same in all of them.
+pub fn of_rule(rule: &Rule) -> String {
+    let mut out = String::new();
+    let mut json = Json::new(&mut out);
     json.member("gid", u64::from(rule.gid)).member("signature_id", u64::from(rule.sid));
     json.member("rev", u64::from(rule.revision)).key("signature").text(&rule.message);
-    json.key("category").text(rule.category).member("severity", u64::from(rule.priority)).end_object();
-    json.key("direction").text(if alert.is_to_server { "to_server" } else { "to_client" }).end_object();
+    json.key("category").text(rule.category).member("severity", u64::from(rule.priority));
+    out.shrink_to_fit();
+    out
+}
+
+/// Writes an alert, one JSON object without a line end. No text in it but a rule's has anything to be
+/// escaped. A sender who makes many rules match makes this what costs most, so that it is written piece by
+/// piece.
+pub fn write(alert: &Alert<'_>, out: &mut String) {
+    let view = alert.view;
+    out.push_str("{\"timestamp\":\"");
+    write_time(out, alert.time);
+    out.push('"');
+    if let Some(flow) = alert.flow {
+        member(out, ",\"flow_id\":", flow);
+    }
+    out.push_str(",\"in_iface\":\"");
+    out.push_str(alert.interface);
+    out.push_str("\",\"event_type\":\"alert\"");
+    if let [Some(outer), inner] = view.vlans {
+        member(out, ",\"vlan\":[", u64::from(outer));
+        if let Some(inner) = inner {
+            member(out, ",", u64::from(inner));
+        }
+        out.push(']');
+    }
+    let has_ports = packet::protocol::has_ports(view.protocol);
+    for (names, address, port) in [
+        ([",\"src_ip\":\"", "\",\"src_port\":"], view.source.ip(), view.source_port),
+        ([",\"dest_ip\":\"", "\",\"dest_port\":"], view.destination.ip(), view.destination_port),
+    ] {
+        out.push_str(names[0]);
+        push_address(out, address);
+        if has_ports && !(view.is_fragment && port == 0) {
+            member(out, names[1], u64::from(port));
+        } else {
+            out.push('"');
+        }
+    }
+    out.push_str(",\"proto\":\"");
+    match protocol_name::of(view.protocol) {
+        Some(name) => out.push_str(name),
+        None => push_number(out, u64::from(view.protocol)),
+    }
+    out.push('"');
+    if let Some(tunnel) = view.path.tunnel() {
+        out.push_str(",\"tunnel\":{\"kind\":\"");
+        out.push_str(tunnel.name());
+        member(out, "\",\"id\":", u64::from(view.path.id()));
+        member(out, ",\"depth\":", view.path.depth() as u64);
+        out.push('}');
+    }
+    if let Some((kind, code)) = view.icmp {
+        member(out, ",\"icmp_type\":", u64::from(kind));
+        member(out, ",\"icmp_code\":", u64::from(code));
+    }
+    out.push_str(",\"pkt_src\":\"wire/pcap\",\"alert\":{\"action\":\"");
+    out.push_str(if alert.is_blocked { "blocked\"," } else { "allowed\"," });
+    out.push_str(&alert.rule.told);
+    out.push_str("},\"direction\":\"");
+    out.push_str(if alert.is_to_server { "to_server\"}" } else { "to_client\"}" });
+}
+
+/// Appends what comes before a number, and the number.
+fn member(out: &mut String, before: &str, number: u64) {
+    out.push_str(before);
+    push_number(out, number);
 }

@@ -88,22 +88,34 @@ impl<'a> Json<'a> {
 
     fn quote(&mut self, text: &str) {
         self.out.push('"');
-        for character in text.chars() {
-            match character {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\0'..='\x1f' => {
-                    const HEX: &[u8; 16] = b"0123456789abcdef";
-                    let code = character as usize;
-                    self.out.push_str("\\u00");
-                    self.out.push(char::from(HEX[code >> 4]));
-                    self.out.push(char::from(HEX[code & 15]));
-                }
-                _ => self.out.push(character),
-            }
+        let mut rest = text;
+        // Nearly all texts are written as they are.
+        while let Some((at, byte)) = rest.bytes().enumerate().find(|(_, byte)| is_escaped(*byte)) {
+            self.out.push_str(&rest[..at]);
+            self.escape(byte);
+            rest = &rest[at + 1..];
         }
+        self.out.push_str(rest);
         self.out.push('"');
     }
+
+    #[cold]
+    fn escape(&mut self, byte: u8) {
+        self.out.push('\\');
+        if matches!(byte, b'"' | b'\\') {
+            self.out.push(char::from(byte));
+        } else {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            self.out.push_str("u00");
+            self.out.push(char::from(HEX[usize::from(byte >> 4)]));
+            self.out.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+}
+
+/// Of ASCII alone, so that a text may be parted before and behind it.
+fn is_escaped(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
 /// A number in decimal digits, without the formatting machinery.
@@ -124,7 +136,8 @@ fn push_decimal(out: &mut String, mut number: u64) {
             break;
         }
     }
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    // They are ASCII.
+    out.push_str(core::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -138,5 +151,12 @@ mod tests {
         json.object().member("a", 0).key("b").array().number(u64::MAX).text("x\"\\\n").end_array();
         json.key("c").object().end_object().key("d").boolean(true).end_object();
         assert_eq!(out, r#"{"a":0,"b":[18446744073709551615,"x\"\\\u000a"],"c":{},"d":true}"#);
+    }
+
+    #[test]
+    fn what_is_escaped_stands_anywhere_in_a_text() {
+        let mut out = String::new();
+        Json::new(&mut out).text("\"a\u{1f}\u{20}\u{7f}é\\\\ü€\0");
+        assert_eq!(out, "\"\\\"a\\u001f \u{7f}é\\\\\\\\ü€\\u0000\"");
     }
 }

@@ -305,6 +305,8 @@ pub struct Rule {
     pub priority: u8,
     /// Where it begins in the file.
     pub line: u32,
+    /// What each alert says of it, as JSON.
+    pub told: String,
 }
 
 impl Rule {

@@ -327,7 +327,7 @@ impl Rules {
             flow.direction = Some(direction);
         }
         let (category, class_priority) = draft.category.unwrap_or(("", 3));
-        Rule {
+        let mut rule = Rule {
             action,
             protocol,
             ends,
@@ -356,7 +356,10 @@ impl Rules {
             category,
             priority: draft.priority.unwrap_or(class_priority),
             line,
-        }
+            told: String::new(),
+        };
+        rule.told = crate::event::of_rule(&rule);
+        rule
     }
 }
 

@@ -201,6 +201,33 @@ fn an_alert_says_everything() {
 }
 
 #[test]
+fn every_alert_is_json() {
+    let text = b"alert ip any any -> any any (msg:\"a name\"; sid:1;)";
+    let rules = crate::rules::Rules::parse(text, &Default::default()).expect("a rule");
+    for protocol in 0..=255 {
+        for vlans in [[None; 2], [Some(7), None], [Some(7), Some(8)]] {
+            let icmp = (protocol == 1).then_some((8, 0));
+            let view = crate::header::View { protocol, vlans, icmp, ..crate::flow::Flow::default().view(0) };
+            let alert = crate::event::Alert {
+                rule: &rules.list[0],
+                view: &view,
+                time: nf_sdk::Nanos(0),
+                flow: vlans[1].map(u64::from),
+                is_to_server: protocol == 6,
+                is_blocked: protocol == 17,
+                interface: "inside",
+            };
+            let mut out = String::new();
+            crate::event::write(&alert, &mut out);
+            let event: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+            assert_eq!(event["alert"]["signature_id"], 1);
+            assert_eq!(event["vlan"].as_array().map_or(0, Vec::len), vlans.iter().flatten().count());
+            assert_eq!(event["flow_id"].is_u64(), vlans[1].is_some());
+        }
+    }
+}
+
+#[test]
 fn times_are_those_of_the_calendar() {
     for (seconds, text) in [
         (0, "1970-01-01T00:00:00.000000+0000"),
