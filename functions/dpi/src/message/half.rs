@@ -355,7 +355,9 @@ impl Half {
                 head.response_framing(asked, before)
             }
         };
-        self.unchunked = head.unchunked(reading.direction);
+        if framing == Framing::Chunked {
+            self.unchunked = head.unchunked(reading.direction);
+        }
         (self.is_in_chunks, self.told) = (false, 0);
         let wants_body = reading.limits.bodies[reading.direction as usize] && framing != Framing::Tunnel;
         let is_end = framing == Framing::Length(0) || framing == Framing::Tunnel;

@@ -52,22 +52,27 @@ pub fn normalise(target: &[u8], out: &mut Vec<u8>) {
     let end = target.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(target.len());
     let start = out.len();
     let mut rest = &target[..end];
-    while let Some(first) = rest.first() {
-        let (byte, taken) = unescape(rest, true).unwrap_or((*first, 1));
-        rest = rest.get(taken..).unwrap_or_default();
+    // What stands between stays as it is.
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'%' | b'\\' | b'/')) {
+        out.extend_from_slice(&rest[..at]);
+        let (byte, taken) = unescape(&rest[at..], true).unwrap_or((rest[at], 1));
+        rest = rest.get(at + taken..).unwrap_or_default();
         let byte = if byte == b'\\' { b'/' } else { byte };
         if byte == b'/' && out.len() > start && out.last() == Some(&b'/') {
             continue;
         }
         out.push(byte);
     }
+    out.extend_from_slice(rest);
     without_detours(out, start);
     let mut rest = &target[end..];
-    while let Some(first) = rest.first() {
-        let (byte, taken) = unescape(rest, false).unwrap_or((*first, 1));
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let (byte, taken) = unescape(&rest[at..], false).unwrap_or((b'%', 1));
         out.push(byte);
-        rest = rest.get(taken..).unwrap_or_default();
+        rest = rest.get(at + taken..).unwrap_or_default();
     }
+    out.extend_from_slice(rest);
 }
 
 /// Takes `.` and `..` out of a path, which begins at `start` (RFC 3986 section 5.2.4).
