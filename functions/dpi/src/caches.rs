@@ -1,5 +1,6 @@
 //! The memory of searches for expressions: it stays for those that were searched for last, so that a rule
-//! whose literals are met often does not make its automaton anew for each packet, and is bounded.
+//! whose literals are met often does not make its automaton anew for each packet, and is bounded. Most
+//! expressions have a table that is made with the rule, and need none.
 
 use crate::rules::{Element, Rule};
 use alloc::collections::VecDeque;
@@ -10,15 +11,15 @@ pub const MAX_CACHES: usize = 64;
 
 fn expressions(rule: &Rule) -> impl Iterator<Item = &crate::rules::regex::Regex> {
     rule.all_elements().filter_map(|element| match element {
-        Element::Regex(regex) => Some(regex),
+        Element::Regex(regex) if regex.keeps_memory() => Some(regex),
         _ => None,
     })
 }
 
-/// Which rules' expressions have memory.
+/// Which rules' expressions have memory, of those that need it.
 #[derive(Debug, Default)]
 pub struct Caches {
-    /// How many expressions each rule has.
+    /// How many such expressions each rule has.
     counts: Vec<u16>,
     /// Whether a rule is in `held`.
     is_held: Vec<bool>,
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn the_last_expressions_that_were_searched_for_keep_their_memory() {
         let rules = rules((1..=100).map(|sid| {
-            alloc::format!("alert tcp any any -> any any (pcre:\"/[b-x]{{3}}q\\d{sid}/\"; sid:{sid};)\n")
+            alloc::format!("alert tcp any any -> any any (pcre:\"/[b-x].{{15}}q\\d{sid}/\"; sid:{sid};)\n")
         }));
         let mut caches = Caches::new(&rules);
         for number in 0..100 {
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn expressions_count_and_not_rules() {
         let rules = rules((1..=10).map(|sid| {
-            let all = (0..30).map(|n| alloc::format!("pcre:\"/[b-x]{{3}}q\\d{n}/\"; "));
+            let all = (0..30).map(|n| alloc::format!("pcre:\"/[b-x].{{15}}q\\d{n}/\"; "));
             let all = all.collect::<alloc::string::String>();
             alloc::format!("alert tcp any any -> any any ({all}sid:{sid};)\n")
         }));

@@ -1,6 +1,7 @@
 //! The option `pcre`: expressions of which most are searched in time linear in the payload's length
-//! (`regex-automata`). Those with look-around, back-references and the like go back and forth
-//! (`fancy-regex`), at most [`MAX_STEPS`] steps.
+//! (`regex-automata`): nearly all by a table that is made with the rule, those whose table would be large by
+//! one that is made as far as searches come, in memory that they keep. Those with look-around,
+//! back-references and the like go back and forth (`fancy-regex`), at most [`MAX_STEPS`] steps.
 
 use super::buffer::Buffer;
 use super::dialect;
@@ -10,14 +11,20 @@ use alloc::string::String;
 use core::cell::RefCell;
 use core::fmt;
 use fancy_regex::BytesMode;
+use regex_automata::dfa::{StartKind, dense, regex as tables};
 use regex_automata::meta::{self, Cache};
-use regex_automata::{Anchored, Input};
+use regex_automata::nfa::thompson;
+use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// Longest expression, in bytes.
 const MAX_LENGTH: usize = 2048;
 /// Largest automaton, in bytes.
 const MAX_AUTOMATON: usize = 256 * 1024;
+/// Largest table that is made with the rule, and most memory while it is made, in bytes. A search has two
+/// tables: one for ends of matches, and one that goes from there to their beginnings.
+const MAX_TABLE: usize = 16 * 1024;
+const MAX_MAKING: usize = 32 * 1024;
 /// Largest cache of states made while searching, in bytes.
 const MAX_CACHE: usize = 64 * 1024;
 /// Most steps of a search that goes back and forth.
@@ -25,6 +32,10 @@ pub const MAX_STEPS: usize = 10_000;
 
 /// What searches.
 enum Program {
+    Table {
+        program: Box<tables::Regex>,
+        is_anchored: bool,
+    },
     Linear {
         program: Box<meta::Regex>,
         /// Made by the first search.
@@ -68,10 +79,19 @@ impl Regex {
             return Ok(None);
         }
         match &self.program {
-            Program::Linear { is_anchored: true, .. } if from > base => Ok(None),
+            Program::Table { is_anchored: true, .. } | Program::Linear { is_anchored: true, .. }
+                if from > base =>
+            {
+                Ok(None)
+            }
+            Program::Table { program, is_anchored } => {
+                let input = input(data, base, from, *is_anchored);
+                // No byte ends a search early, and it begins as the table was made for.
+                let found = program.try_search(&input).unwrap_or_default();
+                Ok(found.map(|found| (base + found.start(), base + found.end())))
+            }
             Program::Linear { program, cache, is_anchored } => {
-                let anchored = if *is_anchored { Anchored::Yes } else { Anchored::No };
-                let input = Input::new(&data[base..]).range(from - base..).anchored(anchored);
+                let input = input(data, base, from, *is_anchored);
                 let mut cache = cache.borrow_mut();
                 let cache = cache.get_or_insert_with(|| Box::new(program.create_cache()));
                 let found = program.search_with(cache, &input);
@@ -93,14 +113,25 @@ impl Regex {
     pub fn release(&self) -> bool {
         match &self.program {
             Program::Linear { cache, .. } => cache.borrow_mut().take().is_some(),
-            Program::Stepwise(_) => false,
+            Program::Table { .. } | Program::Stepwise(_) => false,
         }
+    }
+
+    /// Its searches keep memory.
+    pub fn keeps_memory(&self) -> bool {
+        matches!(self.program, Program::Linear { .. })
     }
 
     /// Whether a search has left memory taken.
     pub fn has_cache(&self) -> bool {
         matches!(&self.program, Program::Linear { cache, .. } if cache.borrow().is_some())
     }
+}
+
+/// What is searched for from `from` on in what begins at `base`.
+fn input(data: &[u8], base: usize, from: usize, is_anchored: bool) -> Input<'_> {
+    let anchored = if is_anchored { Anchored::Yes } else { Anchored::No };
+    Input::new(&data[base..]).range(from - base..).anchored(anchored)
 }
 
 /// What is wrong with an expression.
@@ -238,18 +269,48 @@ fn is_of_perl(kind: &regex_syntax::ast::ErrorKind) -> bool {
 fn linear(hir: Hir, expression: &str, flags: &Flags) -> Result<Program, Wrong> {
     // As PCRE has it, `$` is also before a last line feed.
     let hir = if flags.very_end || expression.contains("\\z") { hir } else { before_line_feed(hir) };
-    let config = meta::Config::new()
-        .nfa_size_limit(Some(MAX_AUTOMATON))
-        .hybrid_cache_capacity(MAX_CACHE)
-        .utf8_empty(false)
-        .which_captures(regex_automata::nfa::thompson::WhichCaptures::Implicit);
-    let program = meta::Builder::new().configure(config).build_from_hir(&hir).map_err(|_| {
+    if let Some(program) = table(&hir, flags.anchored) {
+        return Ok(Program::Table { program: Box::new(program), is_anchored: flags.anchored });
+    }
+    let program = searching(&hir).map_err(|_| {
         let limit = decimal(MAX_AUTOMATON as u64);
         let text =
             ["an expression whose automaton is larger than ", &limit, " bytes; allowed: fewer repetitions"];
         Wrong { place: 1, text: say(&text), missing: Some("pcre of that size") }
     })?;
     Ok(Program::Linear { program: Box::new(program), cache: RefCell::new(None), is_anchored: flags.anchored })
+}
+
+/// A program that makes its table while it searches.
+fn searching(hir: &Hir) -> Result<meta::Regex, meta::BuildError> {
+    let config = meta::Config::new()
+        .nfa_size_limit(Some(MAX_AUTOMATON))
+        .hybrid_cache_capacity(MAX_CACHE)
+        .dfa(false)
+        .utf8_empty(false)
+        .which_captures(thompson::WhichCaptures::Implicit);
+    meta::Builder::new().configure(config).build_from_hir(hir)
+}
+
+/// The table of an expression, if it is small.
+fn table(hir: &Hir, is_anchored: bool) -> Option<tables::Regex> {
+    let automaton = |is_reverse: bool| {
+        let config = thompson::Config::new()
+            .utf8(false)
+            .reverse(is_reverse)
+            .which_captures(thompson::WhichCaptures::None)
+            .nfa_size_limit(Some(MAX_AUTOMATON));
+        thompson::Compiler::new().configure(config).build_from_hir(hir).ok()
+    };
+    let config = dense::Config::new()
+        .dfa_size_limit(Some(MAX_TABLE))
+        .determinize_size_limit(Some(MAX_MAKING))
+        .start_kind(if is_anchored { StartKind::Anchored } else { StartKind::Unanchored });
+    let forward = dense::Builder::new().configure(config.clone()).build_from_nfa(&automaton(false)?).ok()?;
+    // From an end of a match all ways back are gone, to the farthest beginning.
+    let config = config.start_kind(StartKind::Anchored).match_kind(MatchKind::All);
+    let reverse = dense::Builder::new().configure(config).build_from_nfa(&automaton(true)?).ok()?;
+    Some(tables::Builder::new().build_from_dfas(forward, reverse))
 }
 
 /// The same expression, with a line feed allowed behind each place that is the very end.
@@ -305,5 +366,56 @@ fn kind(kind: &regex_syntax::ast::ErrorKind) -> &'static str {
         Kind::RepetitionMissing => "a repetition of nothing",
         Kind::NestLimitExceeded(_) => "groups nested more than 32 deep",
         _ => "a mistake in the expression",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What is searched for by a table, and the same by one that is made while it is searched.
+    fn both(expression: &str, flags: &Flags) -> Option<[Regex; 2]> {
+        let mut syntax = regex_syntax::ParserBuilder::new();
+        syntax.unicode(false).utf8(false).case_insensitive(flags.nocase).multi_line(flags.multi_line);
+        let hir = before_line_feed(syntax.build().parse(expression).ok()?);
+        let program = table(&hir, flags.anchored)?;
+        let is_anchored = flags.anchored;
+        let by_table = Program::Table { program: Box::new(program), is_anchored };
+        let program = Box::new(searching(&hir).ok()?);
+        let making = Program::Linear { program, cache: RefCell::new(None), is_anchored };
+        let regex = |program| Regex { program, is_negated: false, is_relative: flags.relative };
+        Some([regex(by_table), regex(making)])
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_finds_what_is_found_without_it(
+            expression in r"(\^|\\b|)([ab.]|\\d|\[\^a\]|a\[ab\]|\(a\|bb\|\)|\\n)([*+?]|\{1,3\}|\*\?|)(b|\\B|\[a-c\]\+|\|a|\\xff|)(\$|)",
+            data in prop::collection::vec(prop::sample::select(b"aabbAB1\n \xff".to_vec()), 0..24),
+            anchored: bool, nocase: bool, multi_line: bool, relative: bool,
+            base in 0usize..6, more in 0usize..6,
+        ) {
+            let flags = Flags { anchored, nocase, multi_line, relative, ..Flags::default() };
+            if let Some([by_table, making]) = both(&expression, &flags) {
+                let from = base + more;
+                prop_assert_eq!(by_table.find(&data, base, from), making.find(&data, base, from));
+            }
+        }
+    }
+
+    #[test]
+    fn small_expressions_have_a_table_and_large_ones_keep_memory() {
+        let parse = |text: &[u8]| parse(text, false).expect("an expression").0;
+        for small in [r"/cmd\d{1,4}exe/i", r"/^[a-z]{1,20}\.exe/Ri", r"/\/[a-f0-9]{32}\.php$/U", r"/a|b$/A"] {
+            let regex = parse(small.as_bytes());
+            assert!(!regex.keeps_memory(), "{small}");
+            let _ = regex.find(b"some data", 0, 0);
+            assert!(!regex.has_cache());
+        }
+        let large = parse(br"/[a-w][^q]{15}q/");
+        assert!(large.keeps_memory());
+        assert_eq!(large.find(b"..a123456789012345q..", 0, 0), Ok(Some((2, 19))));
+        assert!(large.has_cache());
     }
 }
