@@ -111,6 +111,9 @@ pub struct Detector {
     window: usize,
     caches: Caches,
     has_addresses: bool,
+    /// Number of the payload that a literal was found in last, and that of the payload that was shown last.
+    met: Vec<u32>,
+    payload: u32,
     /// Filters of the parts of messages.
     parts: Vec<(Buffer, Filter)>,
     /// Rules about messages without a literal.
@@ -128,6 +131,8 @@ pub struct Carrier<'a> {
     pub payload: &'a [u8],
     /// The stream's last bytes, with the payload's.
     pub window: Option<&'a Window>,
+    /// Number of the first byte that came with the payload.
+    pub from: u64,
     /// Number of the byte behind them.
     pub end: u64,
 }
@@ -140,6 +145,19 @@ fn parts_of(message: &Message<'_>, limits: &Limits, fields: &mut Fields, budget:
         budget.cut_short();
     }
     budget.pay(FIELD * read as u32);
+}
+
+/// Notes which literals are in a payload, for rules about messages that need one of them there.
+#[inline]
+fn note_met(found: &[u32], met: &mut [u32], payload: &mut u32) {
+    *payload = payload.wrapping_add(1);
+    if *payload == 0 {
+        met.fill(0);
+        *payload = 1;
+    }
+    for literal in found {
+        met[*literal as usize] = *payload;
+    }
 }
 
 /// Looks for what begins in a stream's last bytes and ends in the new ones, in memory for both. By itself:
@@ -182,7 +200,8 @@ impl Detector {
         let parts = FIELDS.iter().filter_map(|field| {
             let is_here = |(number, _): &(usize, &Rule)| literals.buffers[*number] == Some(field.buffer);
             let numbers: Vec<u32> = of_messages().filter(is_here).map(|(number, _)| number as u32).collect();
-            (!numbers.is_empty()).then(|| (field.buffer, Filter::new(&numbers, &rules, &literals)))
+            (!numbers.is_empty())
+                .then(|| (field.buffer, Filter::new(&numbers, &literals.of_rule, &rules, &literals)))
         });
         let parts: Vec<(Buffer, Filter)> = parts.collect();
         let has_none = |(number, _): &(usize, &Rule)| literals.of_rule[*number].is_none();
@@ -201,6 +220,8 @@ impl Detector {
             fields: Fields::default(),
             limits,
             findings: Findings::new(literals.list.len()),
+            met: vec![0; literals.list.len()],
+            payload: 0,
             seam: Vec::new(),
             assembled: Vec::new(),
             candidates: Vec::new(),
@@ -284,6 +305,7 @@ impl Detector {
             filter.scan(payload, 0, &self.literals, &mut self.findings);
         }
         let in_payload = self.findings.found.len();
+        note_met(&self.findings.found, &mut self.met, &mut self.payload);
         if let Some(Stream { window: Some(window), skip, .. }) = &mut stream
             && filter.longest > 1
         {
@@ -588,16 +610,23 @@ impl Detector {
         if is_whole {
             self.candidates.append(waiting);
         }
-        if self.candidates.is_empty() {
+        self.assembled.clear();
+        let mut candidates = core::mem::take(&mut self.candidates);
+        if candidates.iter().any(|number| self.lacks(*number)) {
+            self.look_before(context, message.start, carrier, budget);
+        }
+        if is_whole {
+            candidates.retain(|number| !self.lacks(*number));
+        }
+        if candidates.is_empty() {
+            self.candidates = candidates;
             return;
         }
         if !message.begins {
             parts_of(message, &self.limits, &mut self.fields, budget);
         }
-        self.candidates.sort_unstable();
-        self.candidates.dedup();
-        self.assembled.clear();
-        let candidates = core::mem::take(&mut self.candidates);
+        candidates.sort_unstable();
+        candidates.dedup();
         for (place, number) in candidates.iter().enumerate() {
             let rule = &self.rules.list[*number as usize];
             if !budget.begin(candidates.len() - place) || !conditions::hold(&self.rules, rule, context, true)
@@ -625,7 +654,8 @@ impl Detector {
                     self.unfinished[*number as usize] += u64::from(budget.is_spent());
                     continue;
                 }
-                rule.payload.is_empty() || self.carries(*number, message.start, carrier, budget)
+                rule.payload.is_empty()
+                    || !self.lacks(*number) && self.carries(*number, message.start, carrier, budget)
             };
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
             if is_met {
@@ -641,17 +671,51 @@ impl Detector {
         self.candidates = candidates;
     }
 
-    /// Whether a rule about a message has what it looks for in the payload, too.
-    fn carries(&mut self, number: u32, start: u64, carrier: &Carrier<'_>, budget: &mut Budget) -> bool {
-        let rule = &self.rules.list[number as usize];
-        let packet = Subject { data: carrier.payload, new_from: 0, base: 0, is_open: false };
-        let Some(window) = carrier.window.filter(|_| rule.scope != Scope::Packet) else {
-            return inspect(&rule.payload, &packet, budget);
-        };
-        if self.assembled.is_empty() {
-            // Not what was said before the message.
+    /// Looks for what rules about messages need of the payload in what a message has of it that came before
+    /// the payload which was shown last, and across the seam. Messages do not overlap, so that each byte is
+    /// looked through so with the head and with the end of its own.
+    fn look_before(&mut self, context: &Context<'_>, start: u64, carrier: &Carrier<'_>, budget: &mut Budget) {
+        if carrier.window.is_none() || start >= carrier.from {
+            return;
+        }
+        self.assemble(start, carrier);
+        let view = context.view;
+        let filter =
+            self.groups.filter(view.protocol, view.source_port, view.destination_port, context.direction);
+        // The window may have less than the message.
+        let new = usize::try_from(carrier.end.saturating_sub(carrier.from)).unwrap_or(usize::MAX);
+        let before = self.assembled.len().saturating_sub(new);
+        let until = self.assembled.len().min(before + filter.longest);
+        self.findings.begin(budget);
+        filter.scan(&self.assembled[..until], 0, &self.literals, &mut self.findings);
+        self.findings.end(budget);
+        for literal in &self.findings.found {
+            self.met[*literal as usize] = self.payload;
+        }
+    }
+
+    /// Takes what a message has of its stream's last bytes, and what has come behind it: not what was said
+    /// before.
+    fn assemble(&mut self, start: u64, carrier: &Carrier<'_>) {
+        if let Some(window) = carrier.window.filter(|_| self.assembled.is_empty()) {
             let length = usize::try_from(carrier.end.saturating_sub(start)).unwrap_or(usize::MAX);
             window.copy_last(length, &mut self.assembled);
+        }
+    }
+
+    /// Whether the payload that was shown last is without a literal that a rule about messages needs there.
+    fn lacks(&self, number: u32) -> bool {
+        let literal = self.literals.in_payload[number as usize];
+        literal.is_some_and(|literal| self.met[literal as usize] != self.payload)
+    }
+
+    /// Whether a rule about a message has what it looks for in the payload, too.
+    fn carries(&mut self, number: u32, start: u64, carrier: &Carrier<'_>, budget: &mut Budget) -> bool {
+        self.assemble(start, carrier);
+        let rule = &self.rules.list[number as usize];
+        if carrier.window.is_none() || rule.scope == Scope::Packet {
+            let packet = Subject { data: carrier.payload, new_from: 0, base: 0, is_open: false };
+            return inspect(&rule.payload, &packet, budget);
         }
         let base = carrier.end.saturating_sub(self.assembled.len() as u64);
         let subject = Subject { data: &self.assembled, new_from: 0, base, is_open: false };

@@ -128,7 +128,8 @@ impl Dpi {
         let mut budget = self.reserve.budget(0);
         let detector = &mut self.detector;
         let mut sink = |message: &Message<'_>, waiting: &mut Vec<u32>| {
-            let carrier = Carrier { payload: &[], window, end };
+            // Nothing of it came with a payload that was shown now.
+            let carrier = Carrier { payload: &[], window, from: u64::MAX, end };
             detector.message(&context, message, waiting, &carrier, &mut budget);
         };
         session.end((direction, passage.is_none()), &limits, share, &mut sink);

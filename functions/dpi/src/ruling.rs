@@ -180,7 +180,8 @@ impl Dpi {
         let end = position + new.map_or(0, <[u8]>::len) as u64;
         let detector = &mut self.detector;
         let mut sink = |message: &message::Message<'_>, waiting: &mut Vec<u32>| {
-            let carrier = Carrier { payload, window: window.filter(|_| new.is_some()), end };
+            let window = window.filter(|_| new.is_some());
+            let carrier = Carrier { payload, window, from: position, end };
             detector.message(context, message, waiting, &carrier, budget);
         };
         let refused = share.refused;

@@ -119,7 +119,9 @@ impl Family {
         let (mut any, mut to, mut from) = (Vec::new(), Vec::new(), Vec::new());
         for (number, rule) in rules.list.iter().enumerate() {
             let is_of_way = rule.flow.direction.is_none_or(|asked| direction == Some(asked));
-            if !is_of_way || rule.has_fields() || rule.protocol != protocol && rule.protocol != Protocol::Ip {
+            // Of rules about messages only what the payload must have is looked for here.
+            let is_elsewhere = rule.has_fields() && literals.in_payload[number].is_none();
+            if !is_of_way || is_elsewhere || rule.protocol != protocol && rule.protocol != Protocol::Ip {
                 continue;
             }
             let number = number as u32;
@@ -148,7 +150,7 @@ impl Family {
         }
         let filter = |more: &[Vec<u32>]| {
             let numbers: BTreeSet<u32> = any.iter().chain(more.iter().flatten()).copied().collect();
-            Filter::new(&numbers.into_iter().collect::<Vec<_>>(), rules, literals)
+            Filter::new(&numbers.into_iter().collect::<Vec<_>>(), &literals.in_payload, rules, literals)
         };
         let mut filters = vec![filter(&[])];
         filters.extend(destination.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));

@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 pub const LONGEST: usize = 32;
 /// Shortest literal.
 const SHORTEST: usize = 2;
+/// Shortest that is looked for in the payload for a rule about messages: such cost no further scan. One of a
+/// message that is not shorter tells enough by itself.
+const TELLING: usize = 7;
 
 /// Bytes that a payload must have for a rule to match.
 #[derive(Debug)]
@@ -47,6 +50,9 @@ pub struct Literals {
     pub of_rule: Vec<Option<u32>>,
     /// Where it is looked for; `None` for the payload.
     pub buffers: Vec<Option<Buffer>>,
+    /// What is looked for in payloads, by the rule's number: its literal, or for a rule about messages, of
+    /// which the literal tells little (a method), another one that must be in the payload as well.
+    pub in_payload: Vec<Option<u32>>,
     /// Whether a rule's contents match where its literal does, and nothing else need be looked for.
     pub is_whole: Vec<bool>,
 }
@@ -124,6 +130,12 @@ fn width(length: usize) -> usize {
 /// Where a content stands in its rule: the field, chain, place in it.
 type Standing = (Option<usize>, usize, usize);
 
+/// A literal's bytes, whether it is one in both cases, and where it is looked for.
+type Form = (Vec<u8>, bool, Option<Buffer>);
+
+/// The literals that there are.
+type Numbers = BTreeMap<Form, u32>;
+
 /// The contents that must be there, with their places. A rule about messages is looked for in their parts.
 fn contents(rule: &Rule) -> impl Iterator<Item = (Standing, Option<Buffer>, &Content)> {
     let payload = (!rule.has_fields()).then_some((None, None, &rule.payload));
@@ -163,50 +175,69 @@ impl Literals {
         }
     }
 
+    /// The number of a content's literal, which is added if it is not there, and its length.
+    fn number(
+        &mut self,
+        content: &Content,
+        buffer: Option<Buffer>,
+        census: &Census,
+        numbers: &mut Numbers,
+    ) -> (u32, usize) {
+        let (_, fragment) = census.best(&content.bytes);
+        let start = fragment.saturating_sub(LONGEST / 2).min(content.bytes.len().saturating_sub(LONGEST));
+        let bytes = &content.bytes[start..content.bytes.len().min(start + LONGEST)];
+        let next = self.list.len() as u32;
+        let number = *numbers.entry((bytes.to_vec(), content.nocase, buffer)).or_insert(next);
+        if number == next {
+            self.list.push(Literal {
+                bytes: bytes.to_vec(),
+                nocase: content.nocase,
+                fragment: fragment - start,
+                rules: Vec::new(),
+            });
+        }
+        (number, bytes.len())
+    }
+
     /// Chooses the literals of all rules.
     pub fn new(rules: &[Rule]) -> Literals {
         let census = Census::new(rules);
         let mut literals = Literals::default();
-        let mut numbers: BTreeMap<(Vec<u8>, bool, Option<Buffer>), u32> = BTreeMap::new();
+        let mut numbers = Numbers::new();
         for (rule_number, rule) in rules.iter().enumerate() {
             let long_enough = || contents(rule).filter(|(.., content)| content.bytes.len() >= SHORTEST);
-            let chosen = long_enough().find(|(place, ..)| rule.fast == Some(*place)).or_else(|| {
-                long_enough().min_by_key(|(.., content)| {
-                    let (cost, _) = census.best(&content.bytes);
-                    // A class that is sampled more often costs every packet.
-                    (
-                        core::cmp::Reverse(stride(content.bytes.len())),
-                        cost,
-                        core::cmp::Reverse(content.bytes.len()),
-                    )
-                })
-            });
+            let rank = |content: &Content| {
+                let (cost, _) = census.best(&content.bytes);
+                // A class that is sampled more often costs every packet.
+                (
+                    core::cmp::Reverse(stride(content.bytes.len())),
+                    cost,
+                    core::cmp::Reverse(content.bytes.len()),
+                )
+            };
+            let chosen = long_enough()
+                .find(|(place, ..)| rule.fast == Some(*place))
+                .or_else(|| long_enough().min_by_key(|(.., content)| rank(content)));
+            let carried = rule.payload.contents().map(|(_, content)| content);
+            let carried = carried.filter(|content| content.bytes.len() >= TELLING).min_by_key(|c| rank(c));
+            let tells_little = chosen.is_none_or(|(.., content)| content.bytes.len() < TELLING);
+            let carried = carried.filter(|_| rule.has_fields() && tells_little);
+            let carried = carried.map(|content| literals.number(content, None, &census, &mut numbers).0);
             let Some((_, buffer, content)) = chosen else {
+                literals.in_payload.push(carried);
                 literals.of_rule.push(None);
                 literals.buffers.push(None);
                 literals.is_whole.push(false);
                 continue;
             };
-            let (_, fragment) = census.best(&content.bytes);
-            let start = fragment.saturating_sub(LONGEST / 2).min(content.bytes.len().saturating_sub(LONGEST));
-            let bytes = &content.bytes[start..content.bytes.len().min(start + LONGEST)];
-            let next = literals.list.len() as u32;
-            let key = (bytes.to_vec(), content.nocase, buffer);
-            let number = *numbers.entry(key).or_insert(next);
-            if number == next {
-                literals.list.push(Literal {
-                    bytes: bytes.to_vec(),
-                    nocase: content.nocase,
-                    fragment: fragment - start,
-                    rules: Vec::new(),
-                });
-            }
+            let (number, length) = literals.number(content, buffer, &census, &mut numbers);
             literals.list[number as usize].rules.push(rule_number as u32);
             literals.of_rule.push(Some(number));
+            literals.in_payload.push(if rule.has_fields() { carried } else { Some(number) });
             let is_plain = content.relative.is_none() && !content.is_absolute && !content.at_end;
             literals.buffers.push(buffer);
             let is_alone = rule.all_elements().count() == 1 && rule.tls_version.is_none();
-            literals.is_whole.push(is_plain && is_alone && bytes.len() == content.bytes.len());
+            literals.is_whole.push(is_plain && is_alone && length == content.bytes.len());
         }
         literals
     }

@@ -172,14 +172,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter for these rules.
-    pub fn new(numbers: &[u32], rules: &Rules, literals: &Literals) -> Filter {
+    /// A filter for these rules; `of_rule`: the literals that are looked for, by the rule's number.
+    pub fn new(numbers: &[u32], of_rule: &[Option<u32>], rules: &Rules, literals: &Literals) -> Filter {
         let mut filter = Filter::default();
         let mut unfiltered = Vec::new();
         let (mut long, mut middle, mut short) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = alloc::vec![false; literals.list.len()];
         for rule in numbers {
-            let Some(number) = literals.of_rule[*rule as usize] else {
+            let Some(number) = of_rule[*rule as usize] else {
                 unfiltered.push(*rule);
                 continue;
             };

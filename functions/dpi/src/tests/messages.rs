@@ -94,6 +94,46 @@ fn many_messages_in_a_segment_cost_no_more_than_allowed() {
     assert_eq!(bench.count("overloads"), 0);
 }
 
+/// Rules that are looked for by a content of the payload: one in a message alone, one in the next, one that
+/// only another message has.
+#[test]
+fn contents_beside_a_method_are_found_in_its_message_however_it_is_cut() {
+    let rule = |sid: u64, method: &str, content: &str| {
+        format!(
+            "alert tcp any any -> any any (http.method; content:\"{method}\"; pkt_data; content:\"{content}\"; sid:{sid};)\n"
+        )
+    };
+    let rules = [
+        rule(1, "POST", "/shell.php"),
+        rule(2, "GET", "x HTTP/1.1|0a|"),
+        rule(3, "GET", "/shell.php"),
+        rule(4, "POST", "6|0d 0a 0d 0a|pass=b"),
+    ];
+    for cut in [1, 2, 3, 7, 50, 90, 1000] {
+        let mut bench = Bench::new(&rules.concat(), &[]);
+        assert_eq!(dialogue(&mut bench, &[cut]), [1, 2, 4], "pieces of {cut}");
+    }
+}
+
+/// Rules of which only the method is in a request, and nothing else of them in its packet.
+#[test]
+fn what_a_method_alone_names_costs_a_request_nothing() {
+    let rule = |n: usize| {
+        format!(
+            "alert http any any -> any any (http.method; content:\"GET\"; pkt_data; content:\"behind-{n}/\"; sid:{n};)\n"
+        )
+    };
+    let mut bench = Bench::new(&(1..100).map(rule).collect::<String>(), &[]);
+    bench.handshake();
+    let segment = b"GET /a-path/as-long-as-paths-are HTTP/1.1\r\nHost: a\r\n\r\n".repeat(24);
+    for n in 0..8 {
+        assert_eq!(bench.client((n * segment.len()) as u32, &segment), NONE);
+    }
+    assert_eq!(bench.count("overloads"), 0);
+    let last = b"GET /behind-77/ HTTP/1.1\r\n\r\n";
+    assert_eq!(bench.client((8 * segment.len()) as u32, last), [77]);
+}
+
 proptest! {
     #[test]
     fn cut_anywhere(pieces in prop::collection::vec(1usize..90, 1..12)) {
