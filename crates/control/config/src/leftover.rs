@@ -114,8 +114,13 @@ impl Reader<'_> {
                     place.report(&mut self.warnings, || {
                         format!("nothing is wired to the function `{name}`; it gets no packets")
                     });
-                } else if bare.len() < count && !bare.is_empty() {
-                    let names = spelling::listed(bare.iter().map(|n| function.interfaces[*n].as_str()));
+                    continue;
+                }
+                let named = bare.iter().map(|n| &function.interfaces[*n]);
+                let missing: Vec<&str> =
+                    named.filter(|name| !function.optional.contains(name)).map(String::as_str).collect();
+                if bare.len() < count && !missing.is_empty() {
+                    let names = spelling::listed(missing);
                     place.report(&mut self.warnings, || {
                         format!(
                             "nothing is wired to these interfaces of `{name}`: {names}; packets sent there are dropped \

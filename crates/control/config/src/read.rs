@@ -414,9 +414,13 @@ impl<'a> Reader<'a> {
         let memory =
             values.as_ref().and_then(|values| self.memory(place, node, values, &key.text, &manifest));
         let resident = values.as_ref().and_then(|it| self.resident(place, node, it, memory, &manifest));
-        let interfaces = manifest.interfaces.clone();
-        self.names
-            .learn(&key.text, FunctionFacts { interfaces, access: manifest.access, tenant: tenant.clone() });
+        let facts = FunctionFacts {
+            interfaces: manifest.interfaces.clone(),
+            optional: manifest.optional_interfaces.clone(),
+            access: manifest.access,
+            tenant: tenant.clone(),
+        };
+        self.names.learn(&key.text, facts);
         let instance = (|| {
             let values = values?;
             let duration = |key| values.get(key).and_then(Value::as_duration).map(Nanos);

@@ -33,6 +33,8 @@ pub(crate) enum What {
 /// What other parts of the file depend on.
 pub(crate) struct FunctionFacts {
     pub(crate) interfaces: Vec<String>,
+    /// Those of them that may be left without a wire.
+    pub(crate) optional: Vec<String>,
     pub(crate) access: Access,
     pub(crate) tenant: Option<String>,
 }

@@ -96,7 +96,7 @@ impl Catalog for Shelf {
             "policer" => Ok(manifest(
                 "policer",
                 "read",
-                "[a, b, c]",
+                "[a, b, c], optional_interfaces: [c]",
                 "rate: {type: rate, required: true, help: Highest.}",
             )),
             "security-groups" => Ok(Manifest::parse(
@@ -331,6 +331,22 @@ f.yaml:7:3: functions.nat: nothing is wired to the function `nat`; it gets no pa
 f.yaml:8:3: functions.flows: nothing is wired to the function `flows`; it gets no packets
 f.yaml:10:3: functions.tri: nothing is wired to the function `tri`; it gets no packets
 "
+    );
+}
+
+#[test]
+fn an_interface_that_may_be_left_without_a_wire_is_none() {
+    let warnings = |wires: &str| {
+        let text = format!(
+            "superfluid: 1\nports: {{p: {{type: 'null'}}, q: {{type: 'null'}}}}\nfunctions:\n  tri: {{image: policer, \
+             config: {{rate: 1kpps}}}}\nwires: [{wires}]\n"
+        );
+        lines(&good(&text).warnings)
+    };
+    assert_eq!(warnings("[p, 'tri:a'], ['tri:b', q]"), "");
+    assert_eq!(
+        warnings("[p, 'tri:a'], ['tri:c', q]"),
+        "f.yaml:4:3: functions.tri: nothing is wired to these interfaces of `tri`: b; packets sent there are dropped (no-route)\n"
     );
 }
 

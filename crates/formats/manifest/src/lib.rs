@@ -14,6 +14,7 @@
 //! language: rust                  # rust or c
 //! access: read                    # write: the function may change the bytes of packets
 //! interfaces: [inside, outside]   # in the order of their numbers
+//! optional_interfaces: [outside]  # optional: those that may have no wire
 //! memory_limit: 128MiB
 //! resident: 64MiB                 # optional: populated at the start; default: what it has then, from 2 MiB on
 //! drop_reasons: [denied, invalid] # optional
@@ -56,6 +57,8 @@ pub struct Manifest {
     pub access: Access,
     /// Names of its interfaces in the order of their numbers; at least one.
     pub interfaces: Vec<String>,
+    /// Those of them that may be left without a wire.
+    pub optional_interfaces: Vec<String>,
     /// Most private memory of an instance, in bytes; at most [`nf_abi::PRIVATE_MAX`].
     pub memory_limit: u64,
     /// Bytes of it that are populated when an instance starts, at most `memory_limit`; `None`: what it has

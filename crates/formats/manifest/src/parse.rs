@@ -41,6 +41,7 @@ impl Manifest {
         check_version(&place, root, &mut faults);
         if let Some(values) = &values {
             check_resident(&place, root, values, &mut faults);
+            check_optional(&place, root, values, &mut faults);
         }
         for (key, what) in
             [("interfaces", "interface"), ("drop_reasons", "drop reason"), ("counters", "counter")]
@@ -74,6 +75,7 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
         language: if text("language") == "c" { Language::C } else { Language::Rust },
         access: if text("access") == "write" { Access::Write } else { Access::Read },
         interfaces: texts("interfaces"),
+        optional_interfaces: texts("optional_interfaces"),
         memory_limit: values.get("memory_limit").and_then(Value::as_size).unwrap_or_default(),
         resident: values.get("resident").and_then(Value::as_size),
         drop_reasons: texts("drop_reasons"),
@@ -87,6 +89,19 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
         differences: texts("differences"),
         schema,
         source: source.to_owned(),
+    }
+}
+
+/// What may be left without a wire is one of its interfaces.
+fn check_optional(place: &Location<'_>, root: &Node, values: &Value, faults: &mut Vec<Fault>) {
+    let list =
+        |key| values.get(key).and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_text);
+    let Some((_, node)) = root.entry("optional_interfaces") else { return };
+    for name in list("optional_interfaces").filter(|name| !list("interfaces").any(|it| it == *name)) {
+        place.key("optional_interfaces", node.position).report(faults, || {
+            let allowed = spelling::listed(list("interfaces"));
+            format!("found `{}`; allowed: of its interfaces {allowed}", spelling::shown(name))
+        });
     }
 }
 

@@ -25,7 +25,7 @@ fn faults(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_of_manifests_is_one() {
-    assert_eq!(KEYS.keys().len(), 14);
+    assert_eq!(KEYS.keys().len(), 15);
     let limit = KEYS.key("memory_limit").unwrap().kind.allowed();
     assert!(limit.contains("from 64KiB to 2GiB"), "{limit}");
     assert_eq!(nf_abi::PRIVATE_MAX, 2 << 30);
@@ -105,7 +105,7 @@ function.yaml:5:9: access: found `rw`; allowed: one of read, write
 function.yaml:6:22: interfaces[1]: the interface `inside` is named twice
 function.yaml:6:30: interfaces[2]: found `0`; allowed: a lower-case letter, then lower-case letters, digits, `-` and `_`
 function.yaml:7:15: memory_limit: found `4GiB`; allowed: a size from 64KiB to 2GiB, such as `64KiB` (units: B, KiB, MiB, GiB)
-function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, memory_limit, resident, drop_reasons, counters, flow_hash, memory_layout, differences; did you mean `drop_reasons`?
+function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, optional_interfaces, memory_limit, resident, drop_reasons, counters, flow_hash, memory_layout, differences; did you mean `drop_reasons`?
 function.yaml:10:47: config.max_flows.default: found `0`; allowed: an integer of at least 1";
     assert_eq!(faults(text).join("\n"), expected);
 }
@@ -122,6 +122,20 @@ fn what_is_populated_is_within_the_limit() {
     assert!(
         refused[0]
             .ends_with("resident: found `129MiB`; allowed: at most 134217728 bytes, its `memory_limit`"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_may_be_left_without_a_wire_is_an_interface() {
+    let with = |optional: &str| format!("{FIREWALL}optional_interfaces: [{optional}]\n");
+    let read = |text: &str| Manifest::parse("function.yaml", text).unwrap().optional_interfaces;
+    assert!(read(FIREWALL).is_empty());
+    assert_eq!(read(&with("outside")), ["outside"]);
+    let refused = faults(&with("outside, export"));
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(
+        refused[0].ends_with("found `export`; allowed: of its interfaces inside, outside"),
         "{refused:?}"
     );
 }
