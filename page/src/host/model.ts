@@ -104,8 +104,8 @@ export function structure(graph: Graph, chainObjects: AnyObject[]): Structure {
   return { nodes, edges, byId, chains, edgesOf };
 }
 
-export type State = "running" | "paused" | "frozen" | "down" | "up" | "finished" | "unknown";
-const FUNCTION_STATES: State[] = ["running", "paused", "frozen", "down"];
+export type State = "running" | "paused" | "frozen" | "down" | "starting" | "up" | "finished" | "unknown";
+const FUNCTION_STATES: State[] = ["running", "paused", "frozen", "down", "starting"];
 const PORT_STATES: State[] = ["up", "down", "finished"];
 
 /** Rates and states at one step, in the order of the structure's nodes and edges. `NaN`: nothing counts it. */

@@ -293,7 +293,7 @@ function node(canvas: CanvasRenderingContext2D, scene: Scene, item: Item): void 
   canvas.font = `500 12px ${colours.font}`;
   canvas.fillStyle = colours.dim;
   const pps = frame?.pps[at] ?? NaN;
-  const stands = state === "paused" || state === "frozen" || state === "down" || state === "finished" ? state : "";
+  const stands = state === "paused" || state === "frozen" || state === "starting" || state === "down" || state === "finished" ? state : "";
   const rate = pps === pps ? `${packetRate(pps)}  ${bitRate(frame!.bps[at])}` : of.kind;
   canvas.fillText(fitted(canvas, stands ? `${stands} · ${pps === pps ? packetRate(pps) : ""}` : rate, item.width - 2 * inset), item.x + inset, item.y + 35);
   if (of.kind === "function" && frame) processor(canvas, scene, frame.cpu[at]!, frame.promised[at]!, item.x + inset, item.y + 42, item.width - 2 * inset, frame.worker[at]!);

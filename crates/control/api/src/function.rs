@@ -42,9 +42,25 @@ pub enum FunctionState {
     Paused,
     /// It failed, and is started again in a while.
     Down,
+    /// A container, program or virtual machine that is being started, or runs and has not attached at its
+    /// sockets yet: no packet reaches it.
+    Starting,
     /// It is paused, and what it needs to run has been given up: it takes next to no memory, and is thawed
     /// when it is resumed.
     Frozen,
+}
+
+impl FunctionState {
+    /// As it is told.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FunctionState::Running => "running",
+            FunctionState::Paused => "paused",
+            FunctionState::Down => "down",
+            FunctionState::Starting => "starting",
+            FunctionState::Frozen => "frozen",
+        }
+    }
 }
 
 /// How a function is: the `status` of its object.
@@ -52,9 +68,13 @@ pub enum FunctionState {
 pub struct FunctionStatus {
     /// Whether it gets packets.
     pub state: FunctionState,
-    /// Why it does not run.
+    /// Why it does not run, or what is waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Since when it is down or starting, of a container, program or virtual machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub since: Option<String>,
     /// The worker that it is on, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u32>,
@@ -97,6 +117,7 @@ impl FunctionStatus {
         FunctionStatus {
             state: FunctionState::Down,
             reason: Some(reason),
+            since: None,
             worker: None,
             image: String::new(),
             packets: 0,

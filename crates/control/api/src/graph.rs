@@ -41,7 +41,8 @@ pub struct GraphNode {
     /// Whose it is; switches are the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Of a function `running`, `paused`, `frozen` or `down`, of a port `up`, `down` or `finished`.
+    /// Of a function `running`, `paused`, `frozen`, `starting` or `down`, of a port `up`, `down` or
+    /// `finished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The worker that a function is on, counted from 0. Containers are on none.

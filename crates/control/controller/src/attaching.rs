@@ -9,13 +9,16 @@
 //! 3. One that has not within its function's `attach_within` is ended, and started again as after each
 //!    death. Which of those that stand by each other it is the launcher finds out: not one that has a process
 //!    at each of the sockets.
+//! 4. Until one of its guests has attached, a function is starting ([`Attaching::has_attached_once`]).
 //!
 //! Limits: what attaches for less than [`OFTEN`] is not seen.
 
+use super::controller::lock;
 use deployment::{Host, Processes};
 use launcher::keeper::{Keeper, first_of};
 use port::PortStatus;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wiring::container_port;
 
@@ -28,8 +31,15 @@ const LOOKS: u32 = 4;
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Attaching {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
     /// Those that run, by the launcher's names.
     guests: BTreeMap<String, Guest>,
+    /// Functions of which one that runs has attached, or one that was there with one that runs.
+    at_work: BTreeSet<String>,
 }
 
 /// A guest that runs.
@@ -52,12 +62,14 @@ struct Late {
 
 impl Attaching {
     /// Looks once, and has those ended that are late. Returns when to look again.
-    pub fn look(&mut self, host: &Host, keeper: &Keeper, processes: &Processes) -> Duration {
+    pub fn look(&self, host: &Host, keeper: &Keeper, processes: &Processes) -> Duration {
         let mut pause = SELDOM;
-        for function in self.run(keeper.processes(), Instant::now()) {
+        // It is not held while ports are read: each question for a function's state takes it, too.
+        let waiting = lock(&self.seen).run(keeper.processes(), Instant::now());
+        for function in waiting {
             let Some(container) = host.container(&function) else { continue };
             let Some(within) = container.attach_within.map(Duration::from) else {
-                self.has_attached(&function);
+                lock(&self.seen).has_attached(&function);
                 continue;
             };
             pause = pause.min(within / LOOKS).max(OFTEN);
@@ -69,7 +81,8 @@ impl Attaching {
             // Ports that are just being changed are looked at the next time.
             let counts: Option<Vec<u64>> = attached.collect();
             let Some(least) = counts.and_then(|counts| counts.into_iter().min()) else { continue };
-            for late in self.see(&function, least, within, Instant::now()) {
+            let late = lock(&self.seen).see(&function, least, within, Instant::now());
+            for late in late {
                 let there = sockets.iter().map(|socket| processes.attached_at(&socket.outer)).collect();
                 keeper.unattached(&late.guest, late.pid, there, late.after);
             }
@@ -77,9 +90,24 @@ impl Attaching {
         pause
     }
 
+    /// Whether a function's guests, which have these first processes, have come to their work: what closes
+    /// its sockets after that is at work all the same.
+    pub(super) fn has_attached_once(&self, function: &str, processes: &[u32]) -> bool {
+        lock(&self.seen).has_attached_once(function, processes)
+    }
+}
+
+impl Seen {
+    fn has_attached_once(&self, function: &str, processes: &[u32]) -> bool {
+        let mut own = self.guests.iter().filter(|(name, _)| first_of(name) == function);
+        self.at_work.contains(function) && own.any(|(_, guest)| processes.contains(&guest.pid))
+    }
+
     /// Takes which guests run, with their first processes; the functions of those that have not attached.
     fn run(&mut self, running: BTreeMap<String, u32>, now: Instant) -> BTreeSet<String> {
         self.guests.retain(|name, guest| running.get(name) == Some(&guest.pid));
+        let guests = &self.guests;
+        self.at_work.retain(|function| guests.keys().any(|name| first_of(name) == function));
         for (name, pid) in running {
             self.guests.entry(name).or_insert(Guest { pid, since: now, attached: false });
         }
@@ -91,6 +119,9 @@ impl Attaching {
     /// its guests are late.
     fn see(&mut self, function: &str, attached: u64, within: Duration, now: Instant) -> Vec<Late> {
         let own = |name: &str| first_of(name) == function;
+        if attached > 0 && !self.at_work.contains(function) {
+            self.at_work.insert(function.to_owned());
+        }
         if attached >= self.guests.keys().filter(|name| own(name)).count() as u64 {
             self.has_attached(function);
             return Vec::new();
@@ -108,13 +139,14 @@ impl Attaching {
     }
 
     fn has_attached(&mut self, function: &str) {
+        self.at_work.insert(function.to_owned());
         let own = self.guests.iter_mut().filter(|(name, _)| first_of(name) == function);
         own.for_each(|(_, guest)| guest.attached = true);
     }
 }
 
 /// How many processes or peers there are at a port. One that hangs is there as well: that is its heartbeat's.
-fn attached_at(details: &[(&str, u64)], status: &PortStatus) -> u64 {
+pub(super) fn attached_at(details: &[(&str, u64)], status: &PortStatus) -> u64 {
     let detail = |name: &str| details.iter().find(|(it, _)| *it == name).map(|(_, count)| *count);
     match detail("processes_attached") {
         Some(one) => one + detail("processes_standby").unwrap_or(0),
@@ -140,7 +172,7 @@ mod tests {
     fn one_that_does_not_attach_is_late_once_in_its_time_and_one_that_has_never_is() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut all = Attaching::default();
+        let mut all = Seen::default();
         let both = || running(&[("a", 7), ("b", 8)]);
         assert_eq!(all.run(both(), begin).len(), 2);
         assert_eq!(all.see("a", 0, WITHIN, at(9)), []);
@@ -159,10 +191,28 @@ mod tests {
     }
 
     #[test]
+    fn a_function_is_at_work_from_when_one_of_its_guests_has_attached() {
+        let begin = Instant::now();
+        let mut all = Seen::default();
+        all.run(running(&[("a", 7), ("a.1", 8), ("ab", 9)]), begin);
+        assert!(!all.has_attached_once("a", &[7, 8]));
+        all.see("a", 1, WITHIN, begin);
+        assert!(all.has_attached_once("a", &[7, 8]), "one is enough");
+        all.see("a", 0, WITHIN, begin);
+        assert!(all.has_attached_once("a", &[7, 8]), "what has attached may close its sockets");
+        assert!(!all.has_attached_once("a", &[10]), "that one has not been seen");
+        assert!(!all.has_attached_once("ab", &[9]));
+        all.run(running(&[("a", 10), ("a.1", 8), ("ab", 9)]), begin);
+        assert!(all.has_attached_once("a", &[10, 8]), "one that was there with it goes on");
+        all.run(running(&[("a", 11), ("a.1", 12), ("ab", 9)]), begin);
+        assert!(!all.has_attached_once("a", &[11, 12]), "none is left");
+    }
+
+    #[test]
     fn of_those_that_stand_by_each_other_as_many_attach_as_run() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut all = Attaching::default();
+        let mut all = Seen::default();
         all.run(running(&[("a", 7), ("a.1", 8), ("ab", 9)]), begin);
         // Which one of them it is shows by no count.
         assert_eq!(names(&all.see("a", 1, WITHIN, at(10))), [("a", 10), ("a.1", 10)]);

@@ -2,18 +2,20 @@
 //! graph and the history show them beside the functions in the sandbox.
 
 use super::controller::Controller;
+use super::standing::Standing;
+use api::FunctionState;
 use engine::{Account, PortAccount};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::{DropCounters, Latencies};
 use wiring::{Container, Wiring, container_port};
 
 /// One of them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ContainerReading {
     /// Whose it is.
     pub(super) tenant: String,
-    /// It runs.
-    pub(super) up: bool,
+    /// Whether it runs.
+    pub(super) state: FunctionState,
     /// Processor time that its processes have had since it was started and the engine used for its packets,
     /// in nanoseconds: half a second old at most.
     pub(super) cpu_ns: u64,
@@ -49,10 +51,11 @@ impl Controller {
             let condition = condition.unwrap_or_default();
             let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
             let counted = named.filter_map(|port| ports.get(port.as_str()).copied());
-            let up = condition.down.is_none();
+            let port = |name: &str| ports.get(name).copied();
+            let state = Standing::of((name, container), &condition, &self.attaching, port).state;
             let engine = engine_ns.get(name).copied().unwrap_or(0);
             let cpu_ns = condition.cpu_us.saturating_mul(1000).saturating_add(engine);
-            (name.clone(), read(&container.tenant, up, cpu_ns, counted))
+            (name.clone(), read(&container.tenant, state, cpu_ns, counted))
         };
         wiring.containers.iter().map(reading).collect()
     }
@@ -61,12 +64,20 @@ impl Controller {
 /// What the ports of one counted.
 pub(super) fn read<'a>(
     tenant: &str,
-    up: bool,
+    state: FunctionState,
     cpu_ns: u64,
     ports: impl Iterator<Item = &'a PortAccount>,
 ) -> ContainerReading {
-    let mut reading =
-        ContainerReading { tenant: tenant.to_owned(), up, cpu_ns, ..ContainerReading::default() };
+    let mut reading = ContainerReading {
+        tenant: tenant.to_owned(),
+        state,
+        cpu_ns,
+        packets: 0,
+        bytes: 0,
+        queue: 0,
+        dropped: DropCounters::default(),
+        latencies: Latencies::default(),
+    };
     for PortAccount { counters, in_flight, latencies, .. } in ports {
         reading.packets += counters.ledger.delivered;
         reading.bytes += counters.delivered_bytes;
@@ -95,9 +106,9 @@ mod tests {
             PortAccount { name: name.to_owned(), status, counters, in_flight: 3, details, latencies }
         };
         let ports = [port("ids:in", 5), port("ids:out", 7)];
-        let reading = read("red", true, 9_000, ports.iter());
+        let reading = read("red", FunctionState::Starting, 9_000, ports.iter());
         assert_eq!((reading.packets, reading.bytes, reading.queue, reading.cpu_ns), (12, 1200, 6, 9_000));
         assert_eq!((reading.dropped.total(), reading.latencies.count()), (4, 12));
-        assert!(reading.up && reading.tenant == "red");
+        assert!(reading.state == FunctionState::Starting && reading.tenant == "red");
     }
 }

@@ -1,27 +1,27 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
-use super::attaching::Attaching;
 use super::container_readings;
 use super::controller::{Controller, lock};
 use super::memory::ContainerMemory;
 use super::shares::Shares;
 use super::shelf::artifact;
+use super::standing::Standing;
 use super::status::share_of;
-use api::{ContainerProcessor, Fault, FunctionMemory, FunctionState, FunctionStatus};
+use api::{ContainerProcessor, Fault, FunctionMemory, FunctionStatus};
 use api_server::Refusal;
 use deployment::{Catalog, Failed, Failure, Handed};
 use engine::{Event, Fleet};
 use guest::LogLine;
-use launcher::keeper::{Happened, Keeper, Wanted, Whose, stands_by};
+use launcher::keeper::{Happened, Keeper, Wanted, Whose, Why, stands_by};
 use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use telemetry::clock::Nanos;
 use wiring::{
     Container, ContainerKind, ContainerProbe, KvmUse, ProbeAsks, Wiring, WorkerPlan, container_port,
@@ -167,8 +167,8 @@ pub(super) fn parts(name: &str) -> [String; 2] {
     ["engine", "processes"].map(|part| format!("{name} {part}"))
 }
 
-/// What has happened to a container, as what happens to functions is told.
-pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
+/// What has happened to a container, as what happens to functions is told, in words for its readers.
+pub fn container_events(name: &str, happened: Happened, words: fn(&Why) -> String) -> Vec<Event> {
     let log = |severity, text: &str| Event::Log {
         instance: name.to_owned(),
         line: LogLine { severity, text: text.replace(char::is_control, " ") },
@@ -176,13 +176,24 @@ pub fn container_events(name: &str, happened: Happened) -> Vec<Event> {
     let instance = name.to_owned();
     match happened {
         Happened::Ended { reason, again, log: lines } => {
-            let retry_after = Nanos(u64::try_from(again.as_nanos()).unwrap_or(u64::MAX));
+            let (reason, retry_after) =
+                (words(&reason), Nanos(u64::try_from(again.as_nanos()).unwrap_or(u64::MAX)));
             let lines = lines.iter().map(|line| log(nf_abi::stream::LOG_INFO, line));
             lines.chain([Event::Fault { instance, reason, retry_after }]).collect()
         }
         Happened::Restarted => vec![Event::Restarted { instance }],
         Happened::Attached(_) => Vec::new(),
-        Happened::Noticed(text) => vec![log(nf_abi::stream::LOG_WARNING, &text)],
+        Happened::Noticed(why) => vec![log(nf_abi::stream::LOG_WARNING, &words(&why))],
+    }
+}
+
+/// The whole of what tenants read in other words, for the daemon's log; a trouble of all of them once.
+fn log_withheld(name: &str, happened: &Happened, last: &Mutex<String>) {
+    let (Happened::Ended { reason: why, .. } | Happened::Noticed(why)) = happened else { return };
+    let text = why.to_string().replace(char::is_control, " ");
+    if why.is_withheld() && *lock(last) != text {
+        console::error().line(&format!("function {name}: {text}"));
+        *lock(last) = text;
     }
 }
 
@@ -256,7 +267,7 @@ impl Controller {
         let told = self.told.clone();
         let look_at_ports = port_looks(self.host.fleet().clone())?;
         let taps = self.catalog.taps().clone();
-        let host = Arc::downgrade(self);
+        let (host, last) = (Arc::downgrade(self), Mutex::default());
         let tell = move |whose: Whose<'_>, happened| {
             let Some(this) = host.upgrade() else { return };
             // A name that is another tenant's by now gets nothing of what had it.
@@ -266,7 +277,9 @@ impl Controller {
             if concerns_ports(&happened) {
                 look_at_ports();
             }
-            let events = container_events(whose.name, happened).into_iter();
+            log_withheld(whose.name, &happened, &last);
+            // Events and lines of the log are the tenant's to read; the function's state has the whole.
+            let events = container_events(whose.name, happened, Why::for_tenant).into_iter();
             events.for_each(|event| told.take_of(whose.name, whose.tenant, event));
         };
         let wanted = self.wanted_containers();
@@ -308,12 +321,12 @@ impl Controller {
     /// The system has no thread for it.
     pub(super) fn see_to_attaching(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
         let (this, ends) = (Arc::downgrade(self), self.ends.clone());
-        let (mut attaching, processes) = (Attaching::default(), self.catalog.processes().clone());
+        let processes = self.catalog.processes().clone();
         std::thread::Builder::new().name("attaching".into()).spawn(move || {
             while !ends.load(Relaxed) {
                 let Some(this) = this.upgrade() else { return };
                 let keeper = this.containers.get();
-                let pause = keeper.map(|keeper| attaching.look(&this.host, keeper, &processes));
+                let pause = keeper.map(|keeper| this.attaching.look(&this.host, keeper, &processes));
                 drop(this);
                 std::thread::sleep(pause.unwrap_or(Duration::from_secs(1)));
             }
@@ -339,13 +352,15 @@ impl Controller {
         self.containers.get().is_some_and(|keeper| keeper.restart(name))
     }
 
-    /// How one is; `None`: there is none of this name.
-    pub(super) fn container_status(&self, name: &str) -> Option<FunctionStatus> {
+    /// How one is, in words for a tenant or an administrator; `None`: there is none of this name.
+    pub(super) fn container_status(&self, name: &str, tenant: Option<&str>) -> Option<FunctionStatus> {
         let container = self.host.container(name)?;
         let condition = self.containers.get().and_then(|keeper| keeper.condition(name)).unwrap_or_default();
         let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
         let ports: Vec<_> = named.filter_map(|port| self.host.account_of_port(&port)).collect();
-        let counted = container_readings::read(&container.tenant, condition.down.is_none(), 0, ports.iter());
+        let port = |name: &str| ports.iter().find(|port| port.name == name);
+        let standing = Standing::of((name, &container), &condition, &self.attaching, port);
+        let counted = container_readings::read(&container.tenant, standing.state, 0, ports.iter());
         let promised = container.promised_memory();
         let processes = guest_wasm::watchdog::clock().cycles(Nanos(condition.cpu_us.saturating_mul(1000)));
         let engine = self.host.used_beside(name);
@@ -358,8 +373,11 @@ impl Controller {
         };
         let worker = container.worker.and_then(|worker| u32::try_from(worker).ok());
         Some(FunctionStatus {
-            state: if condition.down.is_some() { FunctionState::Down } else { FunctionState::Running },
-            reason: condition.down,
+            state: standing.state,
+            reason: standing
+                .reason
+                .map(|why| if tenant.is_some() { why.for_tenant() } else { why.to_string() }),
+            since: standing.since.map(|since| self.time_of(since)),
             worker,
             image: container
                 .digest
@@ -379,6 +397,15 @@ impl Controller {
             faults: condition.faults,
             restarts: condition.restarts,
         })
+    }
+
+    /// A moment as it is told.
+    fn time_of(&self, moment: Instant) -> String {
+        let started = UNIX_EPOCH + Duration::from(self.started);
+        let (after, before) =
+            (moment.checked_duration_since(self.begun), self.begun - moment.min(self.begun));
+        let time = after.map_or_else(|| started.checked_sub(before), |after| started.checked_add(after));
+        humantime::format_rfc3339_millis(time.unwrap_or(started)).to_string()
     }
 
     /// What the memory of each is.

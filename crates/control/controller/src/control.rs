@@ -116,7 +116,7 @@ impl Control for Handle {
     fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value> {
         match kind {
             Kind::Function => {
-                let status = self.0.function_status(name).or_else(|| self.0.container_status(name));
+                let status = self.0.function_status(name).or_else(|| self.0.container_status(name, tenant));
                 let status = status.or_else(|| self.0.status_left_out(name, tenant));
                 serde_json::to_value(status?).ok()
             }
@@ -298,6 +298,7 @@ impl Control for Handle {
                 memory: &memory,
                 beside: &beside,
                 condition: &|name| self.0.containers.get()?.condition(name),
+                attaching: &self.0.attaching,
                 limit: self.0.memory,
                 background: &background,
                 stations: &stations,

@@ -1,6 +1,7 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
 use super::Settings;
+use super::attaching::Attaching;
 use super::launcher_check::Answered;
 use super::sampling::Sampled;
 use super::shelf::Shelf;
@@ -62,14 +63,17 @@ pub(crate) struct Controller {
     pub(super) tenant_watches: Mutex<Vec<TenantWatch>>,
     /// Held by the backup that is being written.
     pub(super) backing_up: Arc<()>,
-    /// Since the Unix epoch.
+    /// Since the Unix epoch, and by the clock of what lasts.
     pub(super) started: Nanos,
+    pub(super) begun: Instant,
     /// The launcher's socket.
     pub(super) launcher: PathBuf,
     /// What the launcher has nothing against, of what it was asked lately.
     pub(super) answered: Arc<Answered>,
     /// Keeps containers, from when all that the store says has begun.
     pub(super) containers: OnceLock<Arc<Keeper>>,
+    /// Sees to it that guests attach.
+    pub(super) attaching: Attaching,
     /// What containers are promised of their workers' cores.
     pub(super) promised: Mutex<HashMap<String, f64>>,
     pub(super) ends: Arc<AtomicBool>,
@@ -136,9 +140,11 @@ impl Controller {
             tenant_watches: Mutex::default(),
             backing_up: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
+            begun: Instant::now(),
             launcher: settings.launcher.clone(),
             answered: Arc::default(),
             containers: OnceLock::new(),
+            attaching: Attaching::default(),
             promised: Mutex::default(),
             ends: Arc::default(),
             threads,

@@ -143,7 +143,7 @@ impl<'a> Drawn<'a> {
         }
         for (name, reading) in self.containers {
             let mut node = empty(name, NodeKind::Function, Some(&reading.tenant));
-            node.state = Some(if reading.up { "running" } else { "down" }.to_owned());
+            node.state = Some(reading.state.as_str().to_owned());
             (node.packets, node.bytes) = (Some(reading.packets), Some(reading.bytes));
             node.drops = lost(&reading.dropped);
             nodes.push(node);

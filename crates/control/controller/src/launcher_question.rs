@@ -7,6 +7,7 @@
 use super::containers::wanted_containers;
 use api::Fault;
 use deployment::Catalog;
+use launcher::keeper::refusal_for_tenant;
 use launcher::{ClientError, Launcher, Start};
 use serde_json::Value;
 use std::path::Path;
@@ -15,12 +16,6 @@ use wiring::Wiring;
 
 /// How long one answer is waited for, and those of one change together.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
-
-/// What a tenant is told of a refusal that is not about its limits.
-const UNTOLD: &str = "the launcher does not start this: it is not there, not what it has to be, or not allowed by the launcher's \
-                      file; the host's administrator is told which";
-/// Keys of refusals that are about nothing but the request and the tenant's own bounds.
-const OWN: [&str; 4] = ["limits", "interfaces", "probe", "mark"];
 
 /// What the launcher says of a start.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,8 +65,7 @@ pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, 
         Some(_) => format!("functions.{name}.{said}"),
         None => format!("functions.{name}"),
     };
-    let is_own = OWN.contains(&key.split('.').next().unwrap_or_default());
-    let told = if is_own { reason } else { UNTOLD };
+    let told = refusal_for_tenant(reason);
     (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
 }
 

@@ -49,6 +49,7 @@ mod refusal;
 mod sampling;
 mod shares;
 mod shelf;
+mod standing;
 mod status;
 mod told;
 mod upkeep;

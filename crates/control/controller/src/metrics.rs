@@ -1,9 +1,12 @@
 //! The account as metrics, with what the wiring knows of each function.
 
+use super::attaching::Attaching;
+use super::standing::Standing;
 use ::metrics::{Container, Function, Memory, Notation, Station, TenantBackground, TenantMemory};
+use api::FunctionState;
 use api_server::Exposition;
 use deployment::{BesideReading, Catalog, DeviceFrames, HostMemory};
-use engine::Account;
+use engine::{Account, PortAccount};
 use launcher::keeper::Condition;
 use offload::Usage;
 use std::collections::{BTreeMap, HashMap};
@@ -16,6 +19,8 @@ pub(crate) struct Known<'a> {
     pub(crate) memory: &'a HostMemory,
     /// How the keeper has a container.
     pub(crate) condition: &'a dyn Fn(&str) -> Option<Condition>,
+    /// Which of them have attached.
+    pub(crate) attaching: &'a Attaching,
     /// Most bytes that may be promised.
     pub(crate) limit: Option<u64>,
     /// What the engine knows of containers.
@@ -36,7 +41,7 @@ pub(crate) fn write(
     events: impl Fn(&str) -> (u64, u64),
     (exposition, to): (Exposition, &mut String),
 ) {
-    let Known { wiring, memory, condition, limit, beside, background, stations } = *known;
+    let Known { wiring, memory, condition, attaching, limit, beside, background, stations } = *known;
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
         Exposition::OpenMetrics => Notation::OpenMetrics,
@@ -82,14 +87,21 @@ pub(crate) fn write(
         .iter()
         .map(|(name, usage)| TenantBackground { name, used: usage.used, waiting: usage.waiting as u64 })
         .collect();
+    let ports: HashMap<&str, &PortAccount> = match wiring.containers.is_empty() {
+        true => HashMap::new(),
+        false => account.ports.iter().map(|port| (port.name.as_str(), port)).collect(),
+    };
     let containers = wiring.containers.iter().map(|(name, container)| {
         let condition = condition(name).unwrap_or_default();
+        let port = |name: &str| ports.get(name).copied();
+        let standing = Standing::of((name, container), &condition, attaching, port);
         let reading = beside.get(name);
         let engine = reading.map_or(Nanos(0), |reading| clock.span(reading.meter.used()));
         Container {
             name: name.clone(),
             tenant: container.tenant.clone(),
-            up: condition.down.is_none(),
+            up: standing.state == FunctionState::Running,
+            starting: standing.state == FunctionState::Starting,
             faults: condition.faults,
             restarts: condition.restarts,
             used: Nanos(condition.cpu_us.saturating_mul(1000)),

@@ -77,6 +77,7 @@ fn status_of(
     FunctionStatus {
         state,
         reason: account.down,
+        since: None,
         worker: Some(u32::from(account.worker)),
         image,
         packets: account.packets,

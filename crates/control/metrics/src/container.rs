@@ -13,8 +13,10 @@ pub struct Container {
     pub name: String,
     /// Whose it is.
     pub tenant: String,
-    /// It runs.
+    /// It runs, and has attached at its sockets.
     pub up: bool,
+    /// It is being started, or runs and has not attached yet.
+    pub starting: bool,
     /// How often it ended, or could not be started.
     pub faults: u64,
     /// Starts after that.
@@ -31,15 +33,24 @@ pub struct Container {
 
 const LABELS: &[&str] = &["function", "tenant"];
 
-static CONTAINER: [Column<Container>; 8] = [
+static CONTAINER: [Column<Container>; 9] = [
     Column::one(
         Family::gauge(
             "superfluid_container_up",
             "",
             LABELS,
-            "1 when it runs, 0 when it does not and will be started again.",
+            "1 when it runs and has attached at its sockets, 0 when it does not, and is being started or will be again.",
         ),
         |container, _| Value::flag(container.up),
+    ),
+    Column::one(
+        Family::gauge(
+            "superfluid_container_starting",
+            "",
+            LABELS,
+            "1 when it is being started, or runs and has not attached at its sockets yet.",
+        ),
+        |container, _| Value::flag(container.starting),
     ),
     Column::one(
         Family::counter(

@@ -16,7 +16,7 @@ use controller::{
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
-use launcher::keeper::Whose;
+use launcher::keeper::{Whose, Why};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -175,7 +175,9 @@ fn keep_containers(
         if concerns_ports(&happened) {
             look_at_ports();
         }
-        for event in container_events(name, happened).into_iter().filter(|event| queue.admit(event)) {
+        for event in
+            container_events(name, happened, Why::to_string).into_iter().filter(|event| queue.admit(event))
+        {
             // The receiver is gone only when the program ends.
             drop(sender.send(Message::Event(event)));
         }
@@ -223,7 +225,7 @@ fn see_to_attaching(
     goes_on: Arc<AtomicBool>,
 ) -> std::io::Result<()> {
     let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
-    let (mut attaching, processes) = (Attaching::default(), catalog.processes().clone());
+    let (attaching, processes) = (Attaching::default(), catalog.processes().clone());
     let looking = std::thread::Builder::new().name("attaching".into()).spawn(move || {
         while goes_on.load(Relaxed) {
             let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };

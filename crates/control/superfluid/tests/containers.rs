@@ -289,10 +289,12 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             let options = Options::new(folder)
                 .state("kept")
                 .shared_cache()
+                .tenants_socket("tenants")
                 .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
             let daemon = line.middle.enter(|| options.start());
             daemon.done("apply -f chain.yaml");
             await_answer(&line.client);
+            daemon.done("token create own --tenant default --file own.token");
             let pid = launcher.pid().expect("it runs");
             let status = || daemon.get("/v1/functions/router")["status"].clone();
             daemon.wait("it is said to run", || status()["state"] == "running");
@@ -366,10 +368,17 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             running.interrupt(LIMIT).expect("it ends");
             daemon.wait("it is told", || status()["state"] == "down");
             assert!(
-                status()["reason"].as_str().is_some_and(|reason| reason.contains("launcher")),
+                status()["reason"].as_str().is_some_and(|reason| reason.contains("launcher.sock")),
                 "{}",
                 status()
             );
+            // A tenant reads what is its own of it.
+            let own = daemon.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", "own.token");
+            let reads = |withheld: &str, instead: &str| {
+                let described = own.done("describe function router");
+                assert!(described.contains(instead) && !described.contains(withheld), "{described}");
+            };
+            reads("launcher.sock", "the launcher does not answer; the host's administrator is told why");
             let running = launcher.start();
             another_pid(launcher, None);
             await_answer(&line.client);
@@ -380,6 +389,13 @@ fn a_daemon_keeps_containers_through_its_own_end_and_the_launchers() {
             kill(launcher.pid().expect("it runs"));
             let lies = || status()["reason"].as_str().is_some_and(|reason| reason.contains("No such file"));
             daemon.wait("the refusal is said", lies);
+            reads(
+                "No such file",
+                "not allowed by the launcher's file; the host's administrator is told which",
+            );
+            let (events, log) = ("/v1/functions/router/events", "/v1/functions/router/logs");
+            assert!(daemon.text(events).contains("the host's administrator is told which"));
+            assert!([events, log].iter().all(|path| !daemon.text(path).contains("No such file")));
             fs::rename(&away, &layout).expect("renamed");
             await_answer(&line.client);
             daemon.done("delete chain/site");

@@ -401,6 +401,7 @@ impl Control for Fake {
         serde_json::to_value(FunctionStatus {
             state,
             reason: None,
+            since: None,
             worker: Some(0),
             image: format!("sha256:{}", "0".repeat(64)),
             packets: 1,

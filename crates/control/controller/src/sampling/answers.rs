@@ -1,7 +1,7 @@
 //! Answers from the history: one step of all objects, or one object over time.
 
 use super::super::controller::{Controller, lock};
-use super::columns::{PLACE, STATE};
+use super::columns::{PLACE, STATE, told_of_place};
 use api::{HistoryLatency, HistoryLine, HistoryMinute, HistoryMoment, HistoryObjects, HistorySpan};
 use api_server::{HistoryAsked, NoHistory};
 use history::{COARSE_STEP, Kind, Line, Objects, Rule, Span};
@@ -130,8 +130,9 @@ fn told_values(kind: &Kind, values: Vec<Vec<u64>>) -> BTreeMap<String, Vec<u64>>
     let mut told = BTreeMap::new();
     for (column, values) in kind.columns.iter().zip(values) {
         if column.name == PLACE {
-            told.insert(STATE.to_owned(), values.iter().map(|place| place & 3).collect());
-            told.insert("worker".to_owned(), values.iter().map(|place| place >> 2).collect());
+            let (states, workers) = values.into_iter().map(told_of_place).unzip();
+            told.insert(STATE.to_owned(), states);
+            told.insert("worker".to_owned(), workers);
         } else {
             told.insert(column.name.to_owned(), values);
         }

@@ -2,6 +2,7 @@
 
 use super::super::container_readings::ContainerReading;
 use super::super::graph::lost;
+use api::FunctionState;
 use engine::{InstanceAccount, PortAccount};
 use history::{Column, Kind, Rule};
 use port::PortStatus;
@@ -30,10 +31,16 @@ const fn highest(name: &'static str) -> Column {
     Column { name, rule: Rule::Highest }
 }
 
-/// Where a function is and how it is, in one number: the worker's, and two bits.
+/// Where a function is and how it is, in one number: the worker's, and [`PLACE_STATE`] bits.
 pub(super) const PLACE: &str = "place";
-/// Stands for no worker: containers have the kernel's processor time.
-const NO_WORKER: u64 = 1023;
+/// Bits of a place that say how a function is.
+const PLACE_STATE: u32 = 3;
+/// Stands for no worker, as it is kept: containers have the kernel's processor time. A place is kept as it
+/// is, in 12 bits ([`Rule::Last`]), of which workers take less.
+const NO_WORKER: u64 = (1 << (12 - PLACE_STATE)) - 1;
+const _: () = assert!(wiring::MAX_WORKERS < NO_WORKER as usize);
+/// The same as it is told.
+const NO_WORKER_TOLD: u64 = 1023;
 /// Of ports, how they are.
 pub(super) const STATE: &str = "state";
 
@@ -99,13 +106,31 @@ pub(super) static KINDS: [Kind; 8] = [
     },
 ];
 
+/// As clients of the history read it.
+fn number_of(state: FunctionState) -> u64 {
+    match state {
+        FunctionState::Running => 0,
+        FunctionState::Paused => 1,
+        FunctionState::Frozen => 2,
+        FunctionState::Down => 3,
+        FunctionState::Starting => 4,
+    }
+}
+
+/// The state and the worker of a place, as they are told.
+pub(super) fn told_of_place(place: u64) -> (u64, u64) {
+    let worker = place >> PLACE_STATE;
+    let told = if worker == NO_WORKER { NO_WORKER_TOLD } else { worker };
+    (place & ((1 << PLACE_STATE) - 1), told)
+}
+
 pub(super) fn values_of_function(function: &InstanceAccount, clock: &Clock) -> [u64; 7] {
-    let state = match (&function.down, function.paused, function.frozen) {
-        (Some(_), _, _) => 3,
-        (None, true, true) => 2,
-        (None, true, false) => 1,
-        (None, false, _) => 0,
-    };
+    let state = number_of(match (&function.down, function.paused, function.frozen) {
+        (Some(_), _, _) => FunctionState::Down,
+        (None, true, true) => FunctionState::Frozen,
+        (None, true, false) => FunctionState::Paused,
+        (None, false, _) => FunctionState::Running,
+    });
     let own: u64 = function.own_drops.iter().map(|(_, count)| count).sum();
     [
         function.packets,
@@ -113,7 +138,7 @@ pub(super) fn values_of_function(function: &InstanceAccount, clock: &Clock) -> [
         clock.span(function.cycles).0,
         function.queue,
         lost(&function.ledger.dropped).max(own),
-        u64::from(function.worker) << 2 | state,
+        u64::from(function.worker) << PLACE_STATE | state,
         (function.promised * 1000.0).round() as u64,
     ]
 }
@@ -121,8 +146,8 @@ pub(super) fn values_of_function(function: &InstanceAccount, clock: &Clock) -> [
 /// Of a container, in the same columns.
 pub(super) fn values_of_container(container: &ContainerReading) -> [u64; 7] {
     let ContainerReading { packets, bytes, cpu_ns, queue, .. } = *container;
-    let state = if container.up { 0 } else { 3 };
-    [packets, bytes, cpu_ns, queue, lost(&container.dropped), NO_WORKER << 2 | state, 0]
+    let place = NO_WORKER << PLACE_STATE | number_of(container.state);
+    [packets, bytes, cpu_ns, queue, lost(&container.dropped), place, 0]
 }
 
 pub(super) fn values_of_port(port: &PortAccount) -> [u64; 7] {
@@ -157,4 +182,28 @@ pub(super) fn parts(latencies: &Latencies) -> impl Iterator<Item = u64> {
     let counted = latencies.count() > 0;
     let mut before = 0;
     latencies.at_most().filter(move |_| counted).map(move |sum| sum - std::mem::replace(&mut before, sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_kept_whole_and_told_as_it_was() {
+        let last = wiring::MAX_WORKERS as u64 - 1;
+        let states = [
+            FunctionState::Running,
+            FunctionState::Paused,
+            FunctionState::Frozen,
+            FunctionState::Down,
+            FunctionState::Starting,
+        ];
+        for (kept, told) in [(0, 0), (last, last), (NO_WORKER, NO_WORKER_TOLD)] {
+            for state in states {
+                let place = kept << PLACE_STATE | number_of(state);
+                assert!(place < 1 << 12, "{place}");
+                assert_eq!(told_of_place(place), (number_of(state), told));
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What is wanted, what the launcher says there is, and what has to be done about the difference.
 
 use super::pace::Paces;
-use super::{Condition, GRACE, Happened, Queues, Wanted, first_of};
+use super::{Condition, GRACE, Happened, Phase, Queues, Wanted, Why, first_of};
 use crate::request::{
     Ended, Failure, Guest, InterfaceKind, Kill, Limit, Limits, Listed, Request, Start, State, Stop,
 };
@@ -46,7 +46,9 @@ struct Entry {
     /// It is to be ended, and started at once.
     anew: bool,
     /// Why it does not run.
-    reason: Option<String>,
+    reason: Option<Why>,
+    /// When it came to run, was last asked for, or ended.
+    changed: Instant,
     faults: u64,
     restarts: u64,
 }
@@ -86,6 +88,7 @@ impl Entry {
             failures: 0,
             anew: false,
             reason: None,
+            changed: now,
             faults: 0,
             restarts: 0,
         }
@@ -105,21 +108,21 @@ impl Entry {
                 killed - before,
                 mib(limit)
             );
-            return Some(Happened::Noticed(text));
+            return Some(Happened::Noticed(Why::own(text)));
         }
         if self.is_tight {
             self.is_tight = percent >= ROOM_AGAIN;
         } else if percent >= TIGHT {
             self.is_tight = true;
             let text = format!("its memory is close to its limit: {} of {} MiB", mib(found), mib(limit));
-            return Some(Happened::Noticed(text));
+            return Some(Happened::Noticed(Why::own(text)));
         }
         None
     }
 
     /// It has ended, or was refused: when it is tried again. One that never came to its work has not run for
     /// long.
-    fn failed(&mut self, reason: &str, has_worked: bool, now: Instant) -> Duration {
+    fn failed(&mut self, reason: Why, has_worked: bool, now: Instant) -> Duration {
         let Wanted { first_delay, longest_delay, .. } = self.wanted;
         let long =
             self.since.take().is_some_and(|since| now.saturating_duration_since(since) >= longest_delay);
@@ -130,8 +133,8 @@ impl Entry {
         let delay = first_delay.saturating_mul(times).min(longest_delay);
         self.failures = self.failures.saturating_add(1);
         self.faults += 1;
-        self.reason = Some(reason.to_owned());
-        self.due = now + delay;
+        self.reason = Some(reason);
+        (self.due, self.changed) = (now + delay, now);
         delay
     }
 }
@@ -180,7 +183,7 @@ impl Book {
     pub(super) fn restart(&mut self, name: &str, now: Instant) -> bool {
         let mut any = false;
         for (_, entry) in self.wanted.iter_mut().filter(|(it, _)| first_of(it) == name) {
-            (entry.anew, entry.failures, entry.due) = (true, 0, now);
+            (entry.anew, entry.failures, entry.due, entry.changed) = (true, 0, now, now);
             any = true;
         }
         any
@@ -225,7 +228,7 @@ impl Book {
         if self.trouble.replace(trouble.to_owned()).as_deref() == Some(trouble) {
             return Vec::new();
         }
-        let told = |name: &String| (name.clone(), Happened::Noticed(trouble.to_owned()));
+        let told = |name: &String| (name.clone(), Happened::Noticed(Why::launcher(trouble)));
         self.wanted.keys().map(told).collect()
     }
 
@@ -252,7 +255,7 @@ impl Book {
             }
             match (state, entry.since) {
                 (Some(State::Running { .. }), None) => {
-                    entry.since = Some(now);
+                    (entry.since, entry.changed) = (Some(now), now);
                     entry.reason = None;
                     if std::mem::replace(&mut entry.ran, true) {
                         entry.restarts += 1;
@@ -270,7 +273,8 @@ impl Book {
                         Some(State::Ended(ended)) => (in_words(*ended), true),
                         _ => ("it is gone: the launcher ended it".to_owned(), true),
                     };
-                    let again = entry.failed(&reason, has_worked, now);
+                    let reason = Why::own(reason);
+                    let again = entry.failed(reason.clone(), has_worked, now);
                     happened.push((name.clone(), Happened::Ended { reason, again, log: Vec::new() }));
                 }
             }
@@ -319,7 +323,8 @@ impl Book {
                 // One of this keeper is ended first, above; another's stays.
                 Some(_) => {
                     let others = "the launcher has a container of this name that another client has started";
-                    entry.reason = Some(format!("{others}; allowed: to stop that one, or another name"));
+                    let told = format!("{others}; allowed: to stop that one, or another name");
+                    entry.reason = Some(Why::own(told));
                     continue;
                 }
                 None if now >= entry.due => Request::Start(Box::new(start.clone())),
@@ -331,6 +336,9 @@ impl Book {
         let entry = self.wanted.get_mut(&name)?;
         if !guests.contains_key(&name) {
             entry.anew = false;
+        }
+        if matches!(request, Request::Start(_)) {
+            entry.changed = now;
         }
         let tenant = entry.wanted.start.tenant.clone();
         self.paces.spend(&tenant, now);
@@ -366,21 +374,21 @@ impl Book {
     pub(super) fn refused(
         &mut self,
         action: &Action,
-        reason: &str,
+        reason: Why,
         now: Instant,
     ) -> Option<(String, Happened)> {
         let entry = self.wanted.get_mut(&action.name)?;
         match &action.request {
             Request::Start(_) => {
-                let told = entry.reason.as_deref() == Some(reason);
-                let again = entry.failed(reason, true, now);
-                let happened = Happened::Ended { reason: reason.to_owned(), again, log: Vec::new() };
+                let told = entry.reason.as_ref() == Some(&reason);
+                let again = entry.failed(reason.clone(), true, now);
+                let happened = Happened::Ended { reason, again, log: Vec::new() };
                 (!told).then(|| (action.name.clone(), happened))
             }
             // It is asked for once: the launcher says the same again.
             Request::Limit(limit) => {
                 entry.limits = Some(limit.limits);
-                let notice = format!("its limits stay as they are: {reason}");
+                let notice = reason.behind("its limits stay as they are: ");
                 Some((action.name.clone(), Happened::Noticed(notice)))
             }
             // One that is to be killed may have ended by itself.
@@ -394,13 +402,13 @@ impl Book {
     }
 
     /// A request found no launcher.
-    pub(super) fn put_off(&mut self, action: &Action, reason: &str, until: Instant) {
+    pub(super) fn put_off(&mut self, action: &Action, trouble: &str, until: Instant) {
         if matches!(action.request, Request::Kill(_)) {
             return;
         }
         if let Some(entry) = self.wanted.get_mut(&action.name) {
             entry.due = entry.due.max(until);
-            entry.reason = Some(reason.to_owned());
+            entry.reason = Some(Why::launcher(trouble));
         }
     }
 
@@ -427,12 +435,18 @@ impl Book {
     /// How one is, with those that stand by it: it runs while one of them does.
     pub(super) fn condition(&self, name: &str) -> Option<Condition> {
         let all = self.wanted.keys().filter(|it| first_of(it) == name);
-        all.filter_map(|it| self.condition_of_one(it)).reduce(|sum, one| Condition {
-            down: sum.down.and_then(|reason| one.down.map(|_| reason)),
-            memory: sum.memory + one.memory,
-            cpu_us: sum.cpu_us + one.cpu_us,
-            faults: sum.faults + one.faults,
-            restarts: sum.restarts + one.restarts,
+        all.filter_map(|it| self.condition_of_one(it)).reduce(|sum, one| {
+            let runs_instead = one.phase == Phase::Runs && sum.phase != Phase::Runs;
+            let (phase, since) = if runs_instead { (one.phase, one.since) } else { (sum.phase, sum.since) };
+            Condition {
+                phase,
+                since,
+                processes: [sum.processes, one.processes].concat(),
+                memory: sum.memory + one.memory,
+                cpu_us: sum.cpu_us + one.cpu_us,
+                faults: sum.faults + one.faults,
+                restarts: sum.restarts + one.restarts,
+            }
         })
     }
 
@@ -440,19 +454,32 @@ impl Book {
         let entry = self.wanted.get(name)?;
         let guest = self.listed.as_ref().and_then(|(_, guests)| guests.get(name));
         let guest = guest.filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
-        let down = match guest.map(|guest| &guest.state) {
-            Some(State::Running { .. }) => None,
-            _ if self.listed.is_none() => {
-                Some(self.trouble.clone().unwrap_or_else(|| "the launcher has not answered yet".to_owned()))
+        let (mut since, mut processes) = (Some(entry.changed), Vec::new());
+        let phase = match guest.map(|guest| &guest.state) {
+            Some(State::Running { pid }) => {
+                processes.push(*pid);
+                Phase::Runs
             }
-            Some(State::Starting | State::Attached) => Some(match &entry.reason {
-                Some(before) => format!("it is being started; before, {before}"),
-                None => "it is being started".to_owned(),
+            _ if self.listed.is_none() => {
+                since = None;
+                match &self.trouble {
+                    Some(trouble) => Phase::Down(Why::launcher(trouble)),
+                    None => Phase::Starting(Why::own("the launcher has not answered yet")),
+                }
+            }
+            Some(State::Starting | State::Attached) => Phase::Starting(match &entry.reason {
+                Some(before) => before.clone().behind("it is being started; before, "),
+                None => Why::own("it is being started"),
             }),
-            _ => Some(entry.reason.clone().unwrap_or_else(|| "it waits to be started".to_owned())),
+            _ => match &entry.reason {
+                Some(reason) => Phase::Down(reason.clone()),
+                None => Phase::Starting(Why::own("it waits to be started")),
+            },
         };
         Some(Condition {
-            down,
+            phase,
+            since,
+            processes,
             memory: guest.and_then(|guest| guest.memory).unwrap_or(0),
             cpu_us: guest.and_then(|guest| guest.cpu_us).unwrap_or(0),
             faults: entry.faults,

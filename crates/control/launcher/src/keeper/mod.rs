@@ -18,6 +18,7 @@ mod book;
 mod pace;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use crate::{Answer, ClientError, Failure, Guest, Kill, Launcher, List, Request, Start};
 use book::{Action, Book, Owner};
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
+pub use why::{Why, refusal_for_tenant};
 
 /// Requests at a time, half of the connections that a launcher takes.
 const REQUESTS: usize = 32;
@@ -56,7 +58,7 @@ pub enum Happened {
     /// It ended, or could not be started.
     Ended {
         /// How, or why not.
-        reason: String,
+        reason: Why,
         /// When it is started again.
         again: Duration,
         /// The newest lines of its output.
@@ -68,7 +70,7 @@ pub enum Happened {
     /// of its TAP devices.
     Attached(Queues),
     /// Something that does not end it.
-    Noticed(String),
+    Noticed(Why),
 }
 
 /// Queues of TAP devices, by their outer names.
@@ -94,11 +96,32 @@ impl PartialEq for Queues {
 
 impl Eq for Queues {}
 
+/// Whether a container runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its first process has been started, and has not ended.
+    Runs,
+    /// It is being started, or is to be.
+    Starting(Why),
+    /// It ended or was refused, and waits to be started again; or the launcher does not answer.
+    Down(Why),
+}
+
+impl Default for Phase {
+    fn default() -> Phase {
+        Phase::Starting(Why::own("the launcher has not been asked yet"))
+    }
+}
+
 /// How a container is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Why it does not run; `None`: it runs.
-    pub down: Option<String>,
+    /// Whether it runs.
+    pub phase: Phase,
+    /// Since when, as far as it is known.
+    pub since: Option<Instant>,
+    /// The first processes of it and of those that stand by it, of what runs.
+    pub processes: Vec<u32>,
     /// Bytes of memory that it has.
     pub memory: u64,
     /// Processor time that it has had since it was started, in microseconds.
@@ -351,8 +374,8 @@ impl Shared {
                 Happened::Attached(_) if has_taps => match Launcher::queues(&self.socket, &name) {
                     Ok(queues) => Happened::Attached(Queues(Arc::new(queues))),
                     Err(error) => {
-                        let text = format!("its TAP devices: {error}");
-                        self.tell(&name, &owner.tenant, Happened::Noticed(text));
+                        let trouble = Why::launcher(error.to_string()).behind("its TAP devices: ");
+                        self.tell(&name, &owner.tenant, Happened::Noticed(trouble));
                         happened
                     }
                 },
@@ -397,7 +420,8 @@ impl Shared {
             table = self.table();
             if spawned.is_err() {
                 table.busy.retain(|tenant| *tenant != refused.tenant);
-                let told = table.book.refused(&refused, "the system has no thread for it", Instant::now());
+                let reason = Why::own("the system has no thread for it");
+                let told = table.book.refused(&refused, reason, Instant::now());
                 drop(table);
                 told.into_iter().for_each(|(name, happened)| self.tell(&name, &refused.tenant, happened));
                 table = self.table();
@@ -415,7 +439,9 @@ impl Shared {
         let told = match answer {
             Ok((answer, listed)) => {
                 let told = match answer {
-                    Answer::Refused(reason) => self.table().book.refused(action, &reason, Instant::now()),
+                    Answer::Refused(reason) => {
+                        self.table().book.refused(action, Why::refused(reason), Instant::now())
+                    }
                     Answer::Done | Answer::Guests(_) | Answer::Used(_) | Answer::Queues(_) => {
                         self.table().book.done(action);
                         None

@@ -1,7 +1,7 @@
 //! A book against a launcher that is played here, with a time of its own.
 
 use super::book::{Action, Book};
-use super::{Happened, Queues, Wanted};
+use super::{Happened, Phase, Queues, Wanted, Why};
 use crate::request::{Ended, Failure, Guest, Kill, Limits, Listed, Request, Start, State};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -133,7 +133,11 @@ impl Play {
     }
 
     fn down(&self, name: &str) -> Option<String> {
-        self.book.condition(name).expect("it is wanted").down
+        match self.book.condition(name).expect("it is wanted").phase {
+            Phase::Runs => None,
+            Phase::Starting(why) => Some(format!("starting: {why}")),
+            Phase::Down(why) => Some(why.to_string()),
+        }
     }
 }
 
@@ -141,7 +145,7 @@ impl Play {
 fn what_is_wanted_is_started_when_it_is_known_what_there_is() {
     let mut play = Play::new(&[start("a", "red"), start("b", "red")]);
     assert!(play.turn().is_empty());
-    assert_eq!(play.down("a").as_deref(), Some("the launcher has not answered yet"));
+    assert_eq!(play.down("a").as_deref(), Some("starting: the launcher has not answered yet"));
     play.list();
     assert_eq!(play.turn(), ["start a", "start b"]);
     assert_eq!((play.down("a"), play.turn(), play.happened.len()), (None, vec![], 0));
@@ -149,6 +153,44 @@ fn what_is_wanted_is_started_when_it_is_known_what_there_is() {
     assert_eq!((condition.memory, condition.cpu_us, condition.faults), (5, 6, 0));
     play.want(&[start("b", "red")]);
     assert_eq!(play.turn(), ["stop a"]);
+}
+
+#[test]
+fn one_is_starting_until_it_runs_and_down_when_it_has_ended() {
+    let mut play = Play::new(&[start("a", "red")]);
+    let begin = play.now;
+    play.now += FIRST;
+    play.list();
+    let of = |play: &Play| {
+        let condition = play.book.condition("a").expect("it is wanted");
+        (condition.phase, condition.since)
+    };
+    let starting = |text: &str| Phase::Starting(Why::own(text));
+    assert_eq!(of(&play), (starting("it waits to be started"), Some(begin)));
+    let action = play.book.due(play.now, &[]).expect("due");
+    play.carry_out(&action);
+    play.guests.get_mut("a").expect("it is there").state = State::Starting;
+    let asked = play.now;
+    play.now += FIRST;
+    play.list();
+    assert_eq!(of(&play), (starting("it is being started"), Some(asked)));
+    play.guests.get_mut("a").expect("it is there").state = State::Running { pid: 7 };
+    play.list();
+    let runs = play.now;
+    play.now += LONGEST;
+    play.list();
+    assert_eq!(of(&play), (Phase::Runs, Some(runs)));
+    play.end("a", Ended::Signal(9));
+    let ended = play.now;
+    assert_eq!(of(&play), (Phase::Down(Why::own("signal 9 ended it")), Some(ended)));
+    play.now += FIRST;
+    assert!(play.book.due(play.now, &[]).is_some());
+    play.guests.get_mut("a").expect("it is there").state = State::Starting;
+    play.list();
+    let before = Why::own("signal 9 ended it").behind("it is being started; before, ");
+    assert_eq!(of(&play), (Phase::Starting(before), Some(play.now)));
+    play.book.lost("it is gone");
+    assert_eq!(of(&play), (Phase::Down(Why::launcher("it is gone")), None));
 }
 
 #[test]
@@ -192,7 +234,7 @@ fn one_that_ends_is_started_again_after_delays_that_grow_and_begin_anew() {
         let Some((_, Happened::Ended { reason, again, .. })) = play.happened.pop() else {
             panic!("not told")
         };
-        assert_eq!(reason, "it ended with status 3");
+        assert_eq!(reason, Why::own("it ended with status 3"));
         assert_eq!(play.down("a").as_deref(), Some("it ended with status 3"));
         assert!(play.turn().is_empty(), "before its time");
         assert_eq!(play.book.next(play.now), Some(again));
@@ -214,7 +256,7 @@ fn a_refusal_is_tried_again_and_told_once() {
     play.list();
     for first in [true, false, false] {
         let action = play.book.due(play.now, &[]).expect("due");
-        let told = play.book.refused(&action, "image: lies elsewhere", play.now);
+        let told = play.book.refused(&action, Why::refused("image: lies elsewhere"), play.now);
         assert_eq!(told.is_some(), first);
         assert_eq!(play.down("a").as_deref(), Some("image: lies elsewhere"));
         assert_eq!(play.book.due(play.now, &[]), None, "before its time");
@@ -271,7 +313,7 @@ fn tenants_wait_for_their_own_only_and_a_launcher_that_is_gone_is_asked_nothing(
     assert_eq!(play.book.due(play.now, &["red".into(), "blue".into()]), None);
     let told = play.book.lost("it is gone");
     assert_eq!(told.len(), 3);
-    assert_eq!(told[0], ("a".to_owned(), Happened::Noticed("it is gone".to_owned())));
+    assert_eq!(told[0], ("a".to_owned(), Happened::Noticed(Why::launcher("it is gone"))));
     assert_eq!(play.book.lost("it is gone"), [], "it is known");
     assert_eq!((play.book.due(play.now, &[]), play.down("a").as_deref()), (None, Some("it is gone")));
     // The one after it counts its versions anew.
@@ -320,7 +362,7 @@ fn whatever_happens_what_is_wanted_runs_in_the_end() {
                 4 => {
                     if let Some(action) = play.book.due(play.now, &[]) {
                         if random(3) == 0 {
-                            play.book.refused(&action, "no", play.now);
+                            play.book.refused(&action, Why::refused("no"), play.now);
                         } else if random(3) == 0 {
                             play.book.put_off(&action, "gone", play.now + FIRST);
                         } else {
@@ -397,13 +439,16 @@ fn guests_that_stand_by_are_one_with_the_first() {
     play.list();
     assert_eq!(play.pass(FIRST), ["start a", "start a.1", "start ab"]);
     let of = |play: &Play| play.book.condition("a").expect("it is wanted");
-    assert_eq!((of(&play).memory, of(&play).down), (10, None));
+    assert_eq!((of(&play).memory, of(&play).phase), (10, Phase::Runs));
+    assert_eq!((of(&play).processes, of(&play).since), (vec![7, 7], Some(play.now)));
     play.end("a", Ended::Signal(9));
-    assert_eq!(of(&play).down, None, "the other one runs");
+    assert_eq!(of(&play).phase, Phase::Runs, "the other one runs");
+    assert_eq!(of(&play).processes, [7]);
     assert_eq!(of(&play).faults, 1);
     play.end(&by, Ended::Signal(9));
-    assert!(of(&play).down.is_some() && of(&play).faults == 2);
-    assert!(play.book.condition("ab").is_some_and(|it| it.down.is_none()));
+    assert_eq!(of(&play).phase, Phase::Down(Why::own("signal 9 ended it")));
+    assert_eq!((of(&play).faults, of(&play).processes), (2, vec![]));
+    assert!(play.book.condition("ab").is_some_and(|it| it.phase == Phase::Runs));
     assert_eq!(play.pass(FIRST), ["start a", "start a.1"]);
     assert!(play.book.restart("a", play.now));
     assert_eq!(play.pass(FIRST)[..2], ["stop a", "stop a.1"]);
@@ -422,8 +467,8 @@ fn one_that_failed_is_killed_and_started_again_as_after_a_death() {
         assert_eq!(play.turn(), ["kill a by 7"]);
         let told = std::mem::take(&mut play.happened);
         let [.., (name, Happened::Ended { reason, again, .. })] = &told[..] else { panic!("{told:?}") };
-        assert_eq!((&**name, &**reason), ("a", "heartbeat missed: no sign of life for 2100 ms"));
-        assert_eq!(play.down("a").as_deref(), Some(&**reason));
+        assert_eq!((&**name, reason), ("a", &Why::own("heartbeat missed: no sign of life for 2100 ms")));
+        assert_eq!(play.down("a"), Some(reason.to_string()));
         delays.push(again.as_millis());
         // What was asked for twice, or too late, ends nothing else.
         assert!(play.book.fail("a", 7, hangs));
@@ -434,7 +479,7 @@ fn one_that_failed_is_killed_and_started_again_as_after_a_death() {
     }
     assert_eq!(delays, [10, 20, 40, 80, 100, 100], "as `restart` says");
     let condition = play.book.condition("a").expect("it is wanted");
-    assert_eq!((condition.down, condition.faults, condition.restarts), (None, 6, 6));
+    assert_eq!((condition.phase, condition.faults, condition.restarts), (Phase::Runs, 6, 6));
     // A tenant that is busy is asked for nothing else, one that is not wanted any more for nothing at all.
     assert!(play.book.fail("a", 7, Failure::CutOff));
     assert_eq!(play.book.due(play.now, &["red".into()]), None);
@@ -464,7 +509,8 @@ fn one_that_never_attaches_has_not_run_for_long_however_long_it_ran() {
         let Some((name, Happened::Ended { reason, again, .. })) = play.happened.pop() else {
             panic!("not told")
         };
-        assert_eq!((&*name, &*reason), (&*by, "it has not attached at all of its sockets within 60000 ms"));
+        let told = Why::own("it has not attached at all of its sockets within 60000 ms");
+        assert_eq!((&*name, reason), (&*by, told));
         delays.push(again.as_millis());
         assert_eq!(play.pass(again), ["start a.1"]);
         play.guests.get_mut(&by).expect("it runs").state = State::Running { pid: 8 };
@@ -504,10 +550,14 @@ fn memory_that_is_short_is_told_once_and_what_it_ends_each_time() {
         (guest.memory, guest.killed_for_memory) = (Some(mib << 20), killed);
         play.list();
         let told = std::mem::take(&mut play.happened).into_iter();
-        told.map(|(_, happened)| format!("{happened:?}")).collect::<Vec<_>>().join("; ")
+        let text = |happened| match happened {
+            Happened::Noticed(why) => why.to_string(),
+            other => format!("{other:?}"),
+        };
+        told.map(|(_, happened)| text(happened)).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(has(28, 0), "");
-    assert_eq!(has(29, 0), "Noticed(\"its memory is close to its limit: 29 of 32 MiB\")");
+    assert_eq!(has(29, 0), "its memory is close to its limit: 29 of 32 MiB");
     assert_eq!(has(32, 0), "");
     assert_eq!(has(26, 0), "", "80 percent and more are still close");
     assert_eq!(has(31, 0), "");
@@ -518,7 +568,7 @@ fn memory_that_is_short_is_told_once_and_what_it_ends_each_time() {
     assert!(has(31, 3).contains("the kernel ended 1 of its processes"));
     play.end("a", Ended::Memory);
     let (_, Happened::Ended { reason, .. }) = &play.happened[0] else { panic!("{:?}", play.happened) };
-    assert_eq!(reason, "it needed more memory than its limit, and the kernel ended it");
+    assert_eq!(reason, &Why::own("it needed more memory than its limit, and the kernel ended it"));
     // What the next one is told of is its own.
     play.happened.clear();
     assert_eq!(play.pass(LONGEST), ["start a"]);
@@ -528,6 +578,6 @@ fn memory_that_is_short_is_told_once_and_what_it_ends_each_time() {
     assert!(
         play.happened
             .iter()
-            .any(|(_, it)| matches!(it, Happened::Noticed(text) if text.contains("30 of 32")))
+            .any(|(_, it)| matches!(it, Happened::Noticed(why) if why.to_string().contains("30 of 32")))
     );
 }

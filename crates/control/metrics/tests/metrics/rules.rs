@@ -84,6 +84,7 @@ impl Patient {
             name: "web".to_owned(),
             tenant: "default".to_owned(),
             up: !ill,
+            starting: false,
             faults: ill.into(),
             restarts: 0,
             used: Nanos(0),
@@ -91,6 +92,9 @@ impl Patient {
             promised: 0.5,
             memory: 0,
         };
+        // One that boots is no alarm: it is counted as a fault when its time is over.
+        let slow =
+            Container { name: "slow".to_owned(), up: false, starting: true, faults: 0, ..container.clone() };
         let mut text = String::new();
         Host {
             account: &account,
@@ -99,7 +103,7 @@ impl Patient {
             version: "1.0.0",
             started: Nanos(1_600_000_000_000_000_000 + if ill { scrapes * 1_000_000_000 } else { 0 }),
             functions: &[function, function],
-            containers: &[container],
+            containers: &[container, slow],
             memory: Memory { tenants: &[tenant], promised: if ill { 95 } else { 10 }, limit: Some(100) },
             background: &[],
             stations: &[],

@@ -162,6 +162,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         name: name.to_owned(),
         tenant: "t\"1".to_owned(),
         up: true,
+        starting: false,
         faults: 2,
         restarts: 1,
         used: Nanos(2_500_000_000),

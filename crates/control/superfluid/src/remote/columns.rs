@@ -3,8 +3,8 @@
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
 use api::{
-    DEFAULT_TENANT, DeviceLaid, DeviceStatus, FunctionState, FunctionStatus, Image, Kind, Object, Operation,
-    OperationState, RegistryLogin, Snapshot, Token,
+    DEFAULT_TENANT, DeviceLaid, DeviceStatus, FunctionStatus, Image, Kind, Object, Operation, OperationState,
+    RegistryLogin, Snapshot, Token,
 };
 use client::harmless;
 use serde_json::{Value, json};
@@ -79,15 +79,6 @@ fn state_of(object: &Object) -> String {
     match of_status("reason").and_then(Value::as_str) {
         Some(reason) => cell(&format!("{state}: {reason}")),
         None => state,
-    }
-}
-
-pub(crate) fn state(state: FunctionState) -> &'static str {
-    match state {
-        FunctionState::Running => "running",
-        FunctionState::Paused => "paused",
-        FunctionState::Down => "down",
-        FunctionState::Frozen => "frozen",
     }
 }
 
@@ -177,7 +168,7 @@ fn function(object: &Object) -> Vec<String> {
     };
     let digest = status.image.strip_prefix("sha256:").unwrap_or(&status.image);
     vec![
-        state(status.state).to_owned(),
+        status.state.as_str().to_owned(),
         image,
         tenant(object),
         status.worker.map_or_else(none, |worker| worker.to_string()),

@@ -1,7 +1,7 @@
 //! `superfluid function` and `superfluid upgrade`.
 
 use super::change::{Made, show_operation};
-use super::columns::{cell, function_status, state};
+use super::columns::{cell, function_status};
 use super::failure::{Done, Failure, print};
 use super::get::not_found;
 use super::given::configuration;
@@ -143,7 +143,7 @@ fn object_made(
 fn tell(object: &Object, what: &str, format: Format) -> Done {
     match format {
         Format::Table | Format::Wide => {
-            let state = function_status(object).map_or("", |status| state(status.state));
+            let state = function_status(object).map_or("", |status| status.state.as_str());
             let state = if state.is_empty() { String::new() } else { format!(", {state}") };
             print(&format!("{} {what}{state}\n", cell(&object.id().to_string())))
         }

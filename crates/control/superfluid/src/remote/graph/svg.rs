@@ -188,7 +188,7 @@ fn told(rate: Option<Rate>) -> String {
 fn node(node: &Node, spot: Spot, svg: &mut String) {
     let class = match node.state.as_deref() {
         Some("down") => "down",
-        Some("paused" | "frozen" | "finished") => "still",
+        Some("paused" | "frozen" | "starting" | "finished") => "still",
         _ => "node",
     };
     let mut what = word(node.kind).to_owned();

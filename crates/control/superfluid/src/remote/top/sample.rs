@@ -87,6 +87,7 @@ pub(crate) mod tests {
         FunctionStatus {
             state: FunctionState::Running,
             reason: None,
+            since: None,
             worker: None,
             image: String::new(),
             packets,

@@ -1,6 +1,6 @@
 //! What stands in the window: rows, sorted, as many as fit, and what keys do.
 
-use super::super::columns::{cell, state};
+use super::super::columns::cell;
 use super::super::numbers::{bytes, count, percent};
 use super::super::options::SortBy;
 use super::sample::Row;
@@ -90,7 +90,7 @@ impl Screen {
         let sum = |of: fn(&Row) -> f64| self.rows.iter().map(of).fold(0.0, |sum, value| sum + value);
         let count_of = self.rows.len();
         let mut head = format!("{count_of} {}", if count_of == 1 { "function" } else { "functions" });
-        for (state, word) in [(FunctionState::Paused, "paused"), (FunctionState::Down, "down")] {
+        for (state, word) in [(FunctionState::Paused, "paused"), (FunctionState::Starting, "starting"), (FunctionState::Down, "down")] {
             let rows = self.rows.iter().filter(|row| row.state == state).count();
             if rows > 0 {
                 head.push_str(&format!(", {rows} {word}"));
@@ -133,7 +133,7 @@ pub(crate) fn listing(rows: &[Row]) -> Listing {
         listing.add(
             vec![
                 cell(&row.name),
-                state(row.state).to_owned(),
+                row.state.as_str().to_owned(),
                 percent(row.cpu),
                 count(row.packets),
                 count(row.bits),
