@@ -11,12 +11,12 @@ mod guest_system;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::commands::PROGRAM;
 use support::daemon::Options;
-use support::launcher::{Launcher, another_pid, kill, missing, stop};
+use support::launcher::{BUSYBOX, Launcher, another_pid, kill, missing, stop};
 use support::layouts;
 use testbed::{Background, Iperf, Line, SERVER, isolated};
 
@@ -267,6 +267,25 @@ fn a_program_that_never_attaches_is_ended_and_started_again() {
         daemon.done("apply -f idle.yaml");
         let status = || daemon.get("/v1/functions/forward")["status"].clone();
         let faults = || status()["faults"].as_u64().unwrap_or(0);
+        // It has not come to its work, wherever its state is said.
+        daemon.wait("it is starting", || {
+            is_starting(&status(), "`in`, `out` yet; it is ended after 1s without")
+        });
+        let of =
+            |name: &str| format!("superfluid_container_{name}{{function=\"forward\",tenant=\"default\"}} ");
+        daemon.wait("metrics say so", || {
+            let metrics = daemon.text("/metrics");
+            [("up", 0), ("starting", 1)]
+                .iter()
+                .all(|(name, value)| metrics.contains(&format!("{}{value}\n", of(name))))
+        });
+        daemon.wait("the graph says so", || {
+            let graph = daemon.get("/v1/graph");
+            let node =
+                graph["nodes"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "forward"));
+            node.is_some_and(|node| node["state"] == "starting")
+        });
+        daemon.wait("lists say so", || daemon.done("get functions").contains("starting"));
         daemon.wait("it is counted, each time", || faults() >= 2);
         let events = daemon.text("/v1/functions/forward/events");
         assert!(events.matches(told).count() >= 2, "{events}");
@@ -276,6 +295,7 @@ fn a_program_that_never_attaches_is_ended_and_started_again() {
         daemon.done("apply -f attaches.yaml");
         await_answer(line);
         let (pid, before) = (launcher.pid(), faults());
+        daemon.wait("it runs", || status()["state"] == "running" && status()["since"].is_null());
         transfer(line);
         pings(line, 100);
         assert_eq!((launcher.pid(), faults()), (pid, before));
@@ -382,16 +402,19 @@ fn testpmd_is_a_program_between_memifs() {
 
 #[test]
 fn testpmd_is_a_program_between_devices_of_vhost_user() {
-    testpmd_is_a_program("testpmd_is_a_program_between_devices_of_vhost_user", |file| {
-        let mut changed = file.replace("as: memif", "as: vhost-user");
-        for (number, name) in ["in", "out"].into_iter().enumerate() {
-            let memif = format!("net_memif{number},role=client,socket=/tmp/{name}.sock,socket-abstract=no");
-            assert!(changed.contains(&memif), "{changed}");
-            let device = format!("net_virtio_user{number},path=/run/superfluid/{name}.sock");
-            changed = changed.replace(&memif, &device);
-        }
-        changed
-    });
+    testpmd_is_a_program("testpmd_is_a_program_between_devices_of_vhost_user", by_vhost_user);
+}
+
+/// The guide's testpmd between devices of vhost-user.
+fn by_vhost_user(file: &str) -> String {
+    let mut changed = file.replace("as: memif", "as: vhost-user");
+    for (number, name) in ["in", "out"].into_iter().enumerate() {
+        let memif = format!("net_memif{number},role=client,socket=/tmp/{name}.sock,socket-abstract=no");
+        assert!(changed.contains(&memif), "{changed}");
+        let device = format!("net_virtio_user{number},path=/run/superfluid/{name}.sock");
+        changed = changed.replace(&memif, &device);
+    }
+    changed
 }
 
 fn testpmd_is_a_program(test: &str, change: fn(&str) -> String) {
@@ -415,34 +438,148 @@ fn testpmd_is_a_program(test: &str, change: fn(&str) -> String) {
     });
 }
 
-/// The guide's virtual machine, which is killed and started again.
 #[test]
-#[ignore = "make peers"]
-fn a_virtual_machine_stands_in_a_chain() {
-    let Some((kernel, modules)) = guest_system::kernel() else { return };
-    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
-        eprintln!("skipped: there is no qemu-system-x86_64 (Debian: qemu-system-x86)");
+fn testpmd_between_memifs_may_come_late_and_not_too_late() {
+    testpmd_comes_late("testpmd_between_memifs_may_come_late_and_not_too_late", str::to_owned);
+}
+
+#[test]
+fn testpmd_between_devices_of_vhost_user_may_come_late_and_not_too_late() {
+    let test = "testpmd_between_devices_of_vhost_user_may_come_late_and_not_too_late";
+    testpmd_comes_late(test, by_vhost_user);
+}
+
+/// It begins when a file is there. Until then it is starting; when its time is over it is ended.
+fn testpmd_comes_late(test: &str, change: fn(&str) -> String) {
+    if !has_testpmd() {
         return;
     }
-    with_launcher("a_virtual_machine_stands_in_a_chain", |line, launcher, _| {
-        let folder = launcher.folder.join("images");
-        fs::write(folder.join("initramfs"), guest_system::initramfs(&modules)).expect("written");
-        fs::write(folder.join("file"), testbed::pattern(2_000_000)).expect("written");
-        let mut server = line.client.command("python3");
-        server.args(["-m", "http.server", "8000", "--directory"]).arg(&folder);
-        let _server = Background::start(&mut server).expect("python3");
-        let guide = fs::read_to_string(Path::new(ROOT).join("docs/vhost-user.md")).expect("the guide");
-        let file = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let file = file.into_iter().find(|file| file.contains("guest: vm")).expect("its example");
-        let file = file
-            .replace("/boot/vmlinuz", &kernel.display().to_string())
-            .replace("/opt/vm", &folder.display().to_string())
-            .replace("eth1", "sf-lan");
+    with_launcher(test, |line, launcher, blocks| {
+        let go = launcher.programs.join("go");
+        let file = |within: &str| {
+            let waits = format!("- until test -e {}; do sleep 0.1; done && ln -s", go.display());
+            let file = change(&blocks[1]).replace("- ln -s", &waits);
+            assert!(file.contains(&waits), "{file}");
+            file.replace("memory: 512MiB", &format!("memory: 512MiB\n    attach_within: {within}"))
+        };
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        let status = || daemon.get("/v1/functions/pmd")["status"].clone();
+        daemon.write("pmd.yaml", &file("1h"));
+        daemon.done("apply -f pmd.yaml");
+        daemon.wait("it is starting", || {
+            is_starting(&status(), "`in`, `out` yet; it is ended after 1h without")
+        });
+        fs::write(&go, "").expect("written");
+        await_answer(line);
+        daemon.wait("it runs", || status()["state"] == "running");
+        assert_eq!(status()["faults"], 0, "{}", status());
+        // The time is changed while it runs, and is none for what has attached.
+        let pid = launcher.pid();
+        daemon.write("pmd.yaml", &file("1s"));
+        daemon.done("apply -f pmd.yaml");
+        transfer(line);
+        assert_eq!((launcher.pid(), &status()["faults"]), (pid, &json!(0)));
+        // The next one has it, and never comes to its work.
+        fs::remove_file(&go).expect("removed");
+        kill(pid.expect("it runs"));
+        let (mut waited_for, mut ran) = (false, false);
+        daemon.wait("it is ended, each time", || {
+            let status = status();
+            waited_for |= is_starting(&status, "`in`, `out` yet");
+            ran |= waited_for && status["state"] == "running";
+            status["faults"].as_u64() >= Some(3)
+        });
+        assert!(waited_for && !ran, "it has not attached");
+        let events = daemon.text("/v1/functions/pmd/events");
+        assert!(events.contains("it has not attached at all of its sockets within"), "{events}");
+        daemon.write("pmd.yaml", &file("1h"));
+        daemon.done("apply -f pmd.yaml");
+        fs::write(&go, "").expect("written");
+        await_answer(line);
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// Whether a function is said to run and to be waited for at sockets.
+fn is_starting(status: &Value, at: &str) -> bool {
+    let reason = status["reason"].as_str().unwrap_or_default();
+    status["state"] == "starting"
+        && reason.contains(&format!("it runs, and has not attached at {at}"))
+        && status["since"].is_string()
+}
+
+/// A machine's kernel, and the folder of its modules; says so when something is not there.
+fn machine_parts() -> Option<(PathBuf, PathBuf)> {
+    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
+        eprintln!("skipped: there is no qemu-system-x86_64 (Debian: qemu-system-x86)");
+        return None;
+    }
+    guest_system::kernel()
+}
+
+/// The guide's virtual machine, with what it boots.
+fn machine(launcher: &Launcher<'_>, (kernel, modules): &(PathBuf, PathBuf)) -> String {
+    let folder = launcher.folder.join("images");
+    fs::write(folder.join("initramfs"), guest_system::initramfs(modules)).expect("written");
+    let guide = fs::read_to_string(Path::new(ROOT).join("docs/vhost-user.md")).expect("the guide");
+    let mut files = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let file = files.find(|file| file.contains("guest: vm")).expect("its example");
+    file.replace("/boot/vmlinuz", &kernel.display().to_string())
+        .replace("/opt/vm", &folder.display().to_string())
+        .replace("eth1", "sf-lan")
+}
+
+/// QEMU is at its socket, and no driver starts the device.
+#[test]
+#[ignore = "make peers"]
+fn a_virtual_machine_that_does_not_start_its_device_is_ended() {
+    let Some(parts) = machine_parts() else { return };
+    with_launcher("a_virtual_machine_that_does_not_start_its_device_is_ended", |line, launcher, _| {
+        let idle = "append: 'quiet rdinit=/bin/busybox -- sleep 100000'\n    attach_within: 3s";
+        let file = machine(launcher, &parts).replace("append: quiet", idle);
         let options =
             Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
         let daemon = line.middle.enter(|| options.start());
         daemon.write("vm.yaml", &file);
         daemon.done("apply -f vm.yaml");
+        let (mut waited_for, mut ran) = (false, false);
+        daemon.wait("it is ended", || {
+            let status = daemon.get("/v1/functions/machine")["status"].clone();
+            waited_for |= is_starting(&status, "`in` yet; it is ended after 3s without");
+            ran |= status["state"] == "running";
+            status["faults"].as_u64() > Some(0)
+        });
+        assert!(waited_for && !ran, "its device was not started");
+        let events = daemon.text("/v1/functions/machine/events");
+        assert!(events.contains("it has not attached at all of its sockets within"), "{events}");
+        println!("{events}");
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
+/// The guide's virtual machine, which is killed and started again.
+#[test]
+#[ignore = "make peers"]
+fn a_virtual_machine_stands_in_a_chain() {
+    let Some(parts) = machine_parts() else { return };
+    with_launcher("a_virtual_machine_stands_in_a_chain", |line, launcher, _| {
+        let folder = launcher.folder.join("images");
+        let file = machine(launcher, &parts);
+        fs::write(folder.join("file"), testbed::pattern(2_000_000)).expect("written");
+        let mut server = line.client.command("python3");
+        server.args(["-m", "http.server", "8000", "--directory"]).arg(&folder);
+        let _server = Background::start(&mut server).expect("python3");
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        daemon.write("vm.yaml", &file);
+        daemon.done("apply -f vm.yaml");
+        let status = || daemon.get("/v1/functions/machine")["status"].clone();
+        daemon.wait("it boots", || is_starting(&status(), "`in` yet; it is ended after 5m without"));
         let mut before = None;
         for _ in 0..2 {
             daemon.wait("the guest has fetched its file", || {
@@ -450,6 +587,7 @@ fn a_virtual_machine_stands_in_a_chain() {
             });
             let fetched = line.client.run("curl --silent --fail http://10.83.0.9/file --output -", LIMIT);
             assert!(fetched.is_ok(), "{fetched:?}");
+            assert_eq!(status()["state"], "running", "{}", status());
             let pid = launcher.pid().expect("it runs");
             assert_ne!(before, Some(pid));
             kill(pid);
@@ -564,21 +702,68 @@ functions:
 chains: {site: [lan, forward, wan]}
 ";
 
+/// An image with the program and busybox.
+fn image_of_forwarder(launcher: &Launcher<'_>) -> PathBuf {
+    let root = tempfile::tempdir().expect("a folder");
+    for name in ["dev", "proc", "sys", "tmp", "run"] {
+        fs::create_dir(root.path().join(name)).expect("made");
+    }
+    forwarder(&root.path().join("forwarder"), &["-static"]);
+    fs::copy(BUSYBOX, root.path().join("busybox")).expect("copied");
+    let tar = Command::new("tar")
+        .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
+        .arg(root.path())
+        .arg(".")
+        .output();
+    let image = launcher.folder.join("images/forwarder");
+    layouts::write(&image, &tar.expect("tar").stdout);
+    image
+}
+
+#[test]
+fn a_container_that_is_slow_is_passed_by_until_it_has_attached() {
+    with_launcher("a_container_that_is_slow_is_passed_by_until_it_has_attached", |line, launcher, _| {
+        let image = image_of_forwarder(launcher);
+        let options =
+            Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
+        let daemon = line.middle.enter(|| options.start());
+        let file = CONTAINED.replace("IMAGE", &image.display().to_string());
+        // It begins when it is told to.
+        let slow = "command: [/busybox, sh, -c, 'trap \"exec /forwarder /run/superfluid/a.sock /run/superfluid/out.sock\" USR1; \
+                    while /busybox sleep 0.1; do :; done']";
+        let (command, _) =
+            file.split_once("command: ").expect("its command").1.split_once('\n').expect("a line");
+        daemon.write("chain.yaml", &file.replace(&format!("command: {command}"), slow));
+        daemon.done("apply -f chain.yaml");
+        let status = || daemon.get("/v1/functions/forward")["status"].clone();
+        let passed_by =
+            || daemon.get("/v1/account")["ports"]["forward:in"]["details"]["passed_by"].as_u64().unwrap_or(0);
+        // The interface of the kernel's is there.
+        daemon.wait("it is starting", || {
+            is_starting(&status(), "`in`, `out` yet; it is ended after 1m without")
+        });
+        await_answer(line);
+        assert!(passed_by() > 0 && status()["state"] == "starting", "{}", status());
+        daemon.wait("it runs", || {
+            launcher.pid().is_some_and(|pid| {
+                let told = Command::new("kill").args(["-USR1", &pid.to_string()]).status().expect("kill");
+                told.success() && status()["state"] == "running"
+            })
+        });
+        daemon.wait("packets go by the program", || {
+            let before = passed_by();
+            line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_ok() && passed_by() == before
+        });
+        assert_eq!(status()["faults"], 0, "{}", status());
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
+    });
+}
+
 #[test]
 fn a_container_has_interfaces_of_the_library_and_packets_pass_by_it() {
     with_launcher("a_container_has_interfaces_of_the_library_and_packets_pass_by_it", |line, launcher, _| {
-        let root = tempfile::tempdir().expect("a folder");
-        for name in ["dev", "proc", "sys", "tmp", "run"] {
-            fs::create_dir(root.path().join(name)).expect("made");
-        }
-        forwarder(&root.path().join("forwarder"), &["-static"]);
-        let tar = Command::new("tar")
-            .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
-            .arg(root.path())
-            .arg(".")
-            .output();
-        let image = launcher.folder.join("images/forwarder");
-        layouts::write(&image, &tar.expect("tar").stdout);
+        let image = image_of_forwarder(launcher);
         let options =
             Options::new(launcher.folder).state("kept").shared_cache().arguments(launcher.arguments());
         let daemon = line.middle.enter(|| options.start());
