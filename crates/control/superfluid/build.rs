@@ -1,6 +1,8 @@
 //! Packs the sources that a new function is given, and compresses what the page consists of, if it has been
 //! built.
 
+#[path = "build/native.rs"]
+mod native;
 #[path = "build/sdk.rs"]
 mod sdk;
 
@@ -27,7 +29,8 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let root = here.join("../../..").canonicalize().expect("the workspace");
-    sdk::write(&root, &out);
+    let files = sdk::write(&root, &out);
+    native::write(&root, &out, &files);
     page(&here.join("../../../page/dist"), &out);
 }
 

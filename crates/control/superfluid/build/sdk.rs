@@ -8,16 +8,19 @@ use std::process::Command;
 
 /// Its crates, and those of the registry that they are made of. What one of them needs elsewhere, on
 /// platforms that no function is built for, is left out.
-const CRATES: [&str; 8] =
+pub const CRATES: [&str; 8] =
     ["bytemuck", "cfg-if", "dlmalloc", "nf_abi", "nf_sdk", "packet", "safe_arch", "wide"];
 /// What functions are built for: the sandbox, and natively, for their tests.
 const PLATFORMS: [&str; 2] = ["wasm32-unknown-unknown", "x86_64-unknown-linux-gnu"];
 
+/// Paths and texts.
+pub type Files = Vec<(String, String)>;
+
 /// Writes `sdk.rs`: `SDK`, the list of paths and texts in JSON, deflated, and its length before; `LOCKED`,
-/// the crates' entries of a lock file by name.
-pub fn write(root: &Path, out: &Path) {
-    let metadata = metadata(root, &out.join("sdk"));
-    let (mut files, mut locked) = (Vec::new(), String::new());
+/// the crates' entries of a lock file by name. Returns the list.
+pub fn write(root: &Path, out: &Path) -> Files {
+    let metadata = metadata(root, &out.join("sdk"), "nf_sdk", "crates/sandbox/nf_sdk");
+    let (mut files, mut locked) = (Files::new(), String::new());
     for name in CRATES {
         let Package { manifest, lock, folder, is_ours } = package(&metadata, name);
         println!("cargo::rerun-if-changed={}", folder.join("Cargo.toml").display());
@@ -37,36 +40,43 @@ pub fn write(root: &Path, out: &Path) {
     }
     files.push((String::from("LICENSE"), text(&root.join("LICENSE"))));
     println!("cargo::rerun-if-changed={}", root.join("Cargo.lock").display());
-    let list = serde_json::to_vec(&files).expect("texts");
-    let packed = out.join("sdk.deflate");
-    std::fs::write(&packed, miniz_oxide::deflate::compress_to_vec(&list, 10)).expect("OUT_DIR is writable");
-    let packed = packed.display().to_string();
-    let length = list.len();
-    let code = format!(
-        "static SDK: &[u8] = include_bytes!({packed:?});\nconst SDK_LENGTH: usize = {length};\n\
-         static LOCKED: &[(&str, &str)] = &[\n{locked}];\n"
-    );
+    let packed = pack(&files, &out.join("sdk.deflate"));
+    let code = format!("static SDK: {packed};\nstatic LOCKED: &[(&str, &str)] = &[\n{locked}];\n");
     std::fs::write(out.join("sdk.rs"), code).expect("OUT_DIR is writable");
+    files
 }
 
-/// What cargo knows of the SDK alone: a package that depends on nothing else, with this workspace's versions.
-fn metadata(root: &Path, probe: &Path) -> Value {
+/// Compresses a list of files into one; a `(&[u8], usize)` of it and of its length before, as code.
+pub fn pack(files: &Files, to: &Path) -> String {
+    let list = serde_json::to_vec(files).expect("texts");
+    std::fs::write(to, miniz_oxide::deflate::compress_to_vec(&list, 10)).expect("OUT_DIR is writable");
+    format!("(&[u8], usize) = (include_bytes!({:?}), {})", to.display().to_string(), list.len())
+}
+
+/// What cargo knows of a crate of this workspace alone: a package that depends on nothing else, with this
+/// workspace's versions.
+pub fn metadata(root: &Path, probe: &Path, name: &str, folder: &str) -> Value {
     std::fs::create_dir_all(probe).expect("OUT_DIR is writable");
-    let sdk = root.join("crates/sandbox/nf_sdk").display().to_string();
+    let path = root.join(folder).display().to_string();
     let manifest = format!(
         "[package]\nname = \"probe\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n\
-         [dependencies]\nnf_sdk = {{ path = {sdk:?} }}\n\n[workspace]\n"
+         [dependencies]\n{name} = {{ path = {path:?} }}\n\n[workspace]\n"
     );
     std::fs::write(probe.join("Cargo.toml"), manifest).expect("OUT_DIR is writable");
     std::fs::write(probe.join("lib.rs"), "").expect("OUT_DIR is writable");
     std::fs::copy(root.join("Cargo.lock"), probe.join("Cargo.lock")).expect("the workspace's lock file");
+    ask_cargo(root, &probe.join("Cargo.toml"), &PLATFORMS)
+}
+
+/// What cargo says of a manifest, whose lock file it completes.
+pub fn ask_cargo(root: &Path, manifest: &Path, platforms: &[&str]) -> Value {
     let cargo = std::env::var_os("CARGO").expect("cargo sets CARGO");
     // What this build has fetched is enough, unless the sandbox's own crates were not among it.
     let asked = [["--offline"].as_slice(), &[]].map(|more| {
         let mut command = Command::new(&cargo);
         command.current_dir(root).args(["metadata", "--quiet", "--format-version", "1", "--manifest-path"]);
-        command.arg(probe.join("Cargo.toml")).args(more);
-        for platform in PLATFORMS {
+        command.arg(manifest).args(more);
+        for platform in platforms {
             command.args(["--filter-platform", platform]);
         }
         command
@@ -82,6 +92,24 @@ fn metadata(root: &Path, probe: &Path) -> Value {
     panic!("cargo metadata: {said}");
 }
 
+pub fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// The one package of a name.
+pub fn named<'a>(metadata: &'a Value, name: &str) -> &'a Value {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let of_name: Vec<&Value> = packages.filter(|package| package["name"] == name).collect();
+    let [package] = of_name.as_slice() else { panic!("{} crates named {name}", of_name.len()) };
+    package
+}
+
+/// Where a package lies.
+pub fn folder(package: &Value) -> PathBuf {
+    let manifest = package["manifest_path"].as_str().expect("cargo says it");
+    PathBuf::from(manifest).parent().expect("in a folder").to_owned()
+}
+
 /// A crate as new functions are given it.
 struct Package {
     manifest: String,
@@ -92,10 +120,7 @@ struct Package {
 }
 
 fn package(metadata: &Value, name: &str) -> Package {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let of_name: Vec<Value> =
-        list(&metadata["packages"]).into_iter().filter(|package| package["name"] == name).collect();
-    let [package] = of_name.as_slice() else { panic!("{} crates named {name}", of_name.len()) };
+    let package = named(metadata, name);
     let nodes = list(&metadata["resolve"]["nodes"]);
     let node = nodes.iter().find(|node| node["id"] == package["id"]);
     let node = node.unwrap_or_else(|| panic!("{name} is not among what the SDK is made of"));
@@ -144,8 +169,7 @@ fn package(metadata: &Value, name: &str) -> Package {
         let names: String = needed.iter().map(|other| format!(" {other:?},\n")).collect();
         lock += &format!("dependencies = [\n{names}]\n");
     }
-    let folder = PathBuf::from(text("manifest_path")).parent().expect("in a folder").to_owned();
-    Package { manifest, lock, folder, is_ours }
+    Package { manifest, lock, folder: folder(package), is_ours }
 }
 
 /// The features that are on here are on there, without those who use the crate having to name them.
@@ -182,6 +206,6 @@ fn shortest_licence(folder: &Path) -> PathBuf {
     shortest.unwrap_or_else(|| panic!("{}: no licence", folder.display()))
 }
 
-fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

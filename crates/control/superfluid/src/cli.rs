@@ -276,7 +276,7 @@ pub(crate) struct CheckOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid new hello\n  superfluid new counter --lang c --path functions/counter\n  superfluid new \
-                        gate --native"
+                        gate --native\n  superfluid new gate --native --lang rust"
 )]
 pub(crate) struct NewOptions {
     /// The function's name.
@@ -284,7 +284,8 @@ pub(crate) struct NewOptions {
     /// What it is written in; by default Rust, with --native C.
     #[arg(long, value_enum)]
     pub(crate) lang: Option<SourceLanguage>,
-    /// Make one in C that builds as a native process, too, with what the package superfluid-dev installs.
+    /// Make one that builds as a native process, too: in C with what the package superfluid-dev installs, in
+    /// Rust with crates of a registry.
     #[arg(long)]
     pub(crate) native: bool,
     /// The folder to make; NAME by default.

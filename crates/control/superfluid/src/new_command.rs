@@ -1,5 +1,5 @@
-//! `superfluid new`: the folder of a function that builds, runs in a chain and has a test; one in C may build
-//! as a native process, too.
+//! `superfluid new`: the folder of a function that builds, runs in a chain and has a test, and, where that is
+//! asked for, builds as a native process, too.
 
 use crate::Outcome;
 use crate::cli::{NewOptions, SourceLanguage};
@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
+include!(concat!(env!("OUT_DIR"), "/native.rs"));
 
 const HEADER: &str = include_str!("../../../../include/superfluid.h");
 const TEST_HEADER: &str = include_str!("../../../../include/superfluid_test.h");
@@ -24,6 +25,9 @@ const TAKEN: &[&str] = &[
 ];
 
 pub(crate) fn new(options: &NewOptions) -> Outcome {
+    let default = if options.native { SourceLanguage::C } else { SourceLanguage::Rust };
+    let language = options.lang.unwrap_or(default);
+    let is_taken = |name: &str| is_taken(name, options.native && language == SourceLanguage::Rust);
     let Some(name) = FunctionName::new(&options.name).filter(|name| !is_taken(name.as_str())) else {
         console::error().line(&format!(
             "new: `{}` is no name for a function; allowed: a lower-case letter, then lower-case letters, digits and \
@@ -32,25 +36,13 @@ pub(crate) fn new(options: &NewOptions) -> Outcome {
         ));
         return Outcome::BadInput;
     };
-    let language = match (options.lang, options.native) {
-        (Some(SourceLanguage::Rust), true) => {
-            console::error().line(
-                "new: --native --lang rust: a process in Rust needs the crate nf_native, with crates of a registry that are \
-                 not in this program (docs/native.md says how one is made); allowed: --native, with --lang c",
-            );
-            return Outcome::BadInput;
-        }
-        (language, native) => {
-            language.unwrap_or(if native { SourceLanguage::C } else { SourceLanguage::Rust })
-        }
-    };
     let folder = options.path.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     match create(&folder, name.as_str(), language, options.native) {
         Ok(()) => {
             let told = ["its tests", "the image, tested and cut", "the image in a chain"];
             let mut steps = steps(name.as_str(), language, told).to_vec();
             if options.native {
-                steps.push(step(name.as_str(), "make native", "the native process"));
+                steps.push(step(name.as_str(), build_native(language), "the native process"));
             }
             let steps: String = steps.iter().map(|step| format!("  {step}\n")).collect();
             let text = format!(
@@ -67,26 +59,53 @@ pub(crate) fn new(options: &NewOptions) -> Outcome {
     }
 }
 
-/// Whether YAML or Rust reads the name as something else, or a crate of the SDK has it.
-fn is_taken(name: &str) -> bool {
-    TAKEN.contains(&name) || LOCKED.iter().any(|(of_sdk, _)| of_sdk.replace('_', "-") == name)
+/// Whether YAML or Rust reads the name as something else, or a crate has it of which the function is made,
+/// or its process.
+fn is_taken(name: &str, as_process: bool) -> bool {
+    let is_name = |other: &str| other.replace('_', "-") == name;
+    let of_process = || NATIVE_LOCKED.iter().map(|entry| name_in(entry)).any(is_name);
+    TAKEN.contains(&name) || LOCKED.iter().any(|(of_sdk, _)| is_name(of_sdk)) || (as_process && of_process())
 }
 
-/// The SDK, as it is in this version: paths below its folder, and what is there.
-fn sdk() -> Result<Vec<(String, String)>, String> {
-    let list = miniz_oxide::inflate::decompress_to_vec_with_limit(SDK, SDK_LENGTH)
+/// Sources that are in this program, as they are in this version: paths below their folder, and what is
+/// there.
+fn sources((packed, length): (&[u8], usize)) -> Result<Vec<(String, String)>, String> {
+    let list = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, length)
         .map_err(|error| format!("the SDK in this program: {error}"))?;
     serde_json::from_slice(&list).map_err(|error| format!("the SDK in this program: {error}"))
 }
 
 /// The lock file of a function that needs nothing but the SDK, as cargo writes it.
 fn lock_file(name: &str) -> String {
-    let own =
-        format!("[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\ndependencies = [\n \"nf_sdk\",\n]\n");
-    let mut entries: Vec<(&str, &str)> = LOCKED.to_vec();
-    entries.push((name, &own));
-    entries.sort_unstable();
-    let entries: Vec<&str> = entries.into_iter().map(|(_, entry)| entry).collect();
+    let own = entry(name, &["nf_sdk"]);
+    let entries = LOCKED.iter().map(|(_, entry)| *entry).chain([own.as_str()]);
+    locked(entries.collect())
+}
+
+/// The lock file of its process.
+fn native_lock_file(name: &str) -> String {
+    let (function, process) =
+        (entry(name, &["nf_sdk"]), entry(&format!("{name}-process"), &[name, "nf_native"]));
+    let entries = NATIVE_LOCKED.iter().copied().chain([function.as_str(), process.as_str()]);
+    locked(entries.collect())
+}
+
+/// The entry of a package of the function's folder.
+fn entry(name: &str, needs: &[&str]) -> String {
+    let mut needs = needs.to_vec();
+    needs.sort_unstable();
+    let needs: String = needs.iter().map(|other| format!(" \"{other}\",\n")).collect();
+    format!("[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\ndependencies = [\n{needs}]\n")
+}
+
+/// Whose entry it is.
+fn name_in(entry: &str) -> &str {
+    entry.split('"').nth(1).unwrap_or_default()
+}
+
+/// A lock file of these entries. Those of one name are in the order that they had.
+fn locked(mut entries: Vec<&str>) -> String {
+    entries.sort_by_key(|entry| name_in(entry));
     format!(
         "# This file is automatically @generated by Cargo.\n# It is not intended for manual editing.\nversion = 4\n\n{}",
         entries.join("\n")
@@ -101,6 +120,14 @@ fn steps(name: &str, language: SourceLanguage, told: [&str; 3]) -> [String; 3] {
     };
     let commands = [test, &build_command(name), "superfluid run example.yaml"];
     std::array::from_fn(|number| step(name, commands[number], told[number]))
+}
+
+/// What builds the native process.
+fn build_native(language: SourceLanguage) -> &'static str {
+    match language {
+        SourceLanguage::Rust => "cargo build --release --manifest-path native/Cargo.toml",
+        SourceLanguage::C => "make native",
+    }
 }
 
 fn build_command(name: &str) -> String {
@@ -205,23 +232,51 @@ fn files(name: &str, language: SourceLanguage, native: bool) -> Result<Vec<(Stri
         ]),
     }
     if native {
-        let further = [
-            ("Makefile", filled(include_str!("../templates/native/Makefile"), &[])),
-            ("README.md", filled(include_str!("../templates/native/README.md"), &[])),
-        ];
+        let starts = match language {
+            SourceLanguage::Rust => {
+                "native/target/release/NAME --config native/settings.yaml /tmp/NAME-left.sock /tmp/NAME-right.sock"
+            }
+            SourceLanguage::C => "build/NAME --set longest=500 /tmp/NAME-left.sock /tmp/NAME-right.sock",
+        };
+        let commands = [("BUILDS", build_native(language)), ("STARTS", starts)];
+        files.push(("native.yaml", filled(include_str!("../templates/native/native.yaml"), &commands)));
+        let further = match language {
+            SourceLanguage::Rust => {
+                files.extend([
+                    ("native/Cargo.toml", filled(include_str!("../templates/native_rust/Cargo.toml"), &[])),
+                    ("native/Cargo.lock", native_lock_file(name)),
+                    ("native/src/main.rs", filled(include_str!("../templates/native_rust/main.rs"), &[])),
+                    (
+                        "native/settings.yaml",
+                        include_str!("../templates/native_rust/settings.yaml").to_owned(),
+                    ),
+                ]);
+                let readme = filled(include_str!("../templates/native_rust/README.md"), &commands);
+                vec![("README.md", readme), (".gitignore", "/native/target\n".to_owned())]
+            }
+            SourceLanguage::C => {
+                files.extend([
+                    ("sdk/superfluid_native.h", NATIVE_HEADER.to_owned()),
+                    ("sdk/superfluid_native_function.h", NATIVE_FUNCTION_HEADER.to_owned()),
+                ]);
+                vec![
+                    ("Makefile", filled(include_str!("../templates/native/Makefile"), &[])),
+                    ("README.md", filled(include_str!("../templates/native/README.md"), &commands)),
+                ]
+            }
+        };
         for (path, more) in further {
-            // It stands behind what every function in C has there.
+            // It stands behind what every function has there.
             files.iter_mut().filter(|(it, _)| *it == path).for_each(|(_, text)| text.push_str(&more));
         }
-        files.extend([
-            ("native.yaml", filled(include_str!("../templates/native/native.yaml"), &[])),
-            ("sdk/superfluid_native.h", NATIVE_HEADER.to_owned()),
-            ("sdk/superfluid_native_function.h", NATIVE_FUNCTION_HEADER.to_owned()),
-        ]);
     }
     let mut files: Vec<_> = files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect();
     if language == SourceLanguage::Rust {
-        files.extend(sdk()?.into_iter().map(|(path, text)| (format!("sdk/{path}"), text)));
+        files.extend(sources(SDK)?.into_iter().map(|(path, text)| (format!("sdk/{path}"), text)));
+        if native {
+            let carrier = sources(NATIVE)?.into_iter();
+            files.extend(carrier.map(|(path, text)| (format!("native/sdk/{path}"), text)));
+        }
     }
     Ok(files)
 }
