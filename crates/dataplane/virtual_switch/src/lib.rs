@@ -32,10 +32,11 @@
 //! # Hostile sources
 //! The table does not grow. An address has its place in one of eight entries, by a hash with a secret that is
 //! drawn when the switch is made. When all eight are taken by others, an entry that has aged gives way, else
-//! the oldest one, but a port that has four of the eight replaces its own: a sender that makes up addresses
-//! evicts its own first, and each costs it as much as any other. Several ports together can evict others;
-//! then frames are flooded as before they were known. As with every learning switch, a station can claim
-//! another's address. A station that must not be able to do that belongs on a switch of its own.
+//! the oldest one of the port that has the most of the eight: ports that make up addresses evict their own
+//! and each other's, however many they are, and a port that has no more than its part, eight by the number of
+//! ports in the set, keeps what it has. What is evicted is flooded as before it was known. As with every
+//! learning switch, a station can claim another's address. A station that must not be able to do that belongs
+//! on a switch of its own.
 //!
 //! # Limits
 //! A source beside which another worker is just writing is not learned from that frame but from its next one

@@ -20,9 +20,6 @@ pub(crate) struct Tick(u64);
 const TICK_SHIFT: u32 = 20;
 
 impl Tick {
-    /// Later than all that there are.
-    pub const MAX: Tick = Tick(u64::MAX);
-
     #[inline]
     pub fn of(at: Nanos) -> Tick {
         Tick(at.0 >> TICK_SHIFT)

@@ -10,9 +10,6 @@ use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
 use telemetry::clock::Nanos;
 
-/// Entries of one port in a set from which on that port replaces its own.
-const OWN_SHARE: usize = WAYS / 2;
-
 /// A station that the switch knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -131,29 +128,31 @@ impl Table {
         }
     }
 
-    /// The way for a new entry, and how the entry there ends: a free way, or one whose entry is too old, or
-    /// the oldest entry of the port itself when half of the set is that port's, or the oldest of all.
+    /// The way for a new entry, and how the entry there ends: a free way, or the oldest entry if it is too
+    /// old, or the oldest of the port that has the most in the set, the new one included; of several such
+    /// ports, the new one's.
     fn victim(
         &self,
         locked: &Locked<'_, AtomicU64, WAYS>,
         first: usize,
         new: Place,
     ) -> (usize, Option<Count>) {
-        let mut own = 0;
-        let (mut oldest, mut oldest_own) = ((Tick::MAX, 0), (Tick::MAX, 0));
-        for (way, entry) in locked.entries(first) {
+        let mut all = [(new, 0); WAYS];
+        for ((way, entry), known) in locked.entries(first).zip(&mut all) {
             let Some((_, place)) = entry else { return (way, None) };
-            let candidate = (place.heard(), way);
-            oldest = oldest.min(candidate);
-            if place.port() == new.port() {
-                own += 1;
-                oldest_own = oldest_own.min(candidate);
-            }
+            *known = (place, way);
         }
-        if new.heard().since(oldest.0) > self.age {
-            return (oldest.1, Some(Count::Aged));
+        all.sort_unstable_by_key(|(place, way)| (place.heard(), *way));
+        let [(oldest, way), ..] = all;
+        if new.heard().since(oldest.heard()) > self.age {
+            return (way, Some(Count::Aged));
         }
-        let (_, way) = if own >= OWN_SHARE { oldest_own } else { oldest };
+        let is_new = |port: SwitchPort| usize::from(port == new.port());
+        let count =
+            |port: SwitchPort| all.iter().filter(|(place, _)| place.port() == port).count() + is_new(port);
+        let part = |(place, _): &(Place, usize)| (count(place.port()), is_new(place.port()));
+        // Of equals the last one: the oldest.
+        let way = all.iter().rev().max_by_key(|entry| part(entry)).map_or(way, |(_, way)| *way);
         (way, Some(Count::Evicted))
     }
 

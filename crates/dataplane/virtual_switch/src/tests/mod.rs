@@ -248,6 +248,38 @@ fn a_station_that_makes_up_addresses_evicts_its_own() {
 }
 
 #[test]
+fn stations_that_make_up_addresses_together_evict_their_own() {
+    let switch = with_ports(4096, 4);
+    let (honest, other) = (SwitchPort(0), SwitchPort(3));
+    // Hardly a set has more than two of these, which is what two others leave it.
+    let stations = 0..128;
+    for n in stations.clone() {
+        switch.decide(honest, &frame(BROADCAST, station(n), 0), START);
+    }
+    for n in 0..100_000u32 {
+        let now = Nanos(START.0 + u64::from(n) * 1_000_000);
+        let attacker = SwitchPort(1 + (n % 2) as u16);
+        switch.decide(attacker, &frame(BROADCAST, station(0x1000_0000 + n), 0), now);
+    }
+    let now = Nanos(START.0 + 101 * SECOND);
+    let lost = stations
+        .filter(|n| switch.decide(other, &frame(station(*n), station(999_999), 0), now) != Route::To(honest))
+        .count();
+    assert!(lost <= 5, "{lost} of 128");
+    // A port that comes to a full set gets its part of it.
+    for n in 0..64 {
+        switch.decide(other, &frame(BROADCAST, station(5_000 + n), 0), now);
+    }
+    let known = (0..64).filter(|n| {
+        let to = frame(station(5_000 + n), station(999_999), 0);
+        switch.decide(honest, &to, now) == Route::To(other)
+    });
+    // Few sets are asked for more than that.
+    assert!(known.count() >= 60);
+    assert_account(&switch, now);
+}
+
+#[test]
 fn a_table_holds_what_it_says() {
     let switch = with_ports(4096, 64);
     for n in 0..2048 {
