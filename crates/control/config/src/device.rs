@@ -339,15 +339,24 @@ impl Reader<'_> {
         let at = |name: &str| node.get(name).map_or(node.position, |device| device.position);
         let only_seeing = self.wiring.device_layout().only_seeing;
         let shadowed = Shadowed::among(&self.wiring.devices, &only_seeing, |_| true);
-        let beyond = |found: &&Shadowed| found.loss == Loss::NotCompared;
+        // Those of which there may be as many as devices are one warning of each port.
+        let alike = |one: &Shadowed, next: &Shadowed| {
+            let kinds = (&one.loss, &next.loss);
+            one.port == next.port
+                && matches!(
+                    kinds,
+                    (Loss::NotCompared, Loss::NotCompared) | (Loss::Further(_), Loss::Further(_))
+                )
+        };
         let warnings: Vec<_> = shadowed
-            .chunk_by(|one, next| beyond(&one) && beyond(&next) && one.port == next.port)
-            .filter_map(|alike| {
-                let found = alike.first()?;
+            .chunk_by(alike)
+            .filter_map(|several| {
+                let found = several.first()?;
                 let (first, second) = (format!("`{}`", found.first), format!("`{}`", found.second));
-                let more = match alike.len() - 1 {
-                    0 => String::new(),
-                    more => format!(", and {more} more are not"),
+                let more = match (several.len() - 1, &found.loss) {
+                    (0, _) => String::new(),
+                    (more, Loss::Further(_)) => format!(", and so do {more} more"),
+                    (more, _) => format!(", and {more} more are not"),
                 };
                 let told = found.told(&first, &second) + &more;
                 Some(section.key(&found.second, at(&found.second)).fault(told))

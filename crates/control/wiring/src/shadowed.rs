@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Devices at one port whose policies are compared with each other: the first ones.
 const COMPARED: usize = 256;
-/// Most that are found at one port.
-const FOUND: usize = 8;
+/// Pairs that are told of at one port one by one.
+const TOLD: usize = 8;
 
 /// A policy that loses packets to another one at its port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,13 +32,17 @@ pub enum Loss {
     All,
     /// Another one of the same priority takes some of it, being the first by name.
     Some,
+    /// Others take packets that it wants, so many of which are not told one by one; `first` and `second` are
+    /// one device.
+    Further(usize),
     /// It is not known: there are more at the port than are compared. `first` and `second` are one device.
     NotCompared,
 }
 
 impl Shadowed {
-    /// The policies at a port that never get a packet, those of one priority that want the same ones, and
-    /// those beyond the first [`COMPARED`], of which that is not known.
+    /// The policies at a port that never get a packet, and those of one priority that want the same ones: the
+    /// first [`TOLD`] pairs of them, and of each device how many it is in besides. Then those beyond the first
+    /// [`COMPARED`], of which that is not known.
     /// `only_seeing`: devices with the ports of which they take nothing.
     pub fn among(
         devices: &IndexMap<String, Device>,
@@ -62,8 +66,8 @@ impl Shadowed {
                 observes: only_seeing.contains(&((*name).to_owned(), port.to_owned())),
             });
             let classifier = Classifier::new(rules.collect());
-            let never = classifier.never_taken();
-            let pairs = classifier.shadowed().into_iter().filter_map(|(first, second)| {
+            let never: BTreeSet<_> = classifier.never_taken().into_iter().collect();
+            let mut pairs = classifier.shadowed().into_iter().filter_map(|(first, second)| {
                 let (a, b) = (&wanting[first], &wanting[second]);
                 let loss = match never.contains(&(first, second)) {
                     true if first == second => Loss::Impossible,
@@ -73,11 +77,17 @@ impl Shadowed {
                 };
                 Some(Shadowed { port: port.to_owned(), first: a.1.to_owned(), second: b.1.to_owned(), loss })
             });
-            all.extend(pairs.take(FOUND));
-            all.extend(beyond.into_iter().map(|(_, name, _)| {
-                let (first, second) = (name.to_owned(), name.to_owned());
-                Shadowed { port: port.to_owned(), first, second, loss: Loss::NotCompared }
-            }));
+            all.extend(pairs.by_ref().take(TOLD));
+            let mut further: BTreeMap<String, usize> = BTreeMap::new();
+            pairs.for_each(|pair| *further.entry(pair.second).or_default() += 1);
+            let alone = |name: String, loss| Shadowed {
+                port: port.to_owned(),
+                first: name.clone(),
+                second: name,
+                loss,
+            };
+            all.extend(further.into_iter().map(|(name, count)| alone(name, Loss::Further(count))));
+            all.extend(beyond.into_iter().map(|(_, name, _)| alone(name.to_owned(), Loss::NotCompared)));
         }
         all
     }
@@ -91,6 +101,10 @@ impl Shadowed {
             Loss::Some => format!(
                 "{first} and {second} want the same packets of `{port}`, and {first} takes them, being the first by name; a \
                  `priority` of one of them says which is meant"
+            ),
+            Loss::Further(count) => format!(
+                "{second} loses packets of `{port}` to others' policies: {count} times besides the {TOLD} pairs of policies there \
+                 that are told one by one"
             ),
             Loss::NotCompared => format!(
                 "whether {second} gets packets of `{port}` is not checked: the policies of {COMPARED} devices there are compared, \

@@ -2,8 +2,8 @@
 
 use crate::{Classifier, Ranked};
 
-/// Pairs that [`Classifier::shadowed`] answers.
-pub const MAX_PAIRS: usize = 1000;
+/// Pairs that [`Classifier::shadowed`] answers of rules that lose some packets: all of 256 rules.
+pub const MAX_PAIRS: usize = 1 << 15;
 
 /// Rules by index: the earlier, and the later, which loses packets to it.
 type Pairs = Vec<(usize, usize)>;
@@ -17,15 +17,15 @@ enum Loss {
 
 impl Classifier {
     /// Pairs of rules, by index, of which the later loses packets to the earlier: first those of which it
-    /// loses all, so that it never takes one, then those of which it loses some. A rule with itself is one
-    /// whose filter matches nothing. Observers neither take nor lose packets. At most [`MAX_PAIRS`].
+    /// loses all, so that it never takes one, each with the first that takes them, then those of which it
+    /// loses some, at most [`MAX_PAIRS`]. A rule with itself is one whose filter matches nothing. Observers
+    /// neither take nor lose packets.
     ///
     /// A rule is reported that is certain to lose packets, as far as headers can be what its filter says;
     /// what filters say beyond single fields (`not`, `less`) counts where two are the same.
     pub fn shadowed(&self) -> Vec<(usize, usize)> {
         let (mut never, others) = self.losses();
         never.extend(others);
-        never.truncate(MAX_PAIRS);
         never
     }
 
@@ -38,18 +38,19 @@ impl Classifier {
         let takers: Vec<&Ranked> = self.rules.iter().filter(|ranked| !ranked.rule.observes).collect();
         let (mut never, mut others) = (Vec::new(), Vec::new());
         for (place, later) in takers.iter().enumerate() {
-            if later.terms.is_empty() {
+            let mut gets_none = later.terms.is_empty();
+            if gets_none {
                 never.push((later.index, later.index));
             }
             for earlier in takers.iter().take(place) {
                 let pair = (earlier.index, later.index);
                 match loss(earlier, later) {
-                    Loss::All => never.push(pair),
+                    Loss::All if !gets_none => {
+                        gets_none = true;
+                        never.push(pair);
+                    }
                     Loss::Some if others.len() < MAX_PAIRS => others.push(pair),
-                    Loss::Some | Loss::None => {}
-                }
-                if never.len() >= MAX_PAIRS {
-                    return (never, others);
+                    Loss::All | Loss::Some | Loss::None => {}
                 }
             }
         }

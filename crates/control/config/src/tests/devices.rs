@@ -236,6 +236,29 @@ fn policies_that_take_packets_from_each_other_are_warnings() {
 }
 
 #[test]
+fn policies_beyond_those_that_are_told_one_by_one_are_counted() {
+    let warnings = |count: usize| {
+        let device = |n: usize| format!("  d{n}: {{mode: direct, over: {{nic1: {{receive: port {n}}}}}}}\n");
+        let devices: String = (1..=count).map(device).collect();
+        let Configuration { warnings, .. } = good(&nics(&format!("devices:\n{devices}")));
+        let told = warnings.into_iter().filter(|warning| warning.message.contains("of `nic1`"));
+        lines(&told.collect::<Vec<_>>())
+    };
+    assert_eq!(warnings(4).lines().count(), 6, "each pair");
+    let (five, six) = (warnings(5), warnings(6));
+    assert_eq!((five.lines().count(), six.lines().count()), (9, 9), "{five}{six}");
+    let last = |told: &str| told.lines().last().map(str::to_owned);
+    let counted = |times: &str, more: &str| {
+        Some(format!(
+            "f.yaml:14:7: devices.d5: `d5` loses packets of `nic1` to others' policies: {times} times besides the 8 pairs of \
+             policies there that are told one by one{more}"
+        ))
+    };
+    assert_eq!(last(&five), counted("2", ""));
+    assert_eq!(last(&six), counted("2", ", and so do 1 more"));
+}
+
+#[test]
 fn policies_that_are_not_compared_are_said_to_be() {
     let warnings = |count: usize| {
         let device =
