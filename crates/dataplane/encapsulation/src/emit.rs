@@ -85,6 +85,8 @@ pub struct Fresh {
     pub(crate) hash: u32,
     /// Of the IPv4 packet, where it may be fragmented.
     pub(crate) identification: u16,
+    /// The Ethernet address that the frame goes to, where that is found out while packets pass.
+    pub(crate) next_hop: Option<[u8; 6]>,
     /// A bit for each layer that has the packet's differentiated services.
     pub(crate) services: u8,
 }
@@ -141,6 +143,7 @@ impl Headers {
             Ending::Label if ip_in_ip(kind).is_none() => return refused(Reason::NotIp),
             Ending::Label => {}
         }
+        fresh.and_then(|fresh| fresh.next_hop).into_iter().for_each(|to| put(bytes, 0, to));
         let gone = if is_frame { 0 } else { ETHERNET };
         (*removes, *new) = (gone as u16, self.length.into());
         let end = usize::from(self.length) + (length as usize).saturating_sub(gone);

@@ -5,7 +5,7 @@
 //! just written in other pieces than they are read in would have to reach memory first.
 
 use crate::emit::{Ending, Fresh, Headers, Spot};
-use crate::fields::{ETHERNET, put};
+use crate::fields::ETHERNET;
 use crate::{LayerKind, MAX_LAYERS, TakenOff};
 use packet::checksum::Sum;
 use packet::ethernet::ethertype;
@@ -34,9 +34,6 @@ pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers)
     };
     let ([k0, k1], [p0, p1]) = (ethertype::IPV4.to_be_bytes(), VXLAN_PORT.to_be_bytes());
     let total = u32::from((ip as u16).swap_bytes());
-    // In whichever order of bytes (RFC 1071, section 2(B)).
-    let sum = Sum::ZERO.add_u16((link >> 48) as u16).add_u32(ip as u32).add_u32((ip >> 32) as u32);
-    let sum = sum.add_u32(addresses as u32).add_u32((addresses >> 32) as u32).add_u16(ports as u16);
     // Congestion that was signalled may concern the packet inside.
     let plain = is(link, [0, 0, 0, 0, 255, 255, 255, 1], [0, 0, 0, 0, k0, k1, 0x45, 0])
         && is(ip, [0, 0, 0, 0, 0x3f, 255, 0, 255], [0, 0, 0, 0, 0, 0, 0, protocol::UDP])
@@ -45,7 +42,7 @@ pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers)
         && total == u32::from(((ports >> 48) as u16).swap_bytes()) + 20
         && total as usize >= PLAIN_FRAME - ETHERNET
         && total + ETHERNET as u32 <= length
-        && sum.folded() == 0xffff;
+        && sum(link, ip, addresses, ports).folded() == 0xffff;
     if !plain {
         return None;
     }
@@ -57,17 +54,15 @@ pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers)
     Some(TakenOff { length, tunnel: Some(LayerKind::Vxlan), key, vlan: 0, sums: [0; MAX_LAYERS] })
 }
 
-impl Headers {
-    /// Whether they are of this layer alone.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.count == 1
-            && self.length == PLAIN as u8
-            && self.layers[0] == LAYER
-            && self.bytes[ETHERNET] == 0x45
-            && self.bytes[ETHERNET + 26] | self.bytes[ETHERNET + 27] == 0
-    }
+/// The sum of an IPv4 header behind a frame's addresses, of the words around it, in the order of bytes that
+/// they have (RFC 1071, section 2(B)).
+#[inline(always)]
+fn sum(link: u64, ip: u64, addresses: u64, ports: u64) -> Sum {
+    let sum = Sum::ZERO.add_u16((link >> 48) as u16).add_u32(ip as u32).add_u32((ip >> 32) as u32);
+    sum.add_u32(addresses as u32).add_u32((addresses >> 32) as u32).add_u16(ports as u16)
+}
 
+impl Headers {
     /// As [`Headers::put_on`], of VXLAN alone on IP without tags, which removes nothing; `None` where they
     /// are more than that. `first` is the packet's beginning; what is beyond its end is anything.
     #[inline(always)]
@@ -79,32 +74,43 @@ impl Headers {
             _ => return None,
         };
         let total = u16::try_from(u64::from(length) + (PLAIN - ETHERNET) as u64).ok()?;
-        if !self.is_plain() || (length as usize) < first.len() {
+        let ([to, link, ip, addresses, ports, datagram, rest, ..], _) = self.bytes.as_chunks::<8>() else {
+            return None;
+        };
+        let le = u64::from_le_bytes;
+        let (mut to, mut link, mut ip) = (le(*to), le(*link), le(*ip));
+        let (mut addresses, mut ports, datagram) = (le(*addresses), le(*ports), le(*datagram));
+        let is_alone = self.count == 1 && self.length == PLAIN as u8 && self.layers[0] == LAYER;
+        let is_bare = (link >> 48) as u8 == 0x45 && datagram as u16 == 0;
+        if !is_alone || !is_bare || (length as usize) < first.len() {
             return None;
         }
-        let mut made: [u8; PLAIN] = *self.bytes.first_chunk()?;
-        let word = |at: usize| u16::from_be_bytes([self.bytes[ETHERNET + at], self.bytes[ETHERNET + at + 1]]);
-        let (old, before, old_id) = (self.bytes[ETHERNET + 1], word(2), word(4));
-        let (mut services, mut id) = (old, old_id);
+        // A field of 16 bits, in the order of the network.
+        let with = |word: u64, at: u32, it: u16| word & !(0xffff << at) | u64::from(it.swap_bytes()) << at;
+        let mut services = (link >> 56) as u8;
         if let Some(fresh) = fresh {
             if fresh.services & 1 != 0 {
                 services = packet;
             }
             // An identification matters to fragments alone (RFC 6864).
-            if word(6) == 0 {
-                id = fresh.identification;
+            if (ip >> 32) as u16 == 0 {
+                ip = with(ip, 16, fresh.identification);
             }
-            put(&mut made, ETHERNET + 20, (0xc000 | (fresh.hash ^ fresh.hash >> 16) as u16).to_be_bytes());
+            if let Some([a, b, c, d, e, f]) = fresh.next_hop {
+                to = to & !0 << 48 | le([a, b, c, d, e, f, 0, 0]);
+            }
+            ports = with(ports, 16, 0xc000 | (fresh.hash ^ fresh.hash >> 16) as u16);
         }
-        let class = services & !3 | packet & 3;
-        // RFC 1624, equation 3, of what changes: class, length, identification.
-        let sum = Sum::ZERO.add_u16(!word(10)).add_u16(!u16::from(old)).add_u16(!before).add_u16(!old_id);
-        let sum = sum.add_u16(class.into()).add_u16(total).add_u16(id);
-        put(&mut made, ETHERNET + 1, [class]);
-        put(&mut made, ETHERNET + 2, total.to_be_bytes());
-        put(&mut made, ETHERNET + 4, id.to_be_bytes());
-        put(&mut made, ETHERNET + 10, sum.checksum().to_be_bytes());
-        put(&mut made, ETHERNET + 24, (total - 20).to_be_bytes());
+        link = link & !(0xff << 56) | u64::from(services & !3 | packet & 3) << 56;
+        (ip, ports) = (with(ip, 0, total), with(ports, 48, total - 20));
+        addresses &= !0xffff;
+        addresses |= u64::from(sum(link, ip, addresses, ports).checksum());
+        let mut made = [0; PLAIN];
+        if let ([w0, w1, w2, w3, w4, w5], [w6, w7]) = made.as_chunks_mut::<8>() {
+            (*w0, *w1, *w2) = (to.to_le_bytes(), link.to_le_bytes(), ip.to_le_bytes());
+            (*w3, *w4, *w5) = (addresses.to_le_bytes(), ports.to_le_bytes(), datagram.to_le_bytes());
+            (*w6, *w7) = (rest[0], rest[1]);
+        }
         Some(made)
     }
 }

@@ -238,15 +238,16 @@ impl Encapsulation {
         identification: u16,
         front: &mut Front,
     ) -> Result<(), Mismatch> {
-        let (headers, fresh) = self.for_flow(flow_hash, identification);
+        let (headers, fresh) = self.for_flow(flow_hash, identification, None);
         headers.put_on(head, length, Some(fresh), front)
     }
 
     /// The headers, and what they get from a packet of this flow, for [`Headers::put_on`] and
-    /// [`Headers::plain`]: parameters as of [`Encapsulation::put_on`].
+    /// [`Headers::plain`]: parameters as of [`Encapsulation::put_on`]. The frame goes to the Ethernet address
+    /// of the next hop, if one is said.
     #[inline]
-    pub fn for_flow(&self, flow_hash: u32, identification: u16) -> (&Headers, Fresh) {
-        (&self.headers, Fresh { hash: flow_hash, identification, services: self.services })
+    pub fn for_flow(&self, hash: u32, identification: u16, next_hop: Option<[u8; 6]>) -> (&Headers, Fresh) {
+        (&self.headers, Fresh { hash, identification, next_hop, services: self.services })
     }
 }
 

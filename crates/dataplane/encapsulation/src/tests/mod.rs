@@ -54,9 +54,24 @@ fn put_on(
     // What was in its place before does not matter.
     let mut front = Front { removes: 7, length: 9, bytes: [0xa5; MAX_BYTES], sums: [0xa5; MAX_LAYERS] };
     let made = encapsulation.put_on(packet, length, hash, id, &mut front);
-    let (headers, fresh) = encapsulation.for_flow(hash, id);
+    let (headers, fresh) = encapsulation.for_flow(hash, id, None);
     check_plain(headers.plain(first(packet), length, Some(fresh)), made, &front);
+    to_next_hop(encapsulation, packet, length, (hash, id), &front);
     made.map(|()| complete(front, packet))
+}
+
+/// What goes to a next hop goes there, and is the same otherwise.
+fn to_next_hop(encapsulation: &Encapsulation, packet: &[u8], length: u32, of: (u32, u16), made: &Front) {
+    let (next_hop, mut front) = ([2, 4, 6, 8, 10, 12], Front::NONE);
+    let (headers, fresh) = encapsulation.for_flow(of.0, of.1, Some(next_hop));
+    let done = headers.put_on(packet, length, Some(fresh), &mut front);
+    check_plain(headers.plain(first(packet), length, Some(fresh)), done.clone(), &front);
+    if done.is_ok() {
+        let mut expected = *made;
+        expected.set_destination(next_hop);
+        assert_eq!((front.removes(), front.bytes()), (expected.removes(), expected.bytes()));
+        assert_eq!(front.is_incomplete(), expected.is_incomplete());
+    }
 }
 
 /// The first bytes of a packet, or zeros.
@@ -447,7 +462,7 @@ fn the_commonest_headers_are_taken_off_and_made_at_once() {
         let frame = on(&vxlan, &packet);
         let head = frame.first_chunk().expect("long enough");
         assert!(take_plain_off(head, frame.len() as u32, &mut kept).is_some());
-        let (headers, fresh) = vxlan.for_flow(1, 2);
+        let (headers, fresh) = vxlan.for_flow(1, 2, None);
         for (headers, fresh) in [(headers, Some(fresh)), (&kept, None)] {
             let length = packet.len() as u32;
             assert!(headers.plain(first(&packet), length, fresh).is_some());
@@ -510,7 +525,7 @@ fn cost() {
         _ = black_box(take_plain_off(head, length, &mut kept));
     });
     time("plain vxlan on", &mut || {
-        let (headers, fresh) = encapsulation.for_flow(black_box(7), 1);
+        let (headers, fresh) = encapsulation.for_flow(black_box(7), 1, None);
         _ = black_box(headers.plain(black_box(first(&packet)), 200, Some(fresh)));
     });
     time("plain vxlan back", &mut || {

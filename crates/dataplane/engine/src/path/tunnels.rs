@@ -65,18 +65,16 @@ impl Worker {
 
     /// Puts headers on packets that leave by a plug.
     pub(crate) fn encapsulate_all(&mut self, source: Holder, (id, plug): Plug, batch: &mut Vec<Packet>) {
-        let mut refused = Vec::new();
         let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
         let pool = &self.pools[usize::from(self.pool_of(source).0)];
         let (here, identification) = (number(id, plug), &mut self.batches.identification);
         let (longest, mut reasons) = (device.longest(plug), Vec::new());
-        refused.extend(batch.extract_if(.., |packet| {
+        let refused = batch.extract_if(.., |packet| {
             *identification = identification.wrapping_add(1);
             let done = encapsulate(pool, packet, tunnels, here, *identification, longest);
-            reasons.extend(done.err());
-            done.is_err()
-        }));
-        for (packet, refused) in refused.into_iter().zip(reasons) {
+            done.map_err(|refused| reasons.push(refused)).is_err()
+        });
+        for (packet, refused) in refused.collect::<Vec<_>>().into_iter().zip(reasons) {
             match refused {
                 Refused::Lost(reason) => self.drop_batch(source, vec![packet], reason),
                 Refused::TooLong { headers } => self.leave_oversized(source, id, plug, packet, headers),
@@ -244,34 +242,36 @@ fn encapsulate(
     longest: u32,
 ) -> Result<(), Refused> {
     let (length, layers) = (packet.length(), tunnels.decapsulate.iter().copied());
+    // Once for both: its flow, and what the headers say of it.
+    let (head, count) = pool.head(packet);
     let same = |kept: &&Kept| kept.by != here && layers.len() > 0 && kept.headers.layers().eq(layers.clone());
     let kept = pool.kept(packet).filter(same);
-    let (headers, fresh, next_hop) = match (kept, &tunnels.encapsulate) {
-        (Some(kept), _) => (&kept.headers, None, None),
+    let (headers, fresh) = match (kept, &tunnels.encapsulate) {
+        (Some(kept), _) => (&kept.headers, None),
         (None, Some(own)) => {
             let next_hop = tunnels.next_hop.as_ref().map(|it| it.get());
             if next_hop == Some(None) {
                 return Err(Refused::Lost(DropReason::NoNeighbour));
             }
+            let plain = || packet::plain_flow_hash(&head).filter(|_| count == head.len());
             let hash = match packet.record().flow_hash {
-                0 => flow_of(pool, packet, true).0,
+                0 => plain().unwrap_or_else(|| flow_of(pool, packet, true)).0,
                 known => known,
             };
-            let (headers, fresh) = own.for_flow(hash, identification);
-            (headers, Some(fresh), next_hop.flatten())
+            let (headers, fresh) = own.for_flow(hash, identification, next_hop.flatten());
+            (headers, Some(fresh))
         }
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
         (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),
     };
     let fits = length.saturating_add(PLAIN as u32) <= longest;
-    if let Some(mut made) = headers.plain(pool.head(packet).0, length, fresh).filter(|_| fits) {
-        next_hop.into_iter().for_each(|address| made[..address.len()].copy_from_slice(&address));
+    let plain = head.first_chunk().and_then(|first| headers.plain(*first, length, fresh));
+    if let Some(made) = plain.filter(|_| fits) {
         pool.forget_kept(packet);
         return pool.replace_front(packet, 0, &made).map_err(|_| Refused::Lost(DropReason::TooLong));
     }
     let mut front = Front::NONE;
     make_front(pool, packet, headers, fresh, longest, &mut front)?;
-    next_hop.into_iter().for_each(|address| front.set_destination(address));
     pool.forget_kept(packet);
     let done = pool.replace_front(packet, front.removes(), front.bytes());
     done.map_err(|_| Refused::Lost(DropReason::TooLong))
