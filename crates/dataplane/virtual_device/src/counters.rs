@@ -94,8 +94,9 @@ impl Counts {
             true => (Count::FromPort, Count::BytesFromPort),
             false => (Count::FromOpener, Count::BytesFromOpener),
         };
-        self.add(from, packet, packets);
-        self.add(from, byte, bytes);
+        let Some(slot) = self.slot(from) else { return };
+        slot.add(packet, packets);
+        slot.add(byte, bytes);
     }
 
     /// Devices at a port that take none of them were shown packets, one each time.
@@ -116,10 +117,12 @@ impl Counts {
 
     #[inline]
     fn add(&self, plug: SwitchPort, count: Count, more: u64) {
-        if let Some(slot) = self.own.get(place(plug)).or(self.own.first()) {
-            let count = &slot.0[count as usize];
-            count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
-        }
+        self.slot(plug).into_iter().for_each(|slot| slot.add(count, more));
+    }
+
+    #[inline]
+    fn slot(&self, plug: SwitchPort) -> Option<&Slot> {
+        self.own.get(place(plug)).or(self.own.first())
     }
 }
 
@@ -142,6 +145,12 @@ fn add(sums: &mut Sums, more: &Sums) {
 }
 
 impl Slot {
+    #[inline]
+    fn add(&self, count: Count, more: u64) {
+        let count = &self.0[count as usize];
+        count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
     fn read(&self) -> Sums {
         std::array::from_fn(|count| self.0[count].load(Relaxed))
     }

@@ -29,20 +29,29 @@ pub(crate) enum Plan {
     Learned,
 }
 
-/// What is known of a plug: all that most packets ask for lies together.
+/// What is known of a plug.
 #[derive(Clone, Copy, Debug)]
 struct Plug {
     plan: Plan,
     /// One more than the port's index, 0 for an opener.
     port: u16,
-    /// The one by which all leaves that comes in by it, if neither has headers around packets and nothing is
-    /// learned from them.
-    straight: Option<SwitchPort>,
 }
 
 impl Plug {
     /// One that is none of the device's: nothing goes anywhere from there.
-    const NONE: Plug = Plug { plan: Plan::Fixed(Way::Nowhere), port: 0, straight: None };
+    const NONE: Plug = Plug { plan: Plan::Fixed(Way::Nowhere), port: 0 };
+}
+
+/// How everything goes on as it is that comes in by a plug, without headers around it at either and nothing
+/// being learned from it. It is the same for as long as the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straight {
+    /// By this plug.
+    pub to: SwitchPort,
+    /// What records say then of the port by which the packets came, as [`Device::device_port`].
+    pub port: Option<u8>,
+    /// The plug is a port's, whose link may not take every packet: [`Device::longest`] is to be asked.
+    pub is_limited: bool,
 }
 
 /// A virtual device. See the crate's documentation.
@@ -85,9 +94,6 @@ impl Device {
         device.plan_ports();
         device.plan_openers();
         device.plan_tunnels();
-        for place in 0..device.plugs.len() {
-            device.plugs[place].straight = device.leads_straight(SwitchPort(place as u16));
-        }
         device
     }
 
@@ -130,11 +136,17 @@ impl Device {
         self.tunnels(plug).is_none() && self.longest(plug) == u32::MAX
     }
 
-    /// The plug by which all leaves as it is that comes in by one, however long it is, if that is so.
-    #[inline]
-    pub fn straight(&self, from: SwitchPort) -> Option<SwitchPort> {
-        let plug = self.plugs.get(usize::from(from.0))?.straight?;
-        (self.longest(plug) == u32::MAX).then_some(plug)
+    /// How everything goes on as it is that comes in by a plug, if that is so.
+    pub fn straight(&self, from: SwitchPort) -> Option<Straight> {
+        let Way::To(to) = self.whole(from)? else { return None };
+        let is_limited = self.at(to).1 > 0;
+        let is_bare = self.tunnels(from).is_none() && self.tunnels(to).is_none();
+        is_bare.then(|| Straight { to, port: self.device_port(from), is_limited })
+    }
+
+    /// The numbers of its plugs are below this.
+    pub fn plugs(&self) -> usize {
+        self.plugs.len()
     }
 
     /// What the records of packets that come in by a plug say from now on about the port by which they came;
@@ -233,7 +245,7 @@ impl Device {
     /// anywhere.
     #[inline]
     pub(crate) fn at(&self, plug: SwitchPort) -> (Plan, u16) {
-        let Plug { plan, port, .. } = *self.plugs.get(usize::from(plug.0)).unwrap_or(&Plug::NONE);
+        let Plug { plan, port } = *self.plugs.get(usize::from(plug.0)).unwrap_or(&Plug::NONE);
         (plan, port)
     }
 
@@ -279,7 +291,7 @@ impl Device {
         if self.plugs.len() <= index {
             self.plugs.resize(index + 1, Plug::NONE);
         }
-        self.plugs[index] = Plug { plan, port, straight: None };
+        self.plugs[index] = Plug { plan, port };
     }
 
     /// What comes from a port goes to the openers of the device and to those of its side.
@@ -290,11 +302,6 @@ impl Device {
             let several = self.list(openers.iter().filter(takes).map(|opener| opener.plug));
             self.enter(plug, self.shared(several), index as u16 + 1);
         }
-    }
-
-    fn leads_straight(&self, from: SwitchPort) -> Option<SwitchPort> {
-        let Some(Way::To(plug)) = self.whole(from) else { return None };
-        (self.tunnels(from).is_none() && self.tunnels(plug).is_none()).then_some(plug)
     }
 
     fn plan_tunnels(&mut self) {

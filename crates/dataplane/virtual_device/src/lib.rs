@@ -65,6 +65,6 @@ pub use bond::FLOWLETS;
 pub use bridge::Station;
 pub use counters::{Counts, DeviceCounters, Entered, PortDevicesCounters};
 pub use decisions::{Decisions, Several, Way};
-pub use device::Device;
+pub use device::{Device, Straight};
 pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, NextHop, Opener, Share, Tunnels};
 pub use virtual_switch::SwitchPort;

@@ -9,7 +9,7 @@ use crate::worker::Worker;
 use packet_memory::Packet;
 use port::PortStatus;
 use telemetry::DropReason;
-use virtual_device::{Counts, Device, Way};
+use virtual_device::{Counts, Straight, Way};
 use virtual_switch::SwitchPort;
 
 /// Most devices that packets pass from one wire to the next: those at a port, and one of them, in either
@@ -33,6 +33,18 @@ impl SwitchNode {
     /// Packets leave by a plug as they are, however long they are.
     fn is_plain(&self, plug: SwitchPort) -> bool {
         self.forwarding.device().is_none_or(|device| device.is_plain(plug))
+    }
+
+    /// Where a batch goes at once that comes in by a plug, if it does.
+    fn lead_on(&self, from: SwitchPort, batch: &mut [Packet], bytes: Option<u64>) -> Option<&Target> {
+        let at = |plug: SwitchPort| self.places.get(usize::from(plug.0));
+        let Straight { to, port, is_limited } = at(from)?.straight?;
+        let end = at(to)?.end.as_ref().filter(|end| !matches!(end, Target::Switch(..)))?;
+        if self.is_watched() || is_limited && !self.is_plain(to) {
+            return None;
+        }
+        enter(port, &self.counts, from, batch, bytes);
+        Some(end)
     }
 
     /// There are taps or observers to be shown what passes.
@@ -92,17 +104,10 @@ impl Batches {
 impl Worker {
     /// Where a batch goes that is handed to a target: past a device that leads it on as it is, and that
     /// nothing observes, to what is behind it. `bytes` are the batch's, if that is known.
+    #[inline]
     pub(crate) fn straight_on(&self, target: Target, batch: &mut [Packet], bytes: Option<u64>) -> Target {
         let Target::Switch(id, from) = target else { return target };
-        let node = self.switch(id);
-        let Some(device) = node.forwarding.device() else { return target };
-        match device.straight(from).and_then(|plug| node.end(plug)) {
-            Some(end) if !node.is_watched() && !matches!(end, Target::Switch(..)) => {
-                enter(device, &node.counts, from, batch, bytes);
-                end
-            }
-            _ => target,
-        }
+        self.switch(id).lead_on(from, batch, bytes).copied().unwrap_or(target)
     }
 
     /// Hands a batch to a device.
@@ -116,7 +121,7 @@ impl Worker {
         let SwitchNode { forwarding, counts, .. } = self.switch(id);
         let whole = match forwarding {
             Forwarding::Device(device) => {
-                enter(device, counts, from, &mut batch, None);
+                enter(device.device_port(from), counts, from, &mut batch, None);
                 device.whole(from)
             }
             Forwarding::Ports(devices) => {
@@ -132,7 +137,8 @@ impl Worker {
         let mut ways = self.decide_ways(source, (id, from), &batch);
         let is_one = |ways: &[Onward]| ways.iter().all(|way| Some(way) == ways.first());
         if !is_one(&ways) && !self.switch(id).is_watched() {
-            batch.iter_mut().zip(&mut ways).for_each(|(packet, way)| self.look_ahead(id, packet, way));
+            let node = self.switch(id);
+            batch.iter_mut().zip(&mut ways).for_each(|(packet, way)| self.look_ahead(node, packet, way));
         }
         match ways.first() {
             Some(way) if is_one(&ways) => self.go(source, (id, from), batch, *way),
@@ -151,12 +157,12 @@ impl Worker {
     /// that out one behind the other, so that the memory of one is waited for while that of others comes, and
     /// those for one end stay together.
     #[inline]
-    fn look_ahead(&self, id: SwitchId, packet: &mut Packet, way: &mut Onward) {
-        let node = self.switch(id);
+    fn look_ahead(&self, node: &SwitchNode, packet: &mut Packet, way: &mut Onward) {
+        let bytes = packet.length().into();
         if let Onward::By(Way::To(plug)) = *way
             && let Some(target) = node.end(plug).filter(|_| node.is_plain(plug))
             && let end @ (Target::Instance(..) | Target::Port(_)) =
-                self.straight_on(target, std::slice::from_mut(packet), None)
+                self.straight_on(target, std::slice::from_mut(packet), Some(bytes))
         {
             *way = Onward::To(end);
         }
@@ -293,10 +299,9 @@ impl Worker {
     }
 }
 
-/// Packets enter a device: they are told by which port they came, and are counted.
-#[inline]
-fn enter(device: &Device, counts: &Counts, from: SwitchPort, packets: &mut [Packet], bytes: Option<u64>) {
-    let port = device.device_port(from);
+/// Packets enter a device: they are told by which port they came, if they came by one, and are counted.
+#[inline(always)]
+fn enter(port: Option<u8>, counts: &Counts, from: SwitchPort, packets: &mut [Packet], bytes: Option<u64>) {
     if let Some(port) = port {
         packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
     }

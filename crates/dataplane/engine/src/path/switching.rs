@@ -12,58 +12,81 @@ use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
 use telemetry::{DropReason, Ledger};
-use virtual_device::Counts;
+use virtual_device::{Counts, Device, Straight};
 use virtual_switch::{HEAD, Route, SwitchPort};
 
 /// What a packet pays of its hop budget for each time that it becomes twice as many.
 const DOUBLING: u8 = 8;
 
+/// A plug of a switch: all that most packets ask for of one and the next lies together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Where what leaves by it goes.
+    pub(crate) end: Option<Target>,
+    /// How everything goes on that comes in by it, if the device that decides says so.
+    pub(crate) straight: Option<Straight>,
+}
+
 /// A switch as one worker sees it: what decides is shared by all, the wires are this worker's own.
 pub(crate) struct SwitchNode {
-    pub(crate) name: String,
-    pub(crate) forwarding: Forwarding,
-    /// What this worker counts of it.
-    pub(crate) counts: Counts,
-    ends: Vec<Option<Target>>,
-    /// It was taken out.
-    pub(crate) is_gone: bool,
+    /// By the numbers of its plugs.
+    pub(crate) places: Vec<Place>,
     /// Instances that are shown what passes.
     pub(crate) observers: Vec<Observer>,
     /// What is shown what passes, or what passes one plug.
     pub(crate) taps: Vec<(Option<SwitchPort>, Box<dyn Tap>)>,
+    /// What this worker counts of it.
+    pub(crate) counts: Counts,
+    pub(crate) forwarding: Forwarding,
+    /// It was taken out.
+    pub(crate) is_gone: bool,
+    pub(crate) name: String,
 }
 
 impl SwitchNode {
     pub(crate) fn new(name: &str, forwarding: Forwarding) -> SwitchNode {
-        SwitchNode {
+        let mut node = SwitchNode {
             name: name.to_owned(),
             counts: forwarding.counts(),
             forwarding,
-            ends: Vec::new(),
+            places: Vec::new(),
             is_gone: false,
             observers: Vec::new(),
             taps: Vec::new(),
+        };
+        node.take_over_plans();
+        node
+    }
+
+    /// Takes over from the device what it says of its plugs.
+    fn take_over_plans(&mut self) {
+        let device = self.forwarding.device();
+        let count = device.map_or(0, Device::plugs).max(self.places.len());
+        self.places.resize(count, Place::default());
+        for (number, place) in (0..=u16::MAX).map(SwitchPort).zip(&mut self.places) {
+            place.straight = device.and_then(|device| device.straight(number));
         }
     }
 
     /// Where what leaves by a port goes.
     #[inline]
     pub(crate) fn end(&self, port: SwitchPort) -> Option<Target> {
-        self.ends.get(usize::from(port.0)).copied().flatten()
+        self.places.get(usize::from(port.0))?.end
     }
 
     pub(crate) fn end_mut(&mut self, port: SwitchPort) -> &mut Option<Target> {
         let index = usize::from(port.0);
-        if self.ends.len() <= index {
-            self.ends.resize(index + 1, None);
+        if self.places.len() <= index {
+            self.places.resize(index + 1, Place::default());
         }
-        &mut self.ends[index]
+        &mut self.places[index].end
     }
 
     /// Another one of its kind decides from now on.
     pub(crate) fn set_forwarding(&mut self, forwarding: Forwarding) {
         self.counts = forwarding.counts();
         self.forwarding = forwarding;
+        self.take_over_plans();
     }
 
     /// It is no more; its place is kept for the next one.
@@ -77,21 +100,21 @@ impl SwitchNode {
 
     /// Lets all ports lead nowhere.
     pub(crate) fn clear(&mut self) {
-        self.ends.clear();
+        self.places.iter_mut().for_each(|place| place.end = None);
     }
 
     /// What the only port beside one leads to; `None` when there are more, or none.
     #[inline]
     pub(crate) fn only_other(&self, than: SwitchPort) -> Option<Target> {
-        let others = self.ends.iter().enumerate().filter(|(number, _)| *number != usize::from(than.0));
-        let mut others = others.filter_map(|(_, end)| *end);
+        let others = self.places.iter().enumerate().filter(|(number, _)| *number != usize::from(than.0));
+        let mut others = others.filter_map(|(_, place)| place.end);
         let only = others.next();
         only.filter(|_| others.next().is_none())
     }
 
     /// What its ports lead to.
     pub(crate) fn ends(&self) -> impl Iterator<Item = Target> {
-        self.ends.iter().copied().flatten()
+        self.places.iter().filter_map(|place| place.end)
     }
 }
 

@@ -177,3 +177,25 @@ fn what_came_by_a_port_leaves_by_the_one_that_is_named() {
         assert_eq!(sent(1, 2), Way::To(port(0)), "a side is a side");
     }
 }
+
+#[test]
+fn what_leads_straight_on_says_so() {
+    let to = |to, port, is_limited| Some(Straight { to, port, is_limited });
+    let direct = settings(Mode::Direct, Share::Single, 1, &[None]);
+    let device = Device::new(direct.clone(), None);
+    assert_eq!(device.straight(port(0)), to(opener(0), Some(1), false));
+    assert_eq!(device.straight(opener(0)), to(port(0), None, true), "the link may not take every packet");
+    assert_eq!(device.straight(opener(1)), None, "none of its plugs");
+    assert!(usize::from(opener(0).0) < device.plugs());
+    let rootless = Device::new(settings(Mode::Rootless, Share::Single, 0, &[None, None]), None);
+    assert_eq!(rootless.straight(opener(0)), to(opener(1), None, false));
+    let tunnels = Tunnels { decapsulate: Vec::new(), encapsulate: None, next_hop: None };
+    let around = DeviceSettings { tunnels: [(0, tunnels.into())].into(), ..direct };
+    let around = Device::new(around, None);
+    assert_eq!((around.straight(port(0)), around.straight(opener(0))), (None, None));
+    // Which one gets it depends on the packet, or something is learned from it.
+    let bond = Device::new(settings(Mode::Bond(Balance::Flow), Share::Balance, 2, &[None, None]), None);
+    assert_eq!((bond.straight(port(0)), bond.straight(opener(0))), (None, None));
+    let bridge = Device::new(settings(Mode::Bridge, Share::Single, 3, &[None]), None);
+    assert_eq!(bridge.straight(port(0)), None);
+}
