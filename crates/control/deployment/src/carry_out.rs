@@ -84,11 +84,14 @@ impl Host {
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
             CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
         })?;
+        let replaced = deployed.devices.take_replaced();
         if concerns_stations {
             let Deployed { wiring, instances, stations: ports, devices, .. } = &*deployed;
             let there = There { wiring, instances, ports, next_hops: devices.next_hops() };
             done.troubles.extend(self.stations.follow(&there, &self.fleet));
         }
+        drop(deployed);
+        drop(replaced);
         Ok(done)
     }
 }

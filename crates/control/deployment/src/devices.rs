@@ -1,6 +1,7 @@
 //! Devices as they are laid: what [`DeviceLayout`] says, in the engine's names.
 //!
-//! 1. [`DeviceChange::of`] compares what a plan leads to with what is laid, before the workers are stopped.
+//! 1. [`DeviceChange::of`] compares what a plan leads to with what is laid, and makes what takes its time,
+//!    before the workers are stopped.
 //! 2. [`DeviceChange::take_off`] takes off what goes, before functions and ports go.
 //! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
 //!
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use virtual_device::{
-    Device, DeviceCounters, DeviceSettings, Entered, NextHop, Opener as DeviceOpener, PortDevices,
+    Device, DeviceCounters, DeviceSettings, Entered, NextHop, Opener as DeviceOpener, Policies, PortDevices,
     SwitchPort, Tunnels,
 };
 use wiring::{
@@ -48,6 +49,8 @@ pub(crate) struct LaidDevices {
     shadowed: BTreeMap<String, Vec<Shadowed>>,
     /// Some device took headers off packets, for which pools have places from then on.
     keeps_headers: bool,
+    /// What decided before this change. It is given back when the workers go on.
+    replaced: Vec<Forwarding>,
 }
 
 /// The other ends of a device's tunnels, by port, and the Ethernet addresses of the hops towards them.
@@ -62,7 +65,23 @@ struct Node {
     /// What decides in it, and what the engine calls it.
     laid: Option<(SwitchId, Forwarding)>,
     /// Of a classifier: what it is made of.
-    policies: Vec<(PortPolicy, SwitchPort, bool)>,
+    wanted: Vec<Wanted>,
+}
+
+/// What a device wants of a port.
+#[derive(PartialEq)]
+struct Wanted {
+    device: String,
+    policy: PortPolicy,
+    /// It takes none.
+    only_sees: bool,
+}
+
+impl Wanted {
+    fn rule(&self) -> Rule {
+        let PortPolicy { receive, priority, .. } = self.policy.clone();
+        Rule { filter: receive, priority, class: 0, observes: self.only_sees }
+    }
 }
 
 impl Node {
@@ -99,6 +118,11 @@ pub(crate) struct DeviceChange {
     link: Vec<Link>,
     /// Devices whose program may be another one.
     touched: BTreeSet<String>,
+    /// Of ports of which devices want something else, or others: by port.
+    policies: BTreeMap<String, (Policies, Vec<Wanted>)>,
+    /// As [`LaidDevices`] has them then.
+    openers: BTreeMap<String, Vec<(Opener, Opening)>>,
+    shadowed: BTreeMap<String, Vec<Shadowed>>,
 }
 
 impl DeviceChange {
@@ -182,7 +206,73 @@ impl DeviceChange {
             Joint::Device(name) => Some(name.clone()),
             Joint::End(_) | Joint::Classifier(_) => None,
         }));
-        Some(DeviceChange { devices, unpaired, layout, unlink, link, touched })
+        let openers = layout.devices.iter().chain(&layout.wired);
+        let openers = openers.map(|(name, openers)| (name.clone(), openers.clone())).collect();
+        let change = DeviceChange {
+            devices,
+            unpaired,
+            layout,
+            unlink,
+            link,
+            touched,
+            openers,
+            policies: BTreeMap::new(),
+            shadowed: BTreeMap::new(),
+        };
+        let policies = change.policies(&deployed.devices);
+        let shadowed = change.shadowed(deployed);
+        Some(DeviceChange { policies, shadowed, ..change })
+    }
+
+    /// Classifiers of the ports where another one is needed.
+    fn policies(&self, laid: &LaidDevices) -> BTreeMap<String, (Policies, Vec<Wanted>)> {
+        let joints: BTreeSet<&Joint> =
+            self.unlink.iter().chain(&self.link).flat_map(|(a, b)| [a, b]).collect();
+        let mut found = BTreeMap::new();
+        for (port, names) in &self.layout.classifiers {
+            let joint = Joint::Classifier(port.clone());
+            let is_linked_anew = joints.contains(&joint);
+            if !is_linked_anew && !names.iter().any(|name| self.touched.contains(name)) {
+                continue;
+            }
+            let wanted = names.iter().filter_map(|name| {
+                let policy = self.devices.get(name)?.over.get(port)?.clone();
+                let only_sees = self.layout.only_seeing.contains(&(name.clone(), port.clone()));
+                Some(Wanted { device: name.clone(), policy, only_sees })
+            });
+            let wanted: Vec<Wanted> = wanted.collect();
+            let same = |node: &Node| node.laid.is_some() && node.wanted == wanted;
+            if is_linked_anew || !laid.nodes.get(&joint).is_some_and(same) {
+                let rules = wanted.iter().map(Wanted::rule).collect();
+                found.insert(port.clone(), (Policies::new(rules), wanted));
+            }
+        }
+        found
+    }
+
+    /// What policies lose then: what is known of ports where nothing changes, and what is found of others.
+    fn shadowed(&self, deployed: &Deployed) -> BTreeMap<String, Vec<Shadowed>> {
+        let before = |name: &String| deployed.wiring.devices.get(name);
+        let touched = self.touched.iter().flat_map(|name| [self.devices.get(name), before(name)]).flatten();
+        let ports: BTreeSet<&str> =
+            touched.flat_map(|device| device.over.keys()).map(String::as_str).collect();
+        let there = |name: &str, port: &str| {
+            self.devices.get(name).is_some_and(|device| device.over.contains_key(port))
+        };
+        let stays = |found: &&Shadowed| {
+            let Shadowed { port, first, second, .. } = found;
+            there(first, port) && there(second, port) && !ports.contains(port.as_str())
+        };
+        let known = deployed.devices.shadowed.values().flatten().filter(stays).cloned();
+        let mut found: BTreeSet<Shadowed> = known.collect();
+        let only_seeing = &self.layout.only_seeing;
+        found.extend(Shadowed::among(&self.devices, only_seeing, |port| ports.contains(port)));
+        let mut by_device: BTreeMap<String, Vec<Shadowed>> = BTreeMap::new();
+        for found in found {
+            let both = BTreeSet::from([found.first.clone(), found.second.clone()]);
+            both.into_iter().for_each(|name| by_device.entry(name).or_default().push(found.clone()));
+        }
+        by_device
     }
 
     /// Takes off what goes, while everything is there yet.
@@ -221,10 +311,12 @@ impl DeviceChange {
             }
             stays
         });
+        let replaced = &mut laid.replaced;
         laid.nodes.retain(|joint, node| {
             let stays = stays(joint);
-            if let Some((id, _)) = node.laid.as_ref().filter(|_| !stays) {
-                change.remove_switch(*id);
+            if let Some((id, before)) = node.laid.take_if(|_| !stays) {
+                change.remove_switch(id);
+                replaced.push(before);
             }
             stays
         });
@@ -236,7 +328,7 @@ impl DeviceChange {
     /// # Errors
     /// What of these pairs could not be laid, one line each; the rest is laid.
     pub(crate) fn put_on(
-        self,
+        mut self,
         deployed: &mut Deployed,
         change: &mut Change<'_, '_>,
         pairs: HashMap<String, Striped>,
@@ -261,7 +353,8 @@ impl DeviceChange {
             }
         }
         self.program(deployed, change, done);
-        deployed.devices.note(&self);
+        deployed.devices.openers = std::mem::take(&mut self.openers);
+        deployed.devices.shadowed = std::mem::take(&mut self.shadowed);
         for (joint, SwitchPort(plug)) in std::mem::take(&mut deployed.devices.given_up) {
             if let Some(node) = deployed.devices.nodes.get_mut(&joint) {
                 node.taken.remove(&plug);
@@ -284,7 +377,7 @@ impl DeviceChange {
     }
 
     /// Tells each device and classifier what is plugged into it.
-    fn program(&self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
+    fn program(&mut self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
         for (name, openers) in self.layout.devices.iter().filter(|(name, _)| self.touched.contains(*name)) {
             let Some(device) = self.devices.get(name) else { continue };
             let joint = Joint::Device(name.clone());
@@ -309,42 +402,23 @@ impl DeviceChange {
             let laid = deployed.devices.lay(change, &joint, name, Forwarding::Device(device));
             done(&(joint.clone(), joint), laid);
         }
-        let chosen_from = self.unlink.iter().chain(&self.link).flat_map(|(a, b)| [a, b]);
-        let chosen_from: BTreeSet<&Joint> = chosen_from.collect();
-        for (port, devices) in &self.layout.classifiers {
+        for (port, (policies, wanted)) in std::mem::take(&mut self.policies) {
             let joint = Joint::Classifier(port.clone());
-            if !chosen_from.contains(&joint) && !devices.iter().any(|name| self.touched.contains(name)) {
-                continue;
-            }
             let laid = &mut deployed.devices;
+            let plug = |of: Joint| laid.links.get(&(joint.clone(), of)).map(|[plug, _]| *plug);
+            let plugs = wanted.iter().map(|wanted| plug(Joint::Device(wanted.device.clone())));
             let end = (Joint::End(Endpoint::Port(port.clone())), joint.clone());
-            let Some([_, outside]) = laid.links.get(&end).copied() else { continue };
-            let policies = devices.iter().filter_map(|name| {
-                let policy = self.devices.get(name)?.over.get(port)?;
-                let [plug, _] = *laid.links.get(&(joint.clone(), Joint::Device(name.clone())))?;
-                let only_sees = self.layout.only_seeing.contains(&(name.clone(), port.clone()));
-                Some((policy.clone(), plug, only_sees))
-            });
-            let policies: Vec<_> = policies.collect();
-            let same = laid.nodes.get(&joint).is_some_and(|node| {
-                node.laid.is_some() && node.policies == policies && !self.link.contains(&end)
-            });
-            if same {
-                continue;
-            }
-            let rules = policies.iter().zip(0..).map(|((policy, plug, observes), class)| {
-                let PortPolicy { receive, priority, .. } = policy.clone();
-                (Rule { filter: receive, priority, class, observes: *observes }, *plug)
-            });
-            let rules = rules.collect();
+            let outside = laid.links.get(&end).map(|[_, outside]| *outside);
+            // What has no plug has been told of.
+            let (Some(plugs), Some(outside)) = (plugs.collect::<Option<Vec<_>>>(), outside) else { continue };
             let before = match laid.forwarding(&joint) {
                 Some(Forwarding::Ports(before)) => Some(before.as_ref()),
                 _ => None,
             };
-            let devices = Arc::new(PortDevices::new(outside, rules, before));
-            let done_with = laid.lay(change, &joint, port, Forwarding::Ports(devices));
+            let devices = Arc::new(PortDevices::of(outside, policies, plugs, before));
+            let done_with = laid.lay(change, &joint, &port, Forwarding::Ports(devices));
             if let Some(node) = laid.nodes.get_mut(&joint) {
-                node.policies = policies;
+                node.wanted = wanted;
             }
             done(&(joint.clone(), joint), done_with);
         }
@@ -439,30 +513,9 @@ impl LaidDevices {
         &self.next_hops
     }
 
-    /// Notes what opens what, and what policies lose.
-    fn note(&mut self, change: &DeviceChange) {
-        let layout = &change.layout;
-        let openers = layout.devices.iter().chain(&layout.wired);
-        self.openers = openers.map(|(name, openers)| (name.clone(), openers.clone())).collect();
-        let touched = change.touched.iter().filter_map(|name| change.devices.get(name));
-        let ports: BTreeSet<&String> = touched.flat_map(|device| device.over.keys()).collect();
-        // What goes, and what is found anew at ports where something changed.
-        let stays = |found: &Shadowed| {
-            let there = |name: &String| {
-                change.devices.get(name).is_some_and(|device| device.over.contains_key(&found.port))
-            };
-            there(&found.first) && there(&found.second) && !ports.contains(&found.port)
-        };
-        let mut found: BTreeSet<Shadowed> =
-            self.shadowed.values().flatten().filter(|found| stays(found)).cloned().collect();
-        found.extend(Shadowed::among(&change.devices, &layout.only_seeing, |port| {
-            ports.iter().any(|at| *at == port)
-        }));
-        self.shadowed.clear();
-        for found in found {
-            let both = BTreeSet::from([found.first.clone(), found.second.clone()]);
-            both.into_iter().for_each(|name| self.shadowed.entry(name).or_default().push(found.clone()));
-        }
+    /// What decided before and does no more: to drop it takes its time.
+    pub(crate) fn take_replaced(&mut self) -> Vec<Forwarding> {
+        std::mem::take(&mut self.replaced)
     }
 
     /// Those that open a device, in their order.
@@ -519,7 +572,7 @@ impl LaidDevices {
     /// Whether a port is one device's alone.
     pub(crate) fn is_alone(&self, device: &str, port: &str) -> bool {
         match self.nodes.get(&Joint::Classifier(port.to_owned())) {
-            Some(node) => node.policies.len() == 1,
+            Some(node) => node.wanted.len() == 1,
             None => self.openers.contains_key(device),
         }
     }
@@ -555,7 +608,7 @@ impl LaidDevices {
             }
             None => change.add_switch(name, forwarding.clone(), None)?,
         };
-        node.laid = Some((id, forwarding));
+        self.replaced.extend(node.laid.replace((id, forwarding)).map(|(_, before)| before));
         Ok(())
     }
 

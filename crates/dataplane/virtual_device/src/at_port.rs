@@ -9,6 +9,29 @@ use virtual_switch::SwitchPort;
 /// Bytes of a packet's beginning that are classified.
 pub const HEAD: usize = 128;
 
+/// What the devices at a port want of it. It is made before it is known by which plugs they are there: with
+/// many devices, that takes its time.
+#[derive(Debug)]
+pub struct Policies {
+    classifier: Classifier,
+    /// The class that takes everything, or none, if that needs no look at the packets.
+    all: Option<Option<u16>>,
+}
+
+impl Policies {
+    /// Of what each device wants; the rules' classes are set here.
+    pub fn new(mut rules: Vec<Rule>) -> Policies {
+        rules.iter_mut().zip(0..).for_each(|(rule, class)| rule.class = class);
+        let first = rules.iter().min_by_key(|rule| rule.priority);
+        let all = match first {
+            None => Some(None),
+            Some(_) if rules.iter().any(|rule| rule.observes) => None,
+            Some(first) => first.filter.is_none().then_some(Some(first.class)),
+        };
+        Policies { classifier: Classifier::new(rules), all }
+    }
+}
+
 /// What devices are at a port.
 #[derive(Debug)]
 pub struct PortDevices {
@@ -22,30 +45,32 @@ pub struct PortDevices {
 }
 
 impl PortDevices {
-    /// The devices at a port by their plugs, each with what it wants; the rules' classes are set here. It
-    /// goes on counting for the one before, if there is one.
+    /// The devices at a port by their plugs, each with what it wants, as [`PortDevices::of`].
     pub fn new(
         port: SwitchPort,
         devices: Vec<(Rule, SwitchPort)>,
         before: Option<&PortDevices>,
     ) -> PortDevices {
-        let (mut rules, plugs): (Vec<Rule>, Vec<SwitchPort>) = devices.into_iter().unzip();
-        rules.iter_mut().zip(0..).for_each(|(rule, class)| rule.class = class);
-        let first = rules.iter().min_by_key(|rule| rule.priority);
-        let all = match first {
-            None => Some(Way::Nowhere),
-            Some(_) if rules.iter().any(|rule| rule.observes) => None,
-            Some(first) if first.filter.is_none() => {
-                plugs.get(usize::from(first.class)).copied().map(Way::To)
-            }
-            Some(_) => None,
-        };
+        let (rules, plugs) = devices.into_iter().unzip();
+        PortDevices::of(port, Policies::new(rules), plugs, before)
+    }
+
+    /// The devices at a port by their plugs, in the order of what they want. It goes on counting for the one
+    /// before, if there is one.
+    pub fn of(
+        port: SwitchPort,
+        policies: Policies,
+        devices: Vec<SwitchPort>,
+        before: Option<&PortDevices>,
+    ) -> PortDevices {
+        let Policies { classifier, all } = policies;
+        let plug = |class: u16| devices.get(usize::from(class)).copied().map_or(Way::Nowhere, Way::To);
         PortDevices {
             port,
-            all,
+            all: all.map(|class| class.map_or(Way::Nowhere, plug)),
             counters: before.map(|before| before.counters.clone()).unwrap_or_default(),
-            devices: plugs,
-            classifier: Classifier::new(rules),
+            devices,
+            classifier,
         }
     }
 

@@ -60,7 +60,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use at_port::{HEAD, PortDevices};
+pub use at_port::{HEAD, Policies, PortDevices};
 pub use bond::FLOWLETS;
 pub use bridge::Station;
 pub use counters::{Counts, DeviceCounters, Entered, PortDevicesCounters};
