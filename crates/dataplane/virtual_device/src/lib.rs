@@ -45,7 +45,7 @@
 //! # Cost
 //! Where all of a batch goes one way, a decision costs 5 ns a batch; else 2 to 8 ns a packet (bonds, bridges
 //! of two), and up to 17 ns for a bridge of three (a busy machine): `cargo test --release -p virtual_device
-//! -- --ignored --nocapture cost`. A batch of 32 takes 124 instructions more for a hop over a rootless device
+//! -- --ignored --nocapture cost`. A batch of 32 takes 106 instructions more for a hop over a rootless device
 //! of two openers than over a plain wire (cachegrind of the engine's `cost_of_` tests).
 #![forbid(unsafe_code)]
 

@@ -397,6 +397,12 @@ fn policies_that_get_nothing_are_known_until_they_get_something() {
     assert_eq!(told(&rig, "b").len(), 1);
     rig.apply(&[direct("a", "tcp", 1)]);
     assert_eq!((told(&rig, "a"), told(&rig, "b")), (vec![], vec![]));
+    // The first one that takes all of it is told, and the next one when the first goes.
+    rig.apply(&[direct("a", "udp", 0), direct("c", "udp", 1)]);
+    let by = |first: &str| format!("b never gets a packet of `source`: {first} takes all that it wants");
+    assert_eq!(told(&rig, "b"), [by("a")]);
+    rig.apply(&[delete(Kind::Function, "f"), delete(Kind::Device, "a")]);
+    assert_eq!(told(&rig, "b"), [by("c")]);
 }
 
 #[test]
