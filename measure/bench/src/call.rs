@@ -54,7 +54,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
             let mut progress = fibre.process(&mut [], now).map_err(BenchError::setup)?;
             // The kernel took the processor away for longer than a slice.
             while progress == Progress::Suspended {
-                progress = fibre.resume(&mut [], watchdog::clock().moment()).map_err(BenchError::setup)?;
+                progress = fibre.process(&mut [], watchdog::clock().moment()).map_err(BenchError::setup)?;
             }
         }
         let calls_onto = began.elapsed().as_nanos() as f64 / f64::from(CALLS);

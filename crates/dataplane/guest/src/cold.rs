@@ -71,10 +71,6 @@ impl Guest for Cold {
         self.called()?.process(packets, now)
     }
 
-    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
-        self.called()?.resume(packets, now)
-    }
-
     fn suspended(&self) -> bool {
         matches!(&self.state, State::Warm(guest) if guest.suspended())
     }

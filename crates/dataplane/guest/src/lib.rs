@@ -121,8 +121,9 @@ impl Answers {
 pub enum Progress {
     /// The call is over; the verdicts are in the records.
     Done(Answers),
-    /// The call was switched out and goes on with [`Guest::resume`]. Until then the function has the batch:
-    /// its packets must not be read or changed, nor their buffers freed, and the records say nothing yet.
+    /// The call was switched out and goes on with the next [`Guest::process`]. Until then the function has
+    /// the batch: its packets must not be read or changed, nor their buffers freed, and the records say
+    /// nothing yet.
     Suspended,
 }
 
@@ -144,28 +145,20 @@ pub struct LeftOver {
 
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
-    /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the
-    /// records. An extent outside the buffer, or one changed by a function that may only read, turns the
-    /// verdict into [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
+    /// Shows up to `nf_abi::MAX_BATCH` packets to the function, or goes on with the call that is
+    /// [suspended](Guest::suspended), with the batch that it was made with. Verdict, extent and mark come back
+    /// in the records. An extent outside the buffer, or one changed by a function that may only read, turns
+    /// the verdict into [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
     ///
     /// # Errors
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
+    /// [`GuestFault::Contract`] when a suspended call is given another number of packets than it has.
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault>;
 
-    /// Goes on with a suspended call, with the batch that it was made with. Only guests that were made
-    /// preemptible are ever suspended.
-    ///
-    /// # Errors
-    /// [`GuestFault`], as for [`Guest::process`]; [`GuestFault::Contract`] when no call is suspended.
-    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
-        let _ = (packets, now);
-        Err(GuestFault::Contract("no call of it is suspended, so none can go on".to_owned()))
-    }
-
-    /// Whether a call is suspended. Until it is done, calling anything but [`Guest::resume`] into the
-    /// function (`process`, `observe`, `timer`, `report`, `export_state`, `import_state`) is a
-    /// [`GuestFault::Contract`]; what the host keeps for it can be looked at and collected as ever.
-    /// [`Guest::surrender`] and dropping the guest end the call, and only after that the batch is the
+    /// Whether a call is suspended; only guests that were made preemptible ever are. Until it is done, calling
+    /// anything but [`Guest::process`] into the function (`observe`, `timer`, `report`, `export_state`,
+    /// `import_state`) is a [`GuestFault::Contract`]; what the host keeps for it can be looked at and collected
+    /// as ever. [`Guest::surrender`] and dropping the guest end the call, and only after that the batch is the
     /// caller's again.
     fn suspended(&self) -> bool {
         false

@@ -4,9 +4,9 @@
 //! 1. [`Guest::process`] writes the records and begins the call. The call takes the instance's store with it.
 //! 2. When a stretch has lasted for the slice, the [watchdog](crate::watchdog) says so; guest code notices at
 //!    its next loop or call, and control comes back: [`Progress::Suspended`].
-//! 3. [`Guest::resume`] goes on exactly there, for another slice, as often as it takes. The time of the
-//!    stretches, and of nothing else, counts towards `max_call`; a call that has used it up is stopped as any
-//!    other.
+//! 3. The next [`Guest::process`] goes on exactly there, for another slice, as often as it takes. The time of
+//!    the stretches, and of nothing else, counts towards `max_call`; a call that has used it up is stopped as
+//!    any other.
 //! 4. When the function returns, its answers are read into the packets' records, and the store is back.
 //!
 //! To drop or empty a suspended instance ends its call: the guest's frames are left without running any more
@@ -133,10 +133,8 @@ impl PreemptibleGuest {
     }
 
     fn ready(&mut self) -> Result<&mut Body<LentState>, GuestFault> {
-        match &mut self.stage {
-            Stage::Ready(body) => Ok(body),
-            other => Err(misuse(other)),
-        }
+        let why = "a call of it is suspended and has to go on first, or was ended";
+        self.quiet().map_err(|_| GuestFault::Contract(why.to_owned()))
     }
 
     /// The body, when it is between two calls.
@@ -148,74 +146,38 @@ impl PreemptibleGuest {
         }
     }
 
-    /// Lets the call run for a slice, or until it has ended.
-    fn stretch(
-        &mut self,
-        mut call: Call,
-        spent: Spent,
-        packets: &mut [Packet],
-        now: Moment,
-    ) -> Result<Progress, GuestFault> {
-        self.kept_mut().now = now.nanos;
-        let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, spent);
-        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let (spent, overdue) = stretch.end_stretch(spent);
-        match polled {
-            Poll::Pending => {
-                self.stage = Stage::Suspended { call, count: packets.len(), spent };
-                Ok(Progress::Suspended)
-            }
-            Poll::Ready((mut body, result)) => {
-                let result = body.ended(overdue, result, self.limit);
-                let result = result.map(|()| Progress::Done(body.take_over(packets)));
-                body.set_max_call(self.limit);
-                self.stage = Stage::Ready(body);
-                result
-            }
-        }
+    /// A call with these packets, which takes the body with it.
+    fn begin(mut body: Box<Body<LentState>>, packets: &[Packet], now: Nanos) -> Call {
+        body.show(packets);
+        let count = packets.len() as u32;
+        Box::pin(async move {
+            let result = body.process.call_async(&mut body.store, (count, now.0)).await;
+            (body, result)
+        })
     }
-}
-
-fn misuse(stage: &Stage) -> GuestFault {
-    GuestFault::Contract(
-        match stage {
-            Stage::Ready(_) => "no call of it is suspended, so none can go on",
-            Stage::Suspended { .. } => "a call of it is suspended and must go on first",
-            Stage::Ended => "its suspended call was ended, and it with it",
-        }
-        .to_owned(),
-    )
 }
 
 impl Guest for PreemptibleGuest {
+    /// Lets a call run for a slice, or until it has ended.
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
-        self.ready()?.show(packets);
-        let Stage::Ready(mut body) = std::mem::replace(&mut self.stage, Stage::Ended) else {
-            return Err(misuse(&Stage::Ended));
+        let (mut call, before) = match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Ready(body) => (PreemptibleGuest::begin(body, packets, now.nanos), Spent::default()),
+            Stage::Suspended { call, count, spent } if count == packets.len() => (call, spent),
+            _ => return Err(GuestFault::Contract("its call is of another batch, or was ended".to_owned())),
         };
-        let count = packets.len() as u32;
-        let call = Box::pin(async move {
-            let result = body.process.call_async(&mut body.store, (count, now.nanos.0)).await;
-            (body, result)
-        });
-        self.stretch(call, Spent::default(), packets, now)
-    }
-
-    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
-        match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Suspended { call, count, spent } if count == packets.len() => {
-                self.stretch(call, spent, packets, now)
-            }
-            Stage::Suspended { count, .. } => Err(GuestFault::Contract(format!(
-                "resumed with {} packets; allowed: the {count} of its suspended call",
-                packets.len()
-            ))),
-            other => {
-                let fault = misuse(&other);
-                self.stage = other;
-                Err(fault)
-            }
-        }
+        self.kept_mut().now = now.nanos;
+        let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, before);
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let (spent, overdue) = stretch.end_stretch(before);
+        let Poll::Ready((mut body, result)) = polled else {
+            self.stage = Stage::Suspended { call, count: packets.len(), spent };
+            return Ok(Progress::Suspended);
+        };
+        let result = body.ended(overdue, result, self.limit);
+        let result = result.map(|()| Progress::Done(body.take_over(packets)));
+        body.set_max_call(self.limit);
+        self.stage = Stage::Ready(body);
+        result
     }
 
     fn suspended(&self) -> bool {

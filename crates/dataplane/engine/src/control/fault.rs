@@ -112,18 +112,19 @@ impl Worker {
         self.consume(Holder::Instance(index), copies);
     }
 
-    /// A batch has come to an instance that is down.
+    /// A batch has come to an instance that is down, and goes by its policy.
     #[cold]
     pub(crate) fn bypass(&mut self, index: usize, mut batch: Vec<Packet>) {
+        if !self.instances[index].taps.is_empty() {
+            self.show_instance(index, &batch, Passage::Down);
+        }
         // The copies that an observer was sent are waited for by no function.
         let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
         let source = Holder::Instance(index);
         while let Some(ingress) = batch.first().map(|packet| packet.record().ingress) {
             let alike = self.batches.take_if(&mut batch, |_, packet| packet.record().ingress == ingress);
             match other_interface(&self.instances[index], ingress).filter(|_| open) {
-                Some(target) => {
-                    self.hand_on(source, target, alike);
-                }
+                Some(target) => self.hand_on(source, target, alike),
                 None => self.drop_batch(source, alike, DropReason::FunctionDown),
             }
         }

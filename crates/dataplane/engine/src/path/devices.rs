@@ -104,7 +104,7 @@ impl Batches {
 impl Worker {
     /// Where a batch goes that is handed to a target: past a device that leads it on as it is, and that
     /// nothing observes, to what is behind it. `bytes` are the batch's, if that is known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn straight_on(&self, target: Target, batch: &mut [Packet], bytes: Option<u64>) -> Target {
         let Target::Switch(id, from) = target else { return target };
         self.switch(id).lead_on(from, batch, bytes).copied().unwrap_or(target)

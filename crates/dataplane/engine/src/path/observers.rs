@@ -248,17 +248,10 @@ impl Worker {
         let owner_account = self.time.switch(entity);
         if at_once && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
             let instance = &mut self.instances[index];
-            instance.counters.calls += 1;
-            instance.counters.packets += packets.len() as u64;
-            instance.counters.count_bytes(packets);
+            instance.counters.count_call(packets.len());
             self.upkeep.note_call(index, &mut instance.called);
             self.batches.showing = true;
-            if let Life::Up { guest, .. } = &mut instance.life {
-                match guest.observe(packets, self.time.now) {
-                    Ok(()) => self.after_call(index),
-                    Err(fault) => self.on_guest_fault(index, &fault, None),
-                }
-            }
+            self.call_observer(index, packets);
             self.batches.showing = false;
         } else {
             self.copy_to_observer(index, packets, owner);

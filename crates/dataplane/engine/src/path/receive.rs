@@ -69,9 +69,9 @@ impl Worker {
         worked
     }
 
-    /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that
-    /// is throttled fetches nothing from outside, but goes on taking what work has been put into.
-    pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
+    /// Polls the ports that feed an instance, in its account. One that is throttled fetches nothing from
+    /// outside, but goes on taking what work has been put into.
+    pub(crate) fn poll_feeds(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
         (instance.more_outside, instance.unpolled) = (false, 0);
@@ -88,7 +88,6 @@ impl Worker {
                 self.time.running = entity;
             }
         }
-        !self.instances[index].queue.is_empty()
     }
 
     /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the

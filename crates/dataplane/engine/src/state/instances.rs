@@ -110,6 +110,13 @@ pub(crate) struct InstanceCounters {
 }
 
 impl InstanceCounters {
+    /// Counts a call with so many packets.
+    #[inline]
+    pub(crate) fn count_call(&mut self, packets: usize) {
+        self.calls += 1;
+        self.packets += packets as u64;
+    }
+
     /// Adds the lengths of packets that the instance was shown.
     #[inline]
     pub(crate) fn count_bytes(&mut self, packets: &[Packet]) {

@@ -160,6 +160,22 @@ impl Scripted {
         Ok(Progress::Done(Answers::of(packets)))
     }
 
+    fn resume(
+        &mut self,
+        packets: &mut [Packet],
+        before: Vec<u32>,
+        left: u32,
+    ) -> Result<Progress, GuestFault> {
+        self.seen.note(Call::Resume);
+        self.spend(0);
+        assert_eq!(before, Scripted::fingerprint(packets), "the batch is not touched meanwhile");
+        if left > 0 {
+            self.suspended = Some((before, left - 1));
+            return Ok(Progress::Suspended);
+        }
+        self.decide(packets)
+    }
+
     fn not_in_a_call(&self) {
         assert!(self.suspended.is_none(), "called in the middle of a call");
     }
@@ -167,23 +183,14 @@ impl Scripted {
 
 impl Guest for Scripted {
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
-        self.not_in_a_call();
+        if let Some((before, left)) = self.suspended.take() {
+            return self.resume(packets, before, left);
+        }
         self.seen.note(Call::Process(packets.len()));
         self.spend(packets.len());
         self.kept.deadline = self.next_deadline(now);
         if self.manner.suspend > 0 {
             self.suspended = Some((Scripted::fingerprint(packets), self.manner.suspend - 1));
-            return Ok(Progress::Suspended);
-        }
-        self.decide(packets)
-    }
-    fn resume(&mut self, packets: &mut [Packet], _now: Moment) -> Result<Progress, GuestFault> {
-        self.seen.note(Call::Resume);
-        self.spend(0);
-        let (before, left) = self.suspended.take().expect("a call is suspended");
-        assert_eq!(before, Scripted::fingerprint(packets), "the batch is not touched meanwhile");
-        if left > 0 {
-            self.suspended = Some((before, left - 1));
             return Ok(Progress::Suspended);
         }
         self.decide(packets)

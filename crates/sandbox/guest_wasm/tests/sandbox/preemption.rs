@@ -62,7 +62,7 @@ fn suspend(guest: &mut dyn Guest, packet: &mut Packet, mark: u64) {
 /// Goes on until the call has ended; how often it was switched out on the way.
 fn finish(guest: &mut dyn Guest, packet: &mut Packet) -> Result<u32, GuestFault> {
     for stretches in 0.. {
-        if guest.resume(from_mut(packet), now())?.is_done() {
+        if guest.process(from_mut(packet), now())?.is_done() {
             assert!(!guest.suspended());
             return Ok(stretches);
         }
@@ -84,7 +84,7 @@ fn others_run_while_a_call_is_switched_out() {
                 room.assert_goes_on();
                 assert_eq!(*packet.record(), before, "the records say nothing yet");
                 stretches += 1;
-                if guest.resume(from_mut(&mut packet), now()).expect("it goes on").is_done() {
+                if guest.process(from_mut(&mut packet), now()).expect("it goes on").is_done() {
                     break;
                 }
             }
@@ -118,7 +118,7 @@ fn a_whole_batch_comes_back_as_it_went() {
         batch[0].edit(|record| record.mark = LONG);
         let before: Vec<PacketRecord> = batch.iter().map(|packet| *packet.record()).collect();
         assert_eq!(guest.process(&mut batch, now()), Ok(Progress::Suspended));
-        while guest.resume(&mut batch, now()).expect("it goes on") == Progress::Suspended {}
+        while guest.process(&mut batch, now()).expect("it goes on") == Progress::Suspended {}
         for (n, (packet, before)) in batch.iter().zip(before).enumerate() {
             let wanted = PacketRecord { verdict: Verdict::Interface(0).encode(), mark: n as u64, ..before };
             assert_eq!(*packet.record(), wanted);
@@ -163,7 +163,7 @@ fn all_stretches_of_a_call_share_its_time() {
             // Longer than all of the call's time, together: waiting is not the call's.
             std::thread::sleep(Duration::from_millis(4));
             let began = Cycles::now();
-            let outcome = guest.resume(from_mut(&mut packet), now());
+            let outcome = guest.process(from_mut(&mut packet), now());
             had += Cycles::now().since(began);
             match outcome {
                 Ok(_) => stretches += 1,
@@ -332,7 +332,7 @@ fn a_thousand_calls_are_suspended_at_once() {
         let mut rounds = 0;
         while guests.iter().any(|(guest, _)| guest.suspended()) {
             for (guest, packet) in guests.iter_mut().filter(|(guest, _)| guest.suspended()) {
-                let _ = guest.resume(from_mut(packet), now()).expect("it goes on");
+                let _ = guest.process(from_mut(packet), now()).expect("it goes on");
             }
             rounds += 1;
         }
@@ -380,7 +380,7 @@ fn a_guest_that_never_gives_the_processor_up_loses_it_all_the_same() {
             // counts.
             for _ in 0..50 {
                 let at = now();
-                assert_eq!(guest.resume(from_mut(&mut packet), at), Ok(Progress::Suspended), "{what}");
+                assert_eq!(guest.process(from_mut(&mut packet), at), Ok(Progress::Suspended), "{what}");
                 let took = watchdog::clock().span(Cycles::now().since(at.cycles));
                 assert!(took >= SLICE.0, "{what}: {took:?} is less than a slice");
                 room.assert_runs();
@@ -426,7 +426,7 @@ fn host_calls_of_a_suspended_call_are_seen_and_collected() {
             if !guest.suspended() {
                 break;
             }
-            let _ = guest.resume(from_mut(&mut packet), now()).expect("it goes on");
+            let _ = guest.process(from_mut(&mut packet), now()).expect("it goes on");
         }
         assert!(moved > 2, "seen while it was suspended");
         assert_eq!(guest.counters(), [0, 2 * rounds]);
@@ -451,7 +451,7 @@ fn a_suspended_call_goes_on_on_another_thread() {
         for _ in 0..10 {
             // Each thread ends with its timer running.
             let thread = std::thread::spawn(move || {
-                let done = guest.resume(from_mut(&mut packet), now()).expect("it goes on").is_done();
+                let done = guest.process(from_mut(&mut packet), now()).expect("it goes on").is_done();
                 (guest, packet, done)
             });
             (guest, packet, done) = thread.join().expect("no thread fails");
@@ -477,15 +477,12 @@ fn calls_out_of_order_are_refused() {
             assert!(matches!(result, Err(GuestFault::Contract(_))), "{what}: {result:?}");
         };
         let mut plain = WasmGuest::new(&program, &room.pool, patient()).expect("an instance");
-        contract(plain.resume(&mut room.packets[..1], now()).map(|_| ()), "never suspended");
-        room.show(&mut plain, 5).expect("and it goes on");
+        room.show(&mut plain, 5).expect("it is never suspended");
 
         let mut packet = room.spare_packet();
         let mut guest = preemptible(&program, &room, patient(), SLICE);
-        contract(guest.resume(from_mut(&mut packet), now()).map(|_| ()), "not suspended yet");
         suspend(&mut guest, &mut packet, LONG);
         assert_eq!(guest.private_bytes(), None);
-        contract(guest.process(&mut room.packets[..1], now()).map(|_| ()), "process");
         contract(guest.observe(&room.packets[..1], now()), "observe");
         contract(guest.timer(now()), "timer");
         contract(guest.report(now()).map(|_| ()), "report");
@@ -497,9 +494,9 @@ fn calls_out_of_order_are_refused() {
         guest.observe(&room.packets[..1], now()).expect("and it goes on");
 
         suspend(&mut guest, &mut packet, LONG);
-        contract(guest.resume(&mut room.packets[..2], now()).map(|_| ()), "another batch");
+        contract(guest.process(&mut room.packets[..2], now()).map(|_| ()), "another batch");
         assert!(!guest.suspended());
-        contract(guest.resume(from_mut(&mut packet), now()).map(|_| ()), "after its end");
+        contract(guest.process(from_mut(&mut packet), now()).map(|_| ()), "after its end");
         drop(guest);
         room.pool.free(packet);
         room.assert_goes_on();

@@ -62,7 +62,7 @@ fn straight_code_of_a_preemptible_function_is_stopped_too() {
         let mut outcome = guest.process(&mut room.packets[..1], now());
         // It may be switched out where the function begins, and nowhere else.
         while outcome == Ok(Progress::Suspended) {
-            outcome = guest.resume(&mut room.packets[..1], now());
+            outcome = guest.process(&mut room.packets[..1], now());
         }
         assert_eq!(outcome, Err(GuestFault::TimedOut { limit: Nanos(100_000) }));
         drop(guest);

@@ -90,7 +90,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
         let mut outcome = guest.process(packets, now());
         while outcome == Ok(Progress::Suspended) {
             check_whole(guest, pool, packets.len());
-            outcome = guest.resume(packets, now());
+            outcome = guest.process(packets, now());
         }
         let mut left = Vec::new();
         for packet in packets.drain(..) {
