@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
-use crate::watchdog::{self, Reach};
+use crate::watchdog::{self, Reach, Terms};
 use guest::{Answers, BAD_VERDICT, GuestFault, to_other_version};
 use nf_abi::{MAX_BATCH, OTHER_VERSION, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
@@ -32,12 +32,10 @@ const RESERVED_FROM: usize = 2 << 20;
 /// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock
 /// can tell. A slice is over only of a call that can be switched out.
 fn on_epoch() -> UpdateDeadline {
-    if watchdog::overdue() {
-        UpdateDeadline::Interrupt
-    } else if watchdog::slice_over() {
-        UpdateDeadline::Yield(1)
-    } else {
-        UpdateDeadline::Continue(1)
+    match watchdog::ending() {
+        watchdog::GOES_ON => UpdateDeadline::Continue(1),
+        watchdog::SLICE_OVER => UpdateDeadline::Yield(1),
+        _ => UpdateDeadline::Interrupt,
     }
 }
 
@@ -53,10 +51,9 @@ pub(crate) struct Body<T: HostState> {
     pub(crate) shell: Option<LentShell>,
     /// What its memory was when it was made, as long as it did not write; for a clone.
     pub(crate) shared: Option<Arc<SharedMemory>>,
-    /// What its calls run on.
-    pub(crate) reach: Arc<Reach>,
-    pub(crate) max_call: Cycles,
-    pub(crate) max_control_call: Cycles,
+    /// The terms of calls with packets, and of any other.
+    pub(crate) calls: Terms,
+    pub(crate) control_calls: Terms,
     pub(crate) limits: (Nanos, Nanos),
     pub(crate) program: Arc<Program>,
 }
@@ -114,8 +111,8 @@ impl<T: HostState> Body<T> {
         let facts = program.facts();
         let engine = &program.sandbox.engine;
         let reach = Arc::new(Reach::new(engine, program.code()));
-        let clock = watchdog::clock();
-        let max_control_call = clock.cycles(limits.1);
+        let [calls, control_calls] =
+            [limits.0, limits.1].map(|limit| Terms::new(&reach, watchdog::clock().cycles(limit)));
         let mut store = Store::new(engine, host);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| Ok(on_epoch()));
@@ -126,7 +123,7 @@ impl<T: HostState> Body<T> {
         let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit };
         // A start function runs here, so this is a call like any other.
         let (instance, shell) = {
-            let _call = watchdog::begin(&reach, Cycles::now(), max_control_call);
+            let _call = watchdog::begin(&control_calls, Cycles::now());
             with_request(request, || T::linked(program).instantiate(&mut store))
         };
         let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
@@ -154,9 +151,8 @@ impl<T: HostState> Body<T> {
             instance,
             shell,
             shared: None,
-            reach,
-            max_call: clock.cycles(limits.0),
-            max_control_call,
+            calls,
+            control_calls,
             limits,
             program: program.clone(),
             store,
@@ -260,6 +256,7 @@ impl<T: HostState> Body<T> {
     }
 
     /// The same, one by one: what a function answers it may not becomes [`BAD_VERDICT`].
+    #[inline(never)]
     fn take_over_each(&mut self, packets: &mut [Packet]) -> Answers {
         let state = self.store.data().state();
         let (facts, buffer_size) = (&state.facts, state.pool.buffer_size());
@@ -280,10 +277,10 @@ impl<T: HostState> Body<T> {
     }
 
     /// Calls with packets in the records: the time is the short one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call_batch(&mut self, count: usize, now: Moment) -> Result<(), GuestFault> {
         self.store.data_mut().state_mut().kept.now = now.nanos;
-        let call = watchdog::begin(&self.reach, now.cycles, self.max_call);
+        let call = watchdog::begin(&self.calls, now.cycles);
         let result = T::call(&mut self.store, &self.process, (count as u32, now.nanos.0));
         self.ended(call.end(), result, self.limits.0)
     }
@@ -306,7 +303,7 @@ impl<T: HostState> Body<T> {
     #[cold]
     fn ended_late<R>(&self, result: wasmtime::Result<R>, limit: Nanos) -> Result<R, GuestFault> {
         let limit = watchdog::exceeded(limit);
-        let barred = self.reach.take_barred();
+        let barred = self.calls.reach().take_barred();
         let accessible =
             !barred || self.shell.as_ref().and_then(|shell| shell.with(|shell| shell.reopen())) == Some(true);
         match result {
@@ -328,7 +325,7 @@ impl<T: HostState> Body<T> {
         now: Moment,
     ) -> Result<R, GuestFault> {
         self.store.data_mut().state_mut().kept.now = now.nanos;
-        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_control_call);
+        let call = watchdog::begin(&self.control_calls, Cycles::now());
         let result = T::call(&mut self.store, function, params);
         self.ended(call.end(), result, self.limits.1)
     }
@@ -365,7 +362,7 @@ impl<T: HostState> Body<T> {
     fn call_at<R: WasmResults + Sync>(&mut self, name: &str, now: Moment) -> Result<Option<R>, GuestFault> {
         let Some(function) = self.optional::<u64, R>(name) else { return Ok(None) };
         self.store.data_mut().state_mut().kept.now = now.nanos;
-        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
+        let call = watchdog::begin(&self.calls, Cycles::now());
         let result = T::call(&mut self.store, &function, now.nanos.0);
         self.ended(call.end(), result, self.limits.0).map(Some)
     }

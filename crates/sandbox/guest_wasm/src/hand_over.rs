@@ -8,7 +8,7 @@
 use crate::body::Body;
 use crate::save::to_wasm;
 use crate::state::HostState;
-use crate::watchdog;
+use crate::watchdog::{self, Terms};
 use guest::{GuestFault, HandOutFault};
 use telemetry::clock::{Cycles, Nanos};
 use wasmtime::Val;
@@ -52,17 +52,16 @@ impl<T: HostState> Body<T> {
         limit: Nanos,
         call: impl FnOnce(&mut Self) -> Result<R, GuestFault>,
     ) -> Result<R, GuestFault> {
-        let (limits, most) = (self.limits, self.max_control_call);
-        self.limits.1 = limits.1.min(limit);
-        self.max_control_call = most.min(watchdog::clock().cycles(limit)).max(Cycles(1));
+        let usual = self.limits;
+        self.set_limits((usual.0, usual.1.min(limit)));
         let called = call(self);
-        (self.limits, self.max_control_call) = (limits, most);
+        self.set_limits(usual);
         called
     }
 
-    /// Sets the longest time of a call with packets.
-    pub(crate) fn set_max_call(&mut self, max_call: Nanos) {
-        self.limits.0 = max_call;
-        self.max_call = watchdog::clock().cycles(max_call);
+    /// Sets the longest time of a call with packets, and of any other.
+    pub(crate) fn set_limits(&mut self, limits: (Nanos, Nanos)) {
+        let terms = |limit| Terms::new(self.calls.reach(), watchdog::clock().cycles(limit).max(Cycles(1)));
+        (self.calls, self.control_calls, self.limits) = (terms(limits.0), terms(limits.1), limits);
     }
 }

@@ -122,7 +122,7 @@ impl Guest for WasmGuest {
     }
 
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
-        self.0.set_max_call(max_call);
+        self.0.set_limits((max_call, self.0.limits.1));
         self.0.store.data_mut().set_slots(slots);
     }
 

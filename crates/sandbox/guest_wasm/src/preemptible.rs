@@ -24,7 +24,7 @@ use crate::lent_state::LentState;
 use crate::program::Program;
 use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
-use crate::watchdog::{self, Reach, Spent};
+use crate::watchdog::{self, Spent, Terms};
 use guest::{
     Frozen, Guest, GuestFault, HandOutFault, Kept, NotFrozen, Offer, Progress, SaveError, SlotConfig,
 };
@@ -62,8 +62,8 @@ pub struct PreemptibleGuest {
     kept_slice: Slice,
     max_call: Cycles,
     limit: Nanos,
-    /// What its calls run on.
-    reach: Arc<Reach>,
+    /// The terms of the stretch in progress.
+    stretch: Terms,
     /// Bytes of private memory, as last seen.
     bytes: usize,
     _fibre: Counted,
@@ -105,15 +105,17 @@ impl PreemptibleGuest {
         let fibre = Counted(program.clone());
         let (state, lent) = LentState::pair(state);
         let body = make(lent)?;
-        let (clock, limit, reach) = (watchdog::clock(), body.limits.0, body.reach.clone());
+        let (clock, limit) = (watchdog::clock(), body.limits.0);
+        let max_call = clock.cycles(limit);
+        let stretch = Terms::new(body.calls.reach(), max_call);
         Ok(PreemptibleGuest {
             stage: Stage::Ready(Box::new(body)),
             state,
             slice: clock.cycles(slice.0),
             kept_slice: slice,
-            max_call: clock.cycles(limit),
+            max_call,
             limit,
-            reach,
+            stretch,
             bytes: 0,
             _fibre: fibre,
         })
@@ -166,7 +168,8 @@ impl Guest for PreemptibleGuest {
             _ => return Err(GuestFault::Contract("its call is of another batch, or was ended".to_owned())),
         };
         self.kept_mut().now = now.nanos;
-        let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, before);
+        self.stretch.stretch(self.slice, self.max_call, before);
+        let stretch = watchdog::begin(&self.stretch, now.cycles);
         let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let (spent, overdue) = stretch.end_stretch(before);
         let Poll::Ready((mut body, result)) = polled else {
@@ -175,7 +178,9 @@ impl Guest for PreemptibleGuest {
         };
         let result = body.ended(overdue, result, self.limit);
         let result = result.map(|()| Progress::Done(body.take_over(packets)));
-        body.set_max_call(self.limit);
+        if body.limits.0 != self.limit {
+            body.set_limits((self.limit, body.limits.1));
+        }
         self.stage = Stage::Ready(body);
         result
     }
@@ -254,7 +259,7 @@ impl Guest for PreemptibleGuest {
         // A call that is switched out keeps the body; its time is counted here.
         (self.max_call, self.limit) = (watchdog::clock().cycles(max_call), max_call);
         if let Stage::Ready(body) = &mut self.stage {
-            body.set_max_call(max_call);
+            body.set_limits((max_call, body.limits.1));
         }
         self.state.state_mut().set_slots(slots);
     }

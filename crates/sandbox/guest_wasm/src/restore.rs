@@ -222,8 +222,7 @@ impl<T: HostState> Body<T> {
         {
             // Growth is refused to calls that are overdue, and the last call of this thread does not matter
             // here.
-            let reach = body.reach.clone();
-            let _call = watchdog::begin(&reach, Cycles::now(), body.max_control_call);
+            let _call = watchdog::begin(&body.control_calls, Cycles::now());
             let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;
             memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
         }

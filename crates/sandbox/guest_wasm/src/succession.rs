@@ -28,7 +28,7 @@ impl<T: HostState> Body<T> {
         if missing > 0 {
             // Grown memory need not be made ready: what is there is about to come.
             mine.with(|shell| shell.expect(size));
-            let _call = watchdog::begin(&self.reach, Cycles::now(), self.max_control_call);
+            let _call = watchdog::begin(&self.control_calls, Cycles::now());
             let pages = missing as u64 / snapshot::limits::MEMORY_UNIT;
             memory.grow(&mut self.store, pages).map_err(|error| broken(&format!("{error:#}")))?;
         }

@@ -4,8 +4,8 @@
 //! Bounds the time of a call into a guest.
 //!
 //! Each worker thread has one timer. It runs only while calls are made:
-//! 1. [`begin`] notes when the call began; the first call after a pause, and one that must end before the
-//!    timer would expire, also starts the timer.
+//! 1. [`begin`] notes when the call began, and on which [`Terms`]; the first call after a pause, and one that
+//!    must end before the timer would expire, also starts the timer.
 //! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the
 //!    timer rests. A call that still has time: the timer is set to the end of that time. A call that has
 //!    none: it is marked as overdue and the engine's epoch is advanced, which every guest notices at its next
@@ -22,9 +22,9 @@
 //! of it ends at [`WHOLE_CALL`] or at `max_call`, whichever is longer: a guest can make the kernel work, but
 //! not for long.
 //!
-//! A call that can be switched out runs in stretches, begun by [`begin_stretch`]. A stretch has two ends:
-//! when its slice is over ([`slice_over`]) the guest is switched out, when the call's whole time is used up
-//! it is overdue like any other. Both advance the epoch; the store tells them apart.
+//! A call that can be switched out runs in stretches, each on terms of its own ([`Terms::stretch`]). A stretch
+//! has two ends: when its slice is over ([`SLICE_OVER`]) the guest is switched out, when the call's whole time
+//! is used up it is overdue like any other. Both advance the epoch; the store tells them apart.
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call
 //! time.
@@ -37,10 +37,11 @@
 use crate::shell::RESERVATION;
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+    compiler_fence,
 };
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use telemetry::clock::{Clock, Cycles, Nanos};
 use wasmtime::Engine;
@@ -49,26 +50,14 @@ use wasmtime::Engine;
 /// fences are all the order they need.
 struct Watch {
     timer: Cell<libc::timer_t>,
-    /// What the call in progress runs on and may reach.
-    reach: AtomicPtr<Reach>,
+    /// Of the call in progress.
+    terms: AtomicPtr<Terms>,
     /// Reading at the call's beginning; 0 when no call is in progress.
     began: AtomicU64,
-    /// Cycles that the call may take of its own.
-    limit: AtomicU64,
-    /// Cycles that the stretch in progress may take, the kernel's included; [`NEVER`] for a call that is not
-    /// a stretch.
-    whole: AtomicU64,
     /// Cycles that the kernel took of the call in progress, as far as the handler has looked.
     taken: AtomicU64,
-    /// The call in progress is to end.
-    overdue: AtomicBool,
-    /// Because of the kernel's part of it.
-    overdue_as_a_whole: AtomicBool,
-    /// Cycles after which the stretch in progress is to be switched out; [`NEVER`] for a call that is not a
-    /// stretch.
-    slice: AtomicU64,
-    /// The stretch in progress is to be switched out.
-    slice_over: AtomicBool,
+    /// Whether the call in progress is to end: [`GOES_ON`] and what follows it.
+    end: AtomicU8,
     /// About when the timer will expire; [`NEVER`] when it rests.
     due: AtomicU64,
     /// When the timer was last set, and the processor time that the thread had had by then, in nanoseconds.
@@ -77,6 +66,14 @@ struct Watch {
     /// And that the kernel had had of it.
     kernel: AtomicU64,
 }
+
+/// The call has time left.
+pub(crate) const GOES_ON: u8 = 0;
+/// The stretch is to be switched out.
+pub(crate) const SLICE_OVER: u8 = 1;
+/// The call is to end: it has used up its own time, or with the kernel's part of it the whole.
+const OVERDUE: u8 = 2;
+const OVERDUE_AS_A_WHOLE: u8 = 3;
 
 /// Most time of a call on all accounts, unless it may take longer by itself.
 pub const WHOLE_CALL: Nanos = Nanos::from_millis(100);
@@ -123,6 +120,37 @@ impl Reach {
     }
 }
 
+/// What holds for calls of one kind into an instance: made once, and looked at when a call may be over.
+pub(crate) struct Terms {
+    reach: Arc<Reach>,
+    /// Cycles that a call may take of its own, and on all accounts.
+    own: Cycles,
+    whole: Cycles,
+    /// Cycles after which it is switched out; [`NEVER`] for a call that is not a stretch.
+    slice: Cycles,
+    /// The first of them.
+    first: Cycles,
+}
+
+impl Terms {
+    /// For calls that may take `own`, and are not switched out.
+    pub(crate) fn new(reach: &Arc<Reach>, own: Cycles) -> Terms {
+        Terms { reach: reach.clone(), own, whole: whole(own), slice: Cycles(NEVER), first: own }
+    }
+
+    /// For a stretch that is switched out when it has lasted for `slice`, of a call that may take `own` and
+    /// has `spent` of it.
+    pub(crate) fn stretch(&mut self, slice: Cycles, own: Cycles, spent: Spent) {
+        (self.own, self.whole) = (own.since(spent.own()), whole(own).since(spent.whole));
+        (self.slice, self.first) = (slice, self.own.min(self.whole).min(slice));
+    }
+
+    /// What the calls run on.
+    pub(crate) fn reach(&self) -> &Arc<Reach> {
+        &self.reach
+    }
+}
+
 /// The timer rests, or nothing is switched out.
 const NEVER: u64 = u64::MAX;
 
@@ -152,37 +180,20 @@ pub fn clock() -> &'static Clock {
 /// A call in progress; its end is the end of this value.
 pub(crate) struct Call(*const Watch);
 
-/// Begins a call that may take `limit` of its own from `at` on. The reach must live until the call's end.
-#[inline]
-pub(crate) fn begin(reach: &Reach, at: Cycles, limit: Cycles) -> Call {
-    enter(reach, at, limit, Cycles(NEVER), Cycles(NEVER))
-}
-
-/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take
-/// `limit` and has `spent` of it. The reach must live until the stretch's end.
-pub(crate) fn begin_stretch(reach: &Reach, at: Cycles, slice: Cycles, limit: Cycles, spent: Spent) -> Call {
-    enter(reach, at, limit.since(spent.own()), slice, whole(limit).since(spent.whole))
-}
-
-/// Notes a call, its own time, when it is switched out, and the most that it takes on all accounts, and sees
-/// to it that the timer expires in time for the first of them.
+/// Begins a call, or a stretch of one, at a reading of the clock, and sees to it that the timer expires in
+/// time. The terms must stay where they are, and as they are, until its end.
 #[inline(always)]
-fn enter(reach: &Reach, at: Cycles, limit: Cycles, slice: Cycles, whole: Cycles) -> Call {
-    let watch = watch();
+pub(crate) fn begin(terms: &Terms, at: Cycles) -> Call {
+    let (watch, first) = (watch(), terms.first);
     // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
     let current = unsafe { &*watch };
-    current.reach.store(std::ptr::from_ref(reach).cast_mut(), Relaxed);
-    current.limit.store(limit.0, Relaxed);
-    current.slice.store(slice.0, Relaxed);
-    current.whole.store(whole.0, Relaxed);
+    current.terms.store(std::ptr::from_ref(terms).cast_mut(), Relaxed);
     current.taken.store(0, Relaxed);
-    current.overdue.store(false, Relaxed);
-    current.slice_over.store(false, Relaxed);
+    current.end.store(GOES_ON, Relaxed);
     compiler_fence(SeqCst);
     current.began.store(at.0 | 1, Relaxed); // Never 0, which is no call.
     // The handler lets the timer rest when it finds no call: it must find this one before `due` is looked at.
     compiler_fence(SeqCst);
-    let first = limit.min(slice).min(whole);
     if current.due.load(Relaxed).saturating_sub(at.0) > first.0 {
         current.arm(first);
         current.due.store(at.0.saturating_add(first.0).min(NEVER - 1), Relaxed);
@@ -201,7 +212,7 @@ impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
         compiler_fence(SeqCst);
-        // SAFETY: as in `enter`; a call ends on the thread that it began on.
+        // SAFETY: as in `begin`; a call ends on the thread that it began on.
         unsafe { &*self.0 }.began.store(0, Relaxed);
     }
 }
@@ -210,13 +221,13 @@ impl Call {
     /// Ends the call; whether its time was up.
     #[inline]
     pub(crate) fn end(self) -> bool {
-        // SAFETY: as in `enter`; a call ends on the thread that it began on.
-        unsafe { &*self.0 }.overdue.load(Relaxed)
+        // SAFETY: as in `begin`; a call ends on the thread that it began on.
+        unsafe { &*self.0 }.end.load(Relaxed) >= OVERDUE
     }
 
     /// The same of a stretch: what it and all before have had of the call's time as well.
     pub(crate) fn end_stretch(self, before: Spent) -> (Spent, bool) {
-        // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
+        // SAFETY: as in `begin`; a stretch ends on the thread that it began on.
         let current = unsafe { &*self.0 };
         let whole = before.whole + Cycles::now().since(Cycles(current.began.load(Relaxed)));
         let kernel = before.kernel + Cycles(current.taken.load(Relaxed));
@@ -245,24 +256,23 @@ fn whole(limit: Cycles) -> Cycles {
     limit.max(clock().cycles(WHOLE_CALL))
 }
 
-/// Whether the stretch in progress on this thread is to be switched out.
-pub(crate) fn slice_over() -> bool {
+/// Whether the call in progress on this thread, or the last one, is to end: [`GOES_ON`], [`SLICE_OVER`], or
+/// what [`overdue`] is true of.
+#[inline]
+pub(crate) fn ending() -> u8 {
     // SAFETY: null or this thread's watch.
-    unsafe { CURRENT.get().as_ref() }.is_some_and(|watch| watch.slice_over.load(Relaxed))
+    unsafe { CURRENT.get().as_ref() }.map_or(GOES_ON, |watch| watch.end.load(Relaxed))
 }
 
 /// Whether the call in progress on this thread has used up its time.
 #[inline]
 pub(crate) fn overdue() -> bool {
-    // SAFETY: null or this thread's watch.
-    unsafe { CURRENT.get().as_ref() }.is_some_and(|watch| watch.overdue.load(Relaxed))
+    ending() >= OVERDUE
 }
 
 /// The limit that a call of this thread ran into which is overdue and may take `limit` of its own.
 pub(crate) fn exceeded(limit: Nanos) -> Nanos {
-    // SAFETY: null or this thread's watch.
-    let whole = unsafe { CURRENT.get().as_ref() }.is_some_and(|it| it.overdue_as_a_whole.load(Relaxed));
-    if whole { limit.max(WHOLE_CALL) } else { limit }
+    if ending() == OVERDUE_AS_A_WHOLE { limit.max(WHOLE_CALL) } else { limit }
 }
 
 impl Watch {
@@ -273,9 +283,9 @@ impl Watch {
             self.due.store(NEVER, Relaxed);
             return;
         }
-        if self.overdue.load(Relaxed) {
-            // SAFETY: a call is in progress, and its reach lives until its end.
-            let reach = unsafe { &*self.reach.load(Relaxed) };
+        // SAFETY: a call is in progress, and its terms stay until its end.
+        let Terms { reach, own, whole, slice, .. } = unsafe { &*self.terms.load(Relaxed) };
+        if self.end.load(Relaxed) >= OVERDUE {
             reach.bar(pc);
             reach.engine.increment_epoch();
             self.arm(clock().cycles(LOOK_AGAIN));
@@ -285,7 +295,6 @@ impl Watch {
             // The caller's clock is ahead: the call has its time from here on, not from some day on.
             began = now.0;
         }
-        let (limit, slice) = (self.limit.load(Relaxed), self.slice.load(Relaxed));
         let mut used = now.since(Cycles(began)).0;
         let mut taken = self.taken.load(Relaxed);
         let withheld = self.withheld(now).0.min(used);
@@ -294,18 +303,19 @@ impl Watch {
         taken += self.taken_since_armed().0.min(used);
         self.began.store(began, Relaxed);
         self.taken.store(taken, Relaxed);
-        let whole = self.whole.load(Relaxed).min(whole(Cycles(limit)).0);
-        let of_its_own = limit.saturating_sub(used.saturating_sub(taken));
-        let left = of_its_own.min(whole.saturating_sub(used));
-        if left > 0 && used < slice {
-            self.arm(Cycles(left.min(slice - used)));
+        let of_its_own = own.0.saturating_sub(used.saturating_sub(taken));
+        let left = of_its_own.min(whole.0.saturating_sub(used));
+        if left > 0 && used < slice.0 {
+            self.arm(Cycles(left.min(slice.0 - used)));
             return;
         }
-        self.overdue_as_a_whole.store(of_its_own > 0, Relaxed);
-        let end = if left > 0 { &self.slice_over } else { &self.overdue };
-        end.store(true, Relaxed);
-        // SAFETY: a call is in progress, and its reach lives until its end.
-        unsafe { &*self.reach.load(Relaxed) }.engine.increment_epoch();
+        let end = match (left, of_its_own) {
+            (1.., _) => SLICE_OVER,
+            (0, 0) => OVERDUE,
+            (0, _) => OVERDUE_AS_A_WHOLE,
+        };
+        self.end.store(end, Relaxed);
+        reach.engine.increment_epoch();
         self.arm(clock().cycles(LOOK_AGAIN));
     }
 
@@ -418,15 +428,10 @@ fn install() -> *const Watch {
         let owner = cell.get_or_init(|| {
             Box::new(WatchOwner(Watch {
                 timer: Cell::new(std::ptr::null_mut()),
-                reach: AtomicPtr::new(std::ptr::null_mut()),
+                terms: AtomicPtr::new(std::ptr::null_mut()),
                 began: AtomicU64::new(0),
-                limit: AtomicU64::new(0),
-                whole: AtomicU64::new(NEVER),
                 taken: AtomicU64::new(0),
-                overdue: AtomicBool::new(false),
-                overdue_as_a_whole: AtomicBool::new(false),
-                slice: AtomicU64::new(NEVER),
-                slice_over: AtomicBool::new(false),
+                end: AtomicU8::new(GOES_ON),
                 due: AtomicU64::new(NEVER),
                 armed: AtomicU64::new(0),
                 had: AtomicU64::new(0),
