@@ -108,7 +108,7 @@ impl Counts {
     /// Packets that came in by a plug go one way.
     pub fn go(&self, from: SwitchPort, way: Way, packets: u64) {
         match way {
-            Way::To(_) | Way::Seen => {}
+            Way::To(_) | Way::Flood | Way::Seen => {}
             Way::Each(several) => self.add(from, Count::Copied, packets * (several.count() as u64 - 1)),
             Way::Filter => self.add(from, Count::Filtered, packets),
             Way::Nowhere => self.add(from, Count::Nowhere, packets),

@@ -4,7 +4,7 @@ use crate::bond::scale;
 use crate::device::{Device, Plan};
 use crate::settings::{Balance, Mode};
 use telemetry::clock::Nanos;
-use virtual_switch::{HEAD, SwitchPort};
+use virtual_switch::{HEAD, Route, SwitchPort};
 
 /// Where a packet goes. The order says nothing; packets are sorted by it that go one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,12 +13,24 @@ pub enum Way {
     To(SwitchPort),
     /// Itself by the first of several plugs, and a copy by each further one. There are two or more.
     Each(Several),
+    /// By each end of a learning switch but the one that it came from.
+    Flood,
     /// Nowhere: its destination is where it came from, or no bridge forwards it.
     Filter,
     /// Nowhere: devices at a port have seen it that take nothing.
     Seen,
     /// Nowhere: nothing receives it.
     Nowhere,
+}
+
+impl From<Route> for Way {
+    fn from(route: Route) -> Way {
+        match route {
+            Route::To(port) => Way::To(port),
+            Route::Flood => Way::Flood,
+            Route::Filter => Way::Filter,
+        }
+    }
 }
 
 /// Several plugs of a device in their order, one of them left out or not. [`Device::plug`] names them.

@@ -53,6 +53,7 @@ mod place;
 mod ports;
 mod set;
 mod settings;
+mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -127,19 +128,19 @@ impl Switch {
         self.ports.iter()
     }
 
-    /// Learns where the sources of frames from one port are, and says where each frame goes: appends a route
-    /// for each, in order. `heads` are the frames' beginnings, see [`head`]. What was found out for a frame
-    /// is not found out again for the next one if that has the same addresses.
+    /// Learns where the sources of frames from one port are, and says where each frame goes, in order.
+    /// `heads` are the frames' beginnings, see [`head`]. What was found out for a frame is not found out
+    /// again for the next one if that has the same addresses.
+    #[inline]
     pub fn decide_batch(
         &self,
         from: SwitchPort,
-        heads: impl IntoIterator<Item = [u8; HEAD]>,
+        heads: impl Iterator<Item = [u8; HEAD]>,
         now: Nanos,
-        routes: &mut Vec<Route>,
-    ) {
+    ) -> impl Iterator<Item = Route> {
         let now = Tick::of(now);
         let mut last: Option<((Key, Key), Decision)> = None;
-        routes.extend(heads.into_iter().map(|head| {
+        heads.map(move |head| {
             let (source, destination) = frame::keys(&head);
             let decision = match last {
                 Some((keys, decision)) if keys == (source, destination) => decision,
@@ -147,14 +148,12 @@ impl Switch {
             };
             last = Some(((source, destination), decision));
             self.count(from, decision)
-        }));
+        })
     }
 
     /// The same for one frame by itself.
     pub fn decide(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) -> Route {
-        let mut routes = Vec::with_capacity(1);
-        self.decide_batch(from, [*head], now, &mut routes);
-        routes[0]
+        self.decide_batch(from, std::iter::once(*head), now).next().unwrap_or(Route::Filter)
     }
 
     /// Learns where a frame's source is, and nothing else: what forwards is not the switch. Of a frame whose
@@ -196,7 +195,7 @@ impl Switch {
         if !source.is_station() {
             return Err(Count::NoSource);
         }
-        self.table.learn(source, from, now, &self.ports, &self.counters);
+        self.table.learn(source, from, now, self);
         Ok(())
     }
 

@@ -18,44 +18,11 @@
 //! place alone, which are one store, need no generation.
 //!
 //! No reader waits for a writer, not even for one that was preempted with the lock: an entry that is being
-//! replaced is missing. The tests run this under loom.
+//! replaced is missing. The tests compile this file once more, and run it under loom.
 
+use super::sync::{ATTEMPTS, Acquire, AtomicU64, Relaxed, Release, yield_now};
 use crate::frame::Key;
 use crate::place::Place;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What an atomic word can do; under loom another type stands in.
-pub(crate) trait Word {
-    /// Attempts of a reader that others keep replacing entries under. Then it has found nothing.
-    const ATTEMPTS: usize;
-    /// Acquires.
-    fn load(&self) -> u64;
-    /// Releases.
-    fn store(&self, value: u64);
-    /// Acquires when it succeeds.
-    fn change(&self, from: u64, to: u64) -> bool;
-    /// Lets others on while a lock is taken.
-    fn relax();
-}
-
-impl Word for AtomicU64 {
-    const ATTEMPTS: usize = 8;
-    #[inline(always)]
-    fn load(&self) -> u64 {
-        AtomicU64::load(self, Ordering::Acquire)
-    }
-    #[inline(always)]
-    fn store(&self, value: u64) {
-        AtomicU64::store(self, value, Ordering::Release);
-    }
-    #[inline]
-    fn change(&self, from: u64, to: u64) -> bool {
-        self.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-    fn relax() {
-        std::thread::yield_now();
-    }
-}
 
 const LOCKED: u64 = 1;
 const NO_KEY: u64 = 0;
@@ -63,37 +30,38 @@ const NO_KEY: u64 = 0;
 /// The entries of a set: keys in one cache line, places in the next.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Ways<W, const N: usize> {
-    keys: [W; N],
-    places: [W; N],
+pub(crate) struct Ways<const N: usize> {
+    keys: [AtomicU64; N],
+    places: [AtomicU64; N],
 }
 
-impl<W: Default, const N: usize> Default for Ways<W, N> {
+impl<const N: usize> Default for Ways<N> {
     fn default() -> Self {
-        Ways { keys: std::array::from_fn(|_| W::default()), places: std::array::from_fn(|_| W::default()) }
+        let zeros = || std::array::from_fn(|_| AtomicU64::default());
+        Ways { keys: zeros(), places: zeros() }
     }
 }
 
 /// A set: its entries and its generation, which lies with others' to keep the entries in whole cache lines.
 #[derive(Debug)]
-pub(crate) struct Set<'a, W, const N: usize> {
-    pub generation: &'a W,
-    pub ways: &'a Ways<W, N>,
+pub(crate) struct Set<'a, const N: usize> {
+    pub generation: &'a AtomicU64,
+    pub ways: &'a Ways<N>,
 }
 
-impl<'a, W: Word, const N: usize> Set<'a, W, N> {
+impl<'a, const N: usize> Set<'a, N> {
     /// Where a key is, aged or not. `first` is the way to look at first.
     #[inline]
     pub fn find(&self, key: Key, first: usize) -> Option<Place> {
-        for _ in 0..W::ATTEMPTS {
-            let before = self.generation.load() | LOCKED;
-            let at = |way: &usize| self.ways.keys[*way].load() == key.0;
+        for _ in 0..ATTEMPTS {
+            let before = self.generation.load(Acquire) | LOCKED;
+            let at = |way: &usize| self.ways.keys[*way].load(Acquire) == key.0;
             // Most are where they are looked for first.
             let likely = first & (N - 1);
             let way = if at(&likely) { likely } else { order::<N>(first).skip(1).find(at)? };
-            let place = Place::from_word(self.ways.places[way].load());
-            let same = self.ways.keys[way].load() == key.0;
-            if same && self.generation.load() | LOCKED == before {
+            let place = Place::from_word(self.ways.places[way].load(Acquire));
+            let same = self.ways.keys[way].load(Acquire) == key.0;
+            if same && self.generation.load(Acquire) | LOCKED == before {
                 return place;
             }
         }
@@ -102,11 +70,11 @@ impl<'a, W: Word, const N: usize> Set<'a, W, N> {
 
     /// What is in a way.
     pub fn entry(&self, way: usize) -> Option<(Key, Place)> {
-        for _ in 0..W::ATTEMPTS {
-            let before = self.generation.load() | LOCKED;
-            let place = Place::from_word(self.ways.places[way].load());
-            let key = self.ways.keys[way].load();
-            if self.generation.load() | LOCKED == before {
+        for _ in 0..ATTEMPTS {
+            let before = self.generation.load(Acquire) | LOCKED;
+            let place = Place::from_word(self.ways.places[way].load(Acquire));
+            let key = self.ways.keys[way].load(Acquire);
+            if self.generation.load(Acquire) | LOCKED == before {
                 return place.filter(|_| key != NO_KEY).map(|place| (Key(key), place));
             }
         }
@@ -114,18 +82,19 @@ impl<'a, W: Word, const N: usize> Set<'a, W, N> {
     }
 
     /// The right to write, unless another writer has it.
-    pub fn try_lock(&self) -> Option<Locked<'a, W, N>> {
-        let generation = self.generation.load();
-        let taken = generation & LOCKED == 0 && self.generation.change(generation, generation | LOCKED);
+    pub fn try_lock(&self) -> Option<Locked<'a, N>> {
+        let generation = self.generation.load(Acquire);
+        let taken = generation & LOCKED == 0
+            && self.generation.compare_exchange(generation, generation | LOCKED, Acquire, Relaxed).is_ok();
         taken.then(|| Locked { generation: self.generation, ways: self.ways, now: generation })
     }
 
     /// The right to write.
-    pub fn lock(&self) -> Locked<'a, W, N> {
+    pub fn lock(&self) -> Locked<'a, N> {
         loop {
             match self.try_lock() {
                 Some(locked) => return locked,
-                None => W::relax(),
+                None => yield_now(),
             }
         }
     }
@@ -139,42 +108,42 @@ fn order<const N: usize>(first: usize) -> impl Iterator<Item = usize> {
 }
 
 /// A set whose only writer one is, until this is dropped.
-pub(crate) struct Locked<'a, W: Word, const N: usize> {
-    generation: &'a W,
-    ways: &'a Ways<W, N>,
+pub(crate) struct Locked<'a, const N: usize> {
+    generation: &'a AtomicU64,
+    ways: &'a Ways<N>,
     now: u64,
 }
 
-impl<W: Word, const N: usize> Locked<'_, W, N> {
+impl<const N: usize> Locked<'_, N> {
     /// What is in the ways, from the first to look at on.
     pub fn entries(&self, first: usize) -> impl Iterator<Item = (usize, Option<(Key, Place)>)> {
         order::<N>(first)
-            .map(|way| (way, self.place(way).map(|place| (Key(self.ways.keys[way].load()), place))))
+            .map(|way| (way, self.place(way).map(|place| (Key(self.ways.keys[way].load(Acquire)), place))))
     }
 
     /// The place in a way.
     pub fn place(&self, way: usize) -> Option<Place> {
-        Place::from_word(self.ways.places[way].load())
+        Place::from_word(self.ways.places[way].load(Acquire))
     }
 
     /// Another place for the key that is there.
     pub fn replace_place(&mut self, way: usize, place: Place) {
-        self.ways.places[way].store(place.word());
+        self.ways.places[way].store(place.word(), Release);
     }
 
     /// Another entry, or none.
     pub fn replace(&mut self, way: usize, entry: Option<(Key, Place)>) {
         let (key, place) = entry.map_or((NO_KEY, 0), |(key, place)| (key.0, place.word()));
-        self.ways.places[way].store(0);
+        self.ways.places[way].store(0, Release);
         self.now = self.now.wrapping_add(2);
-        self.generation.store(self.now | LOCKED);
-        self.ways.keys[way].store(key);
-        self.ways.places[way].store(place);
+        self.generation.store(self.now | LOCKED, Release);
+        self.ways.keys[way].store(key, Release);
+        self.ways.places[way].store(place, Release);
     }
 }
 
-impl<W: Word, const N: usize> Drop for Locked<'_, W, N> {
+impl<const N: usize> Drop for Locked<'_, N> {
     fn drop(&mut self) {
-        self.generation.store(self.now);
+        self.generation.store(self.now, Release);
     }
 }

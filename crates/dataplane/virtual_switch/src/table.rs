@@ -1,9 +1,9 @@
 //! What is known of stations: sets of eight entries, chosen by a keyed hash.
 
+use crate::Switch;
 use crate::counters::{Count, Counters};
 use crate::frame::Key;
 use crate::place::{Place, SwitchPort, Tick};
-use crate::ports::Ports;
 use crate::set::{Locked, Set, Ways};
 use crate::settings::{SwitchSettings, WAYS};
 use std::hash::BuildHasher;
@@ -26,7 +26,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub(crate) struct Table {
     generations: Box<[AtomicU64]>,
-    ways: Box<[Ways<AtomicU64, WAYS>]>,
+    ways: Box<[Ways<WAYS>]>,
     /// One less than the number of sets.
     mask: u64,
     secret: [u64; 2],
@@ -62,7 +62,7 @@ impl Table {
 
     /// The set of a key, and the way in which to look for it first.
     #[inline]
-    fn set(&self, key: Key) -> (Set<'_, AtomicU64, WAYS>, usize) {
+    fn set(&self, key: Key) -> (Set<'_, WAYS>, usize) {
         let [a, b] = self.secret;
         let product = u128::from(key.0 ^ a) * u128::from(key.0.rotate_left(32) ^ b);
         let hash = product as u64 ^ (product >> 64) as u64;
@@ -70,7 +70,7 @@ impl Table {
         (Set { generation: &self.generations[n], ways: &self.ways[n] }, (hash >> 32) as usize)
     }
 
-    fn sets(&self) -> impl Iterator<Item = Set<'_, AtomicU64, WAYS>> {
+    fn sets(&self) -> impl Iterator<Item = Set<'_, WAYS>> {
         self.generations.iter().zip(&self.ways).map(|(generation, ways)| Set { generation, ways })
     }
 
@@ -83,28 +83,20 @@ impl Table {
 
     /// A station was heard at a port.
     #[inline]
-    pub fn learn(&self, key: Key, from: SwitchPort, now: Tick, ports: &Ports, counters: &Counters) {
+    pub fn learn(&self, key: Key, from: SwitchPort, now: Tick, switch: &Switch) {
         let (set, first) = self.set(key);
         let is_news = |place: Place| place.port() != from || now.since(place.heard()) > self.renewal;
         if set.find(key, first).is_none_or(is_news) {
-            self.write(&set, first, key, Place::new(from, now), ports, counters);
+            self.write(&set, first, key, Place::new(from, now), switch);
         }
     }
 
     #[cold]
-    fn write(
-        &self,
-        set: &Set<'_, AtomicU64, WAYS>,
-        first: usize,
-        key: Key,
-        place: Place,
-        ports: &Ports,
-        counters: &Counters,
-    ) {
-        let count = |what| counters.add(place.port(), what, 1);
+    fn write(&self, set: &Set<'_, WAYS>, first: usize, key: Key, place: Place, switch: &Switch) {
+        let count = |what| switch.counters.add(place.port(), what, 1);
         let Some(mut locked) = set.try_lock() else { return count(Count::Deferred) };
         // Under the lock: detaching a port goes through all sets after the port's number is void.
-        if !ports.contains(place.port()) {
+        if !switch.ports.contains(place.port()) {
             return;
         }
         let known = locked.entries(first).find_map(|(way, entry)| {
@@ -131,12 +123,7 @@ impl Table {
     /// The way for a new entry, and how the entry there ends: a free way, or the oldest entry if it is too
     /// old, or the oldest of the port that has the most in the set, the new one included; of several such
     /// ports, the new one's.
-    fn victim(
-        &self,
-        locked: &Locked<'_, AtomicU64, WAYS>,
-        first: usize,
-        new: Place,
-    ) -> (usize, Option<Count>) {
+    fn victim(&self, locked: &Locked<'_, WAYS>, first: usize, new: Place) -> (usize, Option<Count>) {
         let mut all = [(new, 0); WAYS];
         for ((way, entry), known) in locked.entries(first).zip(&mut all) {
             let Some((_, place)) = entry else { return (way, None) };

@@ -38,7 +38,7 @@ pub enum Onward {
     By(u16),
     /// Out by several plugs, as copies.
     Several,
-    /// Another device takes them, or a switch decides on each.
+    /// Another device takes them.
     Elsewhere,
     /// Nowhere: they are dropped for this reason.
     Nowhere(DropReason),
@@ -95,7 +95,7 @@ impl Worker {
     ) {
         let onward = match way {
             Some(Way::To(SwitchPort(plug))) => Onward::By(plug),
-            Some(Way::Each(_)) => Onward::Several,
+            Some(Way::Each(_) | Way::Flood) => Onward::Several,
             Some(Way::Seen) | None => Onward::Elsewhere,
             Some(Way::Filter) => Onward::Nowhere(DropReason::SwitchFiltered),
             Some(Way::Nowhere) => Onward::Nowhere(DropReason::NoDevice),
@@ -104,7 +104,7 @@ impl Worker {
         let node = &mut self.switches[id.index()];
         let mut taps = std::mem::take(&mut node.taps);
         for (plug, tap) in &mut taps {
-            if plug.is_none_or(|plug| plug == from || passes(node, way, plug)) {
+            if plug.is_none_or(|plug| passes(node, from, way, plug)) {
                 tap.see(pool, packets, Passage::Passing(from.0, onward));
             }
         }

@@ -22,7 +22,7 @@ impl Worker {
                 self.transmit(port.index(), &mut batch);
                 self.batches.recycle(batch);
             }
-            Target::Switch(id, from) => self.switch_batch(source, id, from, batch),
+            Target::Switch(id, from) => self.pass(source, id, from, batch),
         }
     }
 

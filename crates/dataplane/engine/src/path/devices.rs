@@ -128,20 +128,21 @@ impl Worker {
                 counts.enter(from, devices.is_port(from), batch.len() as u64, 0);
                 devices.whole(from)
             }
-            // It decides by itself.
             Forwarding::Learning(_) => None,
         };
         if let Some(way) = whole {
             return self.go(source, (id, from), batch, Onward::By(way));
         }
         let mut ways = self.decide_ways(source, (id, from), &batch);
-        let is_one = |ways: &[Onward]| ways.iter().all(|way| Some(way) == ways.first());
-        if !is_one(&ways) && !self.switch(id).is_watched() {
+        let are_one = |ways: &[Onward]| ways.iter().all(|way| Some(way) == ways.first());
+        let mut is_one = are_one(&ways);
+        if !is_one && !self.switch(id).is_watched() {
             let node = self.switch(id);
             batch.iter_mut().zip(&mut ways).for_each(|(packet, way)| self.look_ahead(node, packet, way));
+            is_one = are_one(&ways);
         }
         match ways.first() {
-            Some(way) if is_one(&ways) => self.go(source, (id, from), batch, *way),
+            Some(way) if is_one => self.go(source, (id, from), batch, *way),
             _ => {
                 self.batches.bring_together(&mut batch, &mut ways);
                 while let Some((way, together)) = self.batches.take_last(&mut batch, &mut ways) {
@@ -194,8 +195,11 @@ impl Worker {
                 self.show_seen(id, &mut seen, packets, owner);
                 self.batches.seen = seen;
             }
-            // It decides by itself.
-            Forwarding::Learning(_) => {}
+            Forwarding::Learning(table) => {
+                let heads = packets.iter().map(|packet| memory.head(packet).0);
+                let decided = table.decide_batch(from, heads, self.time.now.nanos);
+                ways.extend(decided.map(|route| Onward::By(Way::from(route))));
+            }
         }
         ways
     }
@@ -212,23 +216,17 @@ impl Worker {
         self.switch(id).counts.go(from, way, batch.len() as u64);
         let reason = match way {
             Way::To(plug) => return self.leave_by(source, id, plug, batch),
-            Way::Each(several) => {
-                let plug = |worker: &Worker, n| match &worker.switch(id).forwarding {
-                    Forwarding::Device(device) => device.plug(several, n),
-                    Forwarding::Learning(_) | Forwarding::Ports(_) => None,
+            Way::Each(_) | Way::Flood => {
+                let plugs = self.switch(id).each(from, way);
+                self.pay_for_copies(plugs.iter().filter_map(|plug| self.switch(id).end(*plug)), &mut batch);
+                let Some((first, others)) = plugs.split_first() else {
+                    return self.drop_batch(source, batch, DropReason::NoRoute);
                 };
-                let ends = (0..several.count()).filter_map(|n| self.switch(id).end(plug(self, n)?));
-                self.pay_for_copies(ends, &mut batch);
-                for n in 1..several.count() {
-                    if let Some(plug) = plug(self, n) {
-                        let copies = self.duplicate(source, &batch);
-                        self.leave_by(source, id, plug, copies);
-                    }
+                for plug in others {
+                    let copies = self.duplicate(source, &batch);
+                    self.leave_by(source, id, *plug, copies);
                 }
-                match plug(self, 0) {
-                    Some(first) => return self.leave_by(source, id, first, batch),
-                    None => DropReason::NoDevice,
-                }
+                return self.leave_by(source, id, *first, batch);
             }
             Way::Filter => DropReason::SwitchFiltered,
             Way::Seen => return self.consume(source, batch),
@@ -267,12 +265,9 @@ impl Worker {
         } else if !self.fit_mtu(source, id, plug, &batch) {
             // Each by itself, so that none overtakes another.
             for packet in batch.drain(..) {
-                if self.fit_mtu(source, id, plug, std::slice::from_ref(&packet)) {
-                    let mut one = self.batches.spare();
-                    one.push(packet);
-                    self.hand_on(source, target, one);
-                } else {
-                    self.leave_oversized(source, id, plug, packet, 0);
+                match self.fit_mtu(source, id, plug, std::slice::from_ref(&packet)) {
+                    true => self.hand_on(source, target, vec![packet]),
+                    false => self.leave_oversized(source, id, plug, packet, 0),
                 }
             }
         }
@@ -285,9 +280,8 @@ impl Worker {
         let mtu = self.ports[port].port.mtu();
         let up = !matches!(self.ports[port].port.status(), PortStatus::Down(_));
         let tell = |target: Target| {
-            if let Target::Switch(id, plug) = target
-                && let Forwarding::Device(device) = &self.switch(id).forwarding
-            {
+            let Target::Switch(id, plug) = target else { return };
+            if let Some(device) = self.switch(id).forwarding.device() {
                 device.set_up(plug, up);
                 device.set_mtu(plug, mtu);
             }

@@ -86,9 +86,7 @@ impl Worker {
                 made.edit(|it| (it.timestamp, it.mark, it.device_port) = (timestamp, mark, here));
                 classify(&pool, std::slice::from_mut(&mut made), self.ports.flow_hash);
                 self.batches.in_a_row += 1;
-                let mut one = self.batches.spare();
-                one.push(made);
-                self.enter(source, id, plug, one);
+                self.enter(source, id, plug, vec![made]);
                 self.batches.in_a_row -= 1;
             }
             _ => self.drop_batch(source, vec![packet], DropReason::TooLong),

@@ -7,7 +7,6 @@
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
-use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, PortId, SwitchId, Target};
 use crate::path::switching::SwitchNode;
 use crate::state::instances::Instance;
@@ -120,15 +119,13 @@ pub(crate) enum Seen {
     Switch(usize),
 }
 
-/// Whether packets that leave as was decided leave by a plug.
-pub(crate) fn passes(node: &SwitchNode, way: Option<Way>, plug: SwitchPort) -> bool {
-    match (way, &node.forwarding) {
-        (Some(Way::To(to)), _) => to == plug,
-        (Some(Way::Each(several)), Forwarding::Device(device)) => {
-            (0..several.count()).any(|n| device.plug(several, n) == Some(plug))
-        }
-        _ => false,
-    }
+/// Whether packets that come in by one plug and go on as was decided come in or leave by a plug.
+pub(crate) fn passes(node: &SwitchNode, from: SwitchPort, way: Option<Way>, plug: SwitchPort) -> bool {
+    let leaves = |way| match way {
+        Way::To(to) => to == plug,
+        _ => node.each(from, way).contains(&plug),
+    };
+    plug == from || way.is_some_and(leaves)
 }
 
 fn observers<'a>(
@@ -199,7 +196,7 @@ impl Worker {
             return;
         }
         let at = Seen::Switch(id.index());
-        self.show_at(at, packets, owner, |node, plug| plug == from || passes(node, way, plug));
+        self.show_at(at, packets, owner, |node, plug| passes(node, from, way, plug));
     }
 
     /// Shows packets of a port to the observers of devices there that take none of them: by their positions,

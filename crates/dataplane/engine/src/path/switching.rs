@@ -1,19 +1,19 @@
-//! Switches: where their ports lead on this worker, and forwarding in the sender's context (HyperNF, section
-//! 3.3).
+//! Switches: where their ports lead on this worker, and copies of packets that go several ways.
 //!
-//! A switch of the engine is anything that forwards by a decision: the learning switch here, and what
-//! [`crate::path::devices`] passes packets through.
+//! A switch of the engine is anything that forwards by a decision, in the sender's context (HyperNF, section
+//! 3.3): a learning switch, a virtual device, the devices at a port. [`crate::path::devices`] passes packets
+//! through them.
 
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
-use crate::ids::{Holder, PoolId, SwitchId, Target};
+use crate::ids::{Holder, PoolId, Target};
 use crate::path::observers::Observer;
 use crate::worker::Worker;
 use packet_memory::Packet;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use telemetry::{DropReason, Ledger};
-use virtual_device::{Counts, Device, Straight};
-use virtual_switch::{HEAD, Route, SwitchPort};
+use virtual_device::{Counts, Device, Straight, Way};
+use virtual_switch::SwitchPort;
 
 /// What a packet pays of its hop budget for each time that it becomes twice as many.
 const DOUBLING: u8 = 8;
@@ -112,6 +112,24 @@ impl SwitchNode {
         only.filter(|_| others.next().is_none())
     }
 
+    /// The plugs by which packets leave that come in by one and go several ways. Two that lead to one end
+    /// would give it two copies of what is flooded.
+    pub(crate) fn each(&self, from: SwitchPort, way: Way) -> Vec<SwitchPort> {
+        match (&self.forwarding, way) {
+            (Forwarding::Device(device), Way::Each(several)) => {
+                (0..several.count()).filter_map(|n| device.plug(several, n)).collect()
+            }
+            (_, Way::Flood) => {
+                let plugs = self.places.iter().map(|place| place.end).zip((0..=u16::MAX).map(SwitchPort));
+                let mut ends: BTreeMap<Option<Target>, SwitchPort> = plugs.collect();
+                ends.remove(&None);
+                ends.remove(&self.end(from));
+                ends.into_values().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// What its ports lead to.
     pub(crate) fn ends(&self) -> impl Iterator<Item = Target> {
         self.places.iter().filter_map(|place| place.end)
@@ -133,63 +151,6 @@ impl Worker {
             Holder::Instance(index) => &mut self.instances[index].counters.ledger,
             Holder::Port(index) => &mut self.ports[index].ledger,
         }
-    }
-
-    /// Hands a batch to a switch.
-    pub(crate) fn switch_batch(
-        &mut self,
-        source: Holder,
-        id: SwitchId,
-        from: SwitchPort,
-        mut batch: Vec<Packet>,
-    ) {
-        let Forwarding::Learning(table) = &self.switches[id.index()].forwarding else {
-            return self.pass(source, id, from, batch);
-        };
-        let pool = self.pool_of(source);
-        let mut routes = std::mem::take(&mut self.batches.routes);
-        routes.clear();
-        let (memory, now) = (&self.pools[usize::from(pool.0)], self.time.now.nanos);
-        let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
-        table.decide_batch(from, heads, now, &mut routes);
-        self.show_passing(id, from, None, &batch, pool);
-        while let Some(route) = routes.first().copied() {
-            let together = self.batches.take_if(&mut batch, |n, _| routes[n] == route);
-            routes.retain(|other| *other != route);
-            self.follow(source, id, from, together, route);
-        }
-        self.batches.recycle(batch);
-        self.batches.routes = routes;
-    }
-
-    /// Hands packets on that a switch sends one way.
-    fn follow(&mut self, source: Holder, id: SwitchId, from: SwitchPort, batch: Vec<Packet>, route: Route) {
-        let reason = match route {
-            Route::To(port) => match self.switch(id).end(port) {
-                Some(target) => return self.hand_on(source, target, batch),
-                None => DropReason::NoRoute,
-            },
-            Route::Flood => return self.flood(source, id, from, batch),
-            Route::Filter => DropReason::SwitchFiltered,
-        };
-        self.drop_batch(source, batch, reason);
-    }
-
-    /// Hands copies to each of a switch's ports but the one that packets came by; the last one gets the
-    /// packets themselves.
-    fn flood(&mut self, source: Holder, id: SwitchId, from: SwitchPort, mut batch: Vec<Packet>) {
-        let back = self.switch(id).end(from);
-        // Two ports that lead to one end would give it two copies.
-        let mut targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
-        self.pay_for_copies(targets.iter().copied(), &mut batch);
-        let Some(last) = targets.pop_last() else {
-            return self.drop_batch(source, batch, DropReason::NoRoute);
-        };
-        for target in targets {
-            let copies = self.duplicate(source, &batch);
-            self.hand_on(source, target, copies);
-        }
-        self.hand_on(source, last, batch);
     }
 
     /// Has packets pay of their hop budget for a copy for each of these ends: each time that they become

@@ -11,7 +11,7 @@ pub(crate) mod timers;
 use crate::path::devices::Onward;
 use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
-use virtual_switch::{Route, SwitchPort};
+use virtual_switch::SwitchPort;
 
 /// A batch on its way to an instance that may run at once.
 #[derive(Debug)]
@@ -31,9 +31,7 @@ pub(crate) struct Batches {
     /// What the instance gets that runs next, if packets were handed to it and nothing waits before them:
     /// they need not be queued. There is none but from one hop to the next.
     pub(crate) in_hand: Option<HandOff>,
-    /// Routes of the batch that is being switched.
-    pub(crate) routes: Vec<Route>,
-    /// Where the packets of the batch go on that passes a device.
+    /// Where the packets of the batch go on that passes a switch.
     pub(crate) ways: Vec<Onward>,
     /// Where packets of it belong that are brought together: by what tells the ways apart, then their place.
     pub(crate) order: Vec<(u64, u32)>,

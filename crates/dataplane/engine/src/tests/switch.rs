@@ -239,6 +239,24 @@ fn a_flood_gives_each_other_port_one_copy_and_the_ledgers_say_so() {
 }
 
 #[test]
+fn an_observer_at_a_plug_of_a_switch_sees_what_leaves_by_it_too() {
+    let mut lan = Lan::new(1, 1, None);
+    let (a, b, c) = (lan.station(0, 0), lan.station(0, 0), lan.station(0, 0));
+    let (eye, seen) = lan.rig.add(0, 0, Manner::deciding(|_, _| Action::Fault));
+    let place = Place::Switch(lan.id, Some(SwitchPort(1)));
+    let observed = lan.rig.fleet.change(|change| change.observe_at(eye, place, View::default()));
+    observed.expect("not stopped").expect("both are there");
+    for (from, to) in [(&a, ALL), (&b, ALL), (&c, ALL), (&a, b.number), (&a, c.number), (&b, c.number)] {
+        from.send_to(to, 1);
+        lan.rig.turn(5);
+    }
+    // The first byte is that of where a frame goes to.
+    assert_eq!(seen.bytes(), [0xff, 0xff, 0xff, 2, 2], "its own and the others' floods, to it and from it");
+    assert_eq!((a.take().len(), b.take().len(), c.take().len()), (2, 3, 4));
+    lan.rig.stop();
+}
+
+#[test]
 fn a_full_queue_behind_a_switch_is_its_owners_loss() {
     let mut lan = Lan::new(1, 1, None);
     lan.rig.queue = 10;

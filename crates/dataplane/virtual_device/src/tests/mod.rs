@@ -40,7 +40,7 @@ fn plugs(device: &Device, way: Way) -> Vec<SwitchPort> {
         Way::Each(several) => {
             (0..several.count()).map(|n| device.plug(several, n).expect("a plug")).collect()
         }
-        Way::Filter | Way::Seen | Way::Nowhere => Vec::new(),
+        Way::Flood | Way::Filter | Way::Seen | Way::Nowhere => Vec::new(),
     }
 }
 

@@ -3,40 +3,33 @@
 
 use crate::frame::{Key, keys};
 use crate::place::{Place, SwitchPort, Tick};
-use crate::set::{Set, Ways, Word};
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+use set::{Set, Ways};
+use sync::AtomicU64;
 use telemetry::clock::Nanos;
 
-/// The same orderings as for the standard library's word.
-#[derive(Debug, Default)]
-struct Watched(AtomicU64);
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "../set.rs"]
+mod set;
 
-impl Word for Watched {
-    const ATTEMPTS: usize = 2;
-    fn load(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-    fn store(&self, value: u64) {
-        self.0.store(value, Ordering::Release);
-    }
-    fn change(&self, from: u64, to: u64) -> bool {
-        self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-    fn relax() {
-        thread::yield_now();
-    }
+/// The same over loom's types, for a reader of less patience.
+mod sync {
+    pub(super) use loom::sync::atomic::AtomicU64;
+    pub(super) use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+    pub(super) use loom::thread::yield_now;
+
+    pub(super) const ATTEMPTS: usize = 2;
 }
 
 #[derive(Default)]
 struct Owned<const N: usize> {
-    generation: Watched,
-    ways: Ways<Watched, N>,
+    generation: AtomicU64,
+    ways: Ways<N>,
 }
 
 impl<const N: usize> Owned<N> {
-    fn set(&self) -> Set<'_, Watched, N> {
+    fn set(&self) -> Set<'_, N> {
         Set { generation: &self.generation, ways: &self.ways }
     }
 }
@@ -57,13 +50,13 @@ fn place(n: u16, seconds: u64) -> Place {
     Place::new(SwitchPort(n), Tick::of(Nanos(seconds * super::SECOND)))
 }
 
-fn write<const N: usize>(set: &Set<'_, Watched, N>, way: usize, n: u16, seconds: u64) -> bool {
+fn write<const N: usize>(set: &Set<'_, N>, way: usize, n: u16, seconds: u64) -> bool {
     let locked = set.try_lock().map(|mut locked| locked.replace(way, Some((key(n), place(n, seconds)))));
     locked.is_some()
 }
 
 /// A reader of each of some stations finds it at its port or not at all.
-fn read<const N: usize>(set: &Set<'_, Watched, N>, stations: &[u16]) {
+fn read<const N: usize>(set: &Set<'_, N>, stations: &[u16]) {
     for n in stations {
         if let Some(found) = set.find(key(*n), 0) {
             assert_eq!(found.port(), SwitchPort(*n));
@@ -71,7 +64,7 @@ fn read<const N: usize>(set: &Set<'_, Watched, N>, stations: &[u16]) {
     }
 }
 
-fn read_entry<const N: usize>(set: &Set<'_, Watched, N>) {
+fn read_entry<const N: usize>(set: &Set<'_, N>) {
     if let Some((found, place)) = set.entry(0) {
         assert_eq!(found, key(place.port().0));
     }

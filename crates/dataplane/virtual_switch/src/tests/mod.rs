@@ -409,9 +409,8 @@ proptest! {
             let heads: Vec<_> = frames.into_iter().map(|(to, from)| frame(to, from, 0)).collect();
             let expected: Vec<_> =
                 heads.iter().map(|head| one_by_one.decide(SwitchPort(port), head, now)).collect();
-            let mut routes = vec![Route::Flood];
-            at_once.decide_batch(SwitchPort(port), heads, now, &mut routes);
-            prop_assert_eq!(&routes[1..], &expected[..]);
+            let routes: Vec<_> = at_once.decide_batch(SwitchPort(port), heads.into_iter(), now).collect();
+            prop_assert_eq!(routes, expected);
         }
         prop_assert_eq!(one_by_one.counters(), at_once.counters());
     }
@@ -453,12 +452,8 @@ fn cost_of_a_decision() {
             for chunk in pairs.chunks(32) {
                 let (from, head) = chunk[0];
                 routes.clear();
-                switch.decide_batch(
-                    from,
-                    chunk.iter().map(|_| std::hint::black_box(head)),
-                    START,
-                    &mut routes,
-                );
+                let heads = chunk.iter().map(|_| std::hint::black_box(head));
+                routes.extend(switch.decide_batch(from, heads, START));
                 std::hint::black_box(&routes);
             }
         });
