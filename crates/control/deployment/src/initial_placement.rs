@@ -134,14 +134,15 @@ mod tests {
 
     #[test]
     fn defaults_are_the_engines_wherever_they_stand() {
-        let engine = [WorkerSettings::default()];
+        let told = |workers: &[WorkerSettings]| format!("{workers:?}");
+        let engine = told(&[WorkerSettings::default()]);
         let wiring = Wiring { workers: Workers::default(), ..Wiring::default() };
-        assert_eq!(threads(&wiring.workers, false).0, engine, "the wiring's");
+        assert_eq!(told(&threads(&wiring.workers, false).0), engine, "the wiring's");
         let catalog = Catalog::new(Path::new("."));
         // Without the section, and by its schema.
         for text in ["superfluid: 1\n", "superfluid: 1\nworkers: {}\n", "superfluid: 1\nworkers: 1\n"] {
             let read = config::check("test.yaml", text, &catalog).expect("a file without anything is good");
-            assert_eq!(threads(&read.wiring.workers, false).0, engine, "{text:?}");
+            assert_eq!(told(&threads(&read.wiring.workers, false).0), engine, "{text:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ static WORKER: [Column<Row>; 1] = [Column::each(
         "seconds",
         &["worker", "mode"],
         "What a worker's time went into: busy (for functions and ports), overhead (looking around), asleep, withheld (others had \
-         the processor), resting.",
+         the processor).",
     ),
     "mode",
     |(time, busy), clock, take| {
@@ -26,7 +26,6 @@ static WORKER: [Column<Row>; 1] = [Column::each(
         mode("overhead", time.overhead);
         mode("asleep", time.asleep);
         mode("withheld", time.withheld);
-        mode("resting", time.resting);
     },
 )];
 

@@ -232,10 +232,14 @@ impl Scheduler {
         self.nodes[index].share.grant(min_vruntime, self.wakeup);
     }
 
-    /// Whether an entity waits for its turn: it has work, and was not found throttled by a cap.
-    #[inline]
-    pub fn is_ready(&self, id: EntityId) -> bool {
-        self.nodes[id.0 as usize].state == State::Ready
+    /// Takes out an entity that waits for its turn if it [may run](Scheduler::hand_off) before the others, as
+    /// one whose run was interrupted. Returns whether it did.
+    pub fn take_back(&mut self, id: EntityId, now: Cycles) -> bool {
+        let goes_on = self.nodes[id.0 as usize].state == State::Ready && self.hand_off(id, now);
+        if goes_on {
+            self.stop(id.0 as usize);
+        }
+        goes_on
     }
 
     /// Adds what was used on an entity's behalf.

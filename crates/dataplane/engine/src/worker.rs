@@ -16,7 +16,7 @@ use crate::state::Batches;
 use crate::state::accounting::{Accounting, NO_INSTANCE};
 use crate::state::backpressure::Backpressure;
 use crate::state::instances::Instance;
-use crate::state::ports::Ports;
+use crate::state::ports::{Polling, PortNode};
 use crate::state::sparse::Sparse;
 use crate::state::timers::Timers;
 use cpu_share::{Claim, TenantId};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// How a worker works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
     /// Minimum granularity: the lead in virtual runtime over a waiting instance after which the running one,
     /// or one that is handed packets, gives way.
@@ -54,9 +54,9 @@ pub struct WorkerSettings {
     pub turn: Nanos,
     /// Longest time that stopping waits for packets in flight.
     pub drain: Nanos,
-    /// Part of its time in percent that the worker works; it rests for as long, after each turn, as makes up
-    /// for it. This is for comparisons: the worker is then as one on a slower core.
-    pub duty: Option<u32>,
+    /// Called after each turn that brought something, with how long that took: measurements make a slower
+    /// core of the worker's. That time is the worker's own.
+    pub rest: Option<fn(Cycles)>,
     /// Most packets of one call, 1 to [`nf_abi::MAX_BATCH`].
     pub batch: usize,
 }
@@ -73,7 +73,7 @@ impl Default for WorkerSettings {
             moderation: Nanos(2_000_000),
             turn: Nanos(200_000),
             drain: Nanos::from_millis(500),
-            duty: None,
+            rest: None,
             batch: nf_abi::MAX_BATCH,
         }
     }
@@ -105,7 +105,8 @@ pub struct Worker {
     pub(crate) owners: Vec<TenantId>,
     /// Places of pools that were taken out.
     pub(crate) free_pools: Vec<PoolId>,
-    pub(crate) ports: Ports,
+    pub(crate) ports: Sparse<PortNode>,
+    pub(crate) polling: Polling,
     pub(crate) instances: Sparse<Instance>,
     pub(crate) switches: Vec<SwitchNode>,
     /// The services that each tenant's functions may send to, by the tenant's number.
@@ -144,7 +145,8 @@ impl Worker {
             pools: Vec::new(),
             owners: Vec::new(),
             free_pools: Vec::new(),
-            ports: Ports::default(),
+            ports: Sparse::default(),
+            polling: Polling::default(),
             instances: Sparse::default(),
             switches: Vec::new(),
             services: Vec::new(),
@@ -228,24 +230,11 @@ impl Worker {
         if self.parking.moderation.turned(began, now, self.parking.received, busy, worked) {
             return Step::Idle;
         }
-        if let Some(percent) = self.settings.duty.filter(|_| worked) {
-            self.idle_on_purpose(now.since(began), percent);
+        if let Some(rest) = self.settings.rest.filter(|_| worked) {
+            rest(now.since(began));
+            self.time.switch(NO_INSTANCE);
         }
         Step::Turned
-    }
-
-    /// Rests for as long as makes what was worked the given part of all.
-    #[cold]
-    fn idle_on_purpose(&mut self, worked: Cycles, percent: u32) {
-        self.time.switch(NO_INSTANCE);
-        let percent = u64::from(percent.clamp(1, 100));
-        let until = self.time.now.cycles + Cycles(worked.0 * (100 - percent) / percent);
-        while self.time.clock.read() < until {
-            std::hint::spin_loop();
-        }
-        let before = self.time.now.cycles;
-        self.time.now = self.time.clock.moment();
-        self.time.spent.resting += self.time.now.cycles.since(before);
     }
 }
 

@@ -404,20 +404,26 @@ impl Pool {
     /// # Panics
     /// When the packet is of another pool.
     pub fn duplicate(&self, packet: &Packet) -> Option<Packet> {
-        let from = self.data(packet).cast_const();
+        self.locate(packet);
         let mut copy = self.allocate()?;
-        let length = packet.length();
         // A header put in front of the packet may have used headroom: the copy begins where it does.
-        if !copy.set_extent(packet.offset(), length, self.buffer_size()) {
-            self.free(copy);
-            return None;
-        }
-        // Where a checksum starts is counted from the first byte, and no longer moves with it.
-        copy.edit(|record| *record = *packet.record());
-        // SAFETY: both extents lie in their buffers, and two packets own two buffers.
-        unsafe { std::ptr::copy_nonoverlapping(from, self.data(&copy), length as usize) };
-        self.keep_the_same(self, packet, &mut copy);
+        assert!(
+            copy.set_extent(packet.offset(), packet.length(), self.buffer_size()),
+            "it fits its own buffer"
+        );
+        self.fill(&mut copy, self, packet);
         Some(copy)
+    }
+
+    /// Copies bytes, metadata and what is kept into a packet of this pool that is as long.
+    #[inline]
+    fn fill(&self, copy: &mut Packet, other: &Pool, packet: &Packet) {
+        copy.edit(|record| *record = *packet.record());
+        let (from, to) = (other.data(packet).cast_const(), self.data(copy));
+        // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two
+        // packets own two buffers.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, copy.length() as usize) };
+        self.keep_the_same(other, packet, copy);
     }
 
     /// Copies a packet of another pool (another tenant's) into one of this pool, marks cleared.
@@ -443,14 +449,9 @@ impl Pool {
     /// said.
     #[inline]
     pub fn copy_into(&self, copy: &mut Packet, other: &Pool, packet: &Packet) {
-        copy.edit(|record| *record = *packet.record());
-        copy.clear_marks();
         assert!(self.set_length(copy, packet.length() as usize).is_ok(), "a packet that is too long");
-        let (from, to) = (other.data(packet).cast_const(), self.data(copy));
-        // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two
-        // packets own two buffers.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, packet.length() as usize) };
-        self.keep_the_same(other, packet, copy);
+        self.fill(copy, other, packet);
+        copy.clear_marks();
     }
 
     /// Copies of packets of another pool into this one, appended to `out`: of the first ones that fit into

@@ -31,18 +31,10 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
     }
     // What nearly every other packet is, without a tag or with one, is read at fixed places behind a single
     // check of length.
-    let outer = u16_at(prefix, 12..14);
-    let (kind, l3, vlan) = if is_tag(outer) {
-        (u16_at(prefix, 16..18), prefix.get(18..), u16_at(prefix, 14..16))
-    } else {
-        (outer, prefix.get(14..), 0)
-    };
-    let hash = match (kind, l3) {
-        (ethertype::IPV6, Some(l3)) => l3.first_chunk().and_then(plain_v6),
-        (_, None) => Some(0),
-        (kind, _) if kind >= ethertype::FIRST && kind != ethertype::IPV4 && !is_tag(kind) => Some(0),
-        _ => None,
-    };
+    let is_tagged = is_tag(u16_at(prefix, 12..14));
+    let (kind, vlan) = if is_tagged { (16, u16_at(prefix, 14..16)) } else { (12, 0) };
+    let v6 = prefix.get(kind + 2..).filter(|_| u16_at(prefix, kind..kind + 2) == ethertype::IPV6);
+    let hash = v6.and_then(|l3| l3.first_chunk()).and_then(plain_v6);
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
 }
 

@@ -31,7 +31,7 @@ use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use telemetry::clock::{Clock, Nanos};
+use telemetry::clock::{Clock, Cycles, Nanos};
 use virtual_switch::{Switch, SwitchSettings};
 
 /// An image, compiled, with a configuration.
@@ -163,6 +163,28 @@ pub(crate) struct Plan {
     pub(crate) copies: bool,
 }
 
+/// Rests, after what was worked, for as long as makes that `PERCENT` of all.
+fn rest<const PERCENT: u64>(worked: Cycles) {
+    let (began, longest) = (Cycles::now(), Cycles(worked.0 * (100 - PERCENT) / PERCENT));
+    while Cycles::now().since(began) < longest {
+        std::hint::spin_loop();
+    }
+}
+
+/// What makes a core of a part of one, in percent: tens from 20 to 80.
+fn rest_at(percent: u32) -> fn(Cycles) {
+    match percent {
+        20 => rest::<20>,
+        30 => rest::<30>,
+        40 => rest::<40>,
+        50 => rest::<50>,
+        60 => rest::<60>,
+        70 => rest::<70>,
+        80 => rest::<80>,
+        other => unreachable!("no plan has a worker with {other}% of a core"),
+    }
+}
+
 impl Plan {
     /// One function or several on one processor's worth of time, as in HyperNF's section 4.1: `split` and
     /// `mix` have two processors, and half of each.
@@ -221,12 +243,12 @@ impl Plan {
         let mut settings = Vec::new();
         let mut threads = Vec::new();
         for (n, core) in functions.iter().enumerate() {
-            settings.push(WorkerSettings { duty: self.duty.map(|(percent, _)| percent), ..base });
+            settings.push(WorkerSettings { rest: self.duty.map(|(percent, _)| rest_at(percent)), ..base });
             let processors = if self.model == Model::Mix { self.cores.clone() } else { vec![*core] };
             threads.push(plan(format!("function-{n}"), processors));
         }
         for (n, core) in io.iter().enumerate() {
-            settings.push(WorkerSettings { duty: self.duty.map(|(_, percent)| percent), ..base });
+            settings.push(WorkerSettings { rest: self.duty.map(|(_, percent)| rest_at(percent)), ..base });
             let processors = if self.model == Model::Mix { self.cores.clone() } else { vec![*core] };
             threads.push(plan(format!("io-{n}"), processors));
         }

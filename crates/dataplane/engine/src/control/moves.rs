@@ -113,7 +113,7 @@ impl Worker {
 
     /// Takes a port out, its wire and observers cut.
     pub(crate) fn take_port(&mut self, id: PortId) -> Option<Box<PortNode>> {
-        self.ports.maintained.retain(|number| *number != id.index());
+        self.polling.maintained.retain(|number| *number != id.index());
         let mut node = self.ports.remove(id.index())?;
         node.observers.clear();
         Some(node)

@@ -236,7 +236,7 @@ impl Quiesced<'_> {
 
 /// Brings a worker back to its thread, which is woken if there is something to do.
 pub(crate) fn give_back(mut worker: Box<Worker>, remote: &Remote) {
-    worker.ports.signal();
+    worker.signal_wires();
     let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.parking.released));
     let (wakeups, lends) = remote.slot.put_back(worker);
     if !lends && (wakes || released) {

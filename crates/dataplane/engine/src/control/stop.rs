@@ -13,7 +13,7 @@ use telemetry::clock::Nanos;
 impl Worker {
     /// From here on ports only send, and what has come in goes out: packets between workers still move.
     pub(crate) fn close(&mut self) {
-        self.ports.closing = true;
+        self.polling.closing = true;
         for (_, node) in self.ports.iter_mut().filter(|(_, node)| !node.relay) {
             node.target = None;
         }

@@ -103,7 +103,7 @@ impl Worker {
                 *sum = sum.saturating_sub(*count);
             }
         }
-        self.ports.flow_hash |= flow_hash;
+        self.polling.flow_hash |= flow_hash;
         for packet in held {
             let interface = packet.record().ingress;
             // It has been here before: that was its hop.
@@ -181,7 +181,7 @@ impl Worker {
         std::mem::swap(before, guest);
         std::mem::swap(&mut instance.factory, &mut new.factory);
         std::mem::swap(&mut instance.flow_hash, &mut new.flow_hash);
-        self.ports.flow_hash |= self.instances[index].flow_hash;
+        self.polling.flow_hash |= self.instances[index].flow_hash;
         Ok(Ok(new))
     }
 

@@ -90,8 +90,8 @@ impl Worker {
     }
 
     fn look_after_ports(&mut self) {
-        for n in 0..self.ports.maintained.len() {
-            let number = self.ports.maintained[n];
+        for n in 0..self.polling.maintained.len() {
+            let number = self.polling.maintained[n];
             let Some(node) = self.ports.get_mut(number) else { continue };
             for event in node.port.maintain(self.time.now.nanos) {
                 (self.upkeep.tell)(Event::Port { port: node.name.clone(), event });
@@ -102,7 +102,7 @@ impl Worker {
             self.flush_taps();
         }
         let is_idle =
-            self.ports.maintained.is_empty() && self.upkeep.called.is_empty() && !self.upkeep.tapped;
+            self.polling.maintained.is_empty() && self.upkeep.called.is_empty() && !self.upkeep.tapped;
         self.upkeep.next_ports =
             self.time.now.nanos.saturating_add(if is_idle { IDLE_MAINTENANCE } else { MAINTENANCE });
     }

@@ -80,7 +80,7 @@ impl Worker {
     }
 
     pub(crate) fn insert_port(&mut self, mut node: Box<PortNode>) -> PortId {
-        self.ports.flow_hash |= node.port.reads_flow_hash();
+        self.polling.flow_hash |= node.port.reads_flow_hash();
         node.relay = node.port.relay().is_some();
         node.internal = node.relay;
         if let Some(packets) = node.port.capacity() {
@@ -93,7 +93,7 @@ impl Worker {
         self.ports[number].board.set_home(self.number, number);
         self.upkeep.tapped |= tapped;
         if maintained {
-            self.ports.maintained.push(number);
+            self.polling.maintained.push(number);
         }
         PortId(number as u32)
     }
@@ -107,7 +107,7 @@ impl Worker {
 
     /// Takes in an instance that the scheduler knows.
     pub(crate) fn insert_instance(&mut self, instance: Box<Instance>) -> InstanceId {
-        self.ports.flow_hash |= instance.flow_hash;
+        self.polling.flow_hash |= instance.flow_hash;
         let entity = instance.entity;
         let index = self.instances.insert(instance);
         self.time.name(entity, index);
@@ -130,7 +130,7 @@ impl Worker {
     ) -> Result<SwitchId, WireError> {
         let id = numbered(self.switches.len()).map(SwitchId)?;
         let forwarding = forwarding.into();
-        self.ports.flow_hash |= forwarding.reads_flow_hash();
+        self.polling.flow_hash |= forwarding.reads_flow_hash();
         self.switches.push(SwitchNode::new(name, forwarding));
         Ok(id)
     }
@@ -144,7 +144,7 @@ impl Worker {
     ) -> Result<SwitchId, WireError> {
         match self.switches.get_mut(place) {
             Some(node) => {
-                self.ports.flow_hash |= forwarding.reads_flow_hash();
+                self.polling.flow_hash |= forwarding.reads_flow_hash();
                 *node = SwitchNode::new(name, forwarding);
                 numbered(place).map(SwitchId)
             }
@@ -159,7 +159,7 @@ impl Worker {
         if !node.forwarding.is_like(&forwarding) {
             return Err(WireError::AnotherKind);
         }
-        self.ports.flow_hash |= forwarding.reads_flow_hash();
+        self.polling.flow_hash |= forwarding.reads_flow_hash();
         node.set_forwarding(forwarding);
         Ok(())
     }

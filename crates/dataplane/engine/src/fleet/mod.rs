@@ -154,7 +154,7 @@ impl Fleet {
     /// Whether a worker computes the flow hash of what comes in there.
     #[cfg(test)]
     pub(crate) fn computes_flow_hash(&self, worker: usize) -> bool {
-        self.with(move |workers, _| workers[worker].ports.flow_hash).unwrap_or(false)
+        self.with(move |workers, _| workers[worker].polling.flow_hash).unwrap_or(false)
     }
 
     /// How often the threads of all workers have been woken, and whether all may be parked again where others

@@ -378,9 +378,9 @@ impl Change<'_, '_> {
         guest: Box<dyn Guest>,
     ) -> Result<FleetInstance, FleetError> {
         self.check(worker)?;
-        let before = self.workers[worker].ports.flow_hash;
+        let before = self.workers[worker].polling.flow_hash;
         let id = self.workers[worker].add_instance(setup, guest);
-        if self.workers[worker].ports.flow_hash != before {
+        if self.workers[worker].polling.flow_hash != before {
             share_flow_hash(self.workers);
         }
         let instance = self.state.add_instance(worker, id);
@@ -427,9 +427,9 @@ impl Change<'_, '_> {
         guest: GuestSetup,
     ) -> Result<GuestSetup, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        let before = self.workers[home.worker].ports.flow_hash;
+        let before = self.workers[home.worker].polling.flow_hash;
         let swapped = self.workers[home.worker].swap_guest(home.id, guest)?;
-        if self.workers[home.worker].ports.flow_hash != before {
+        if self.workers[home.worker].polling.flow_hash != before {
             share_flow_hash(self.workers);
         }
         Ok(swapped)
@@ -448,9 +448,9 @@ impl Change<'_, '_> {
         guest: GuestSetup,
     ) -> Result<Result<GuestSetup, GuestSetup>, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        let before = self.workers[home.worker].ports.flow_hash;
+        let before = self.workers[home.worker].polling.flow_hash;
         let done = self.workers[home.worker].succeed_guest(home.id, guest)?;
-        if self.workers[home.worker].ports.flow_hash != before {
+        if self.workers[home.worker].polling.flow_hash != before {
             share_flow_hash(self.workers);
         }
         Ok(done)
@@ -691,6 +691,6 @@ impl Change<'_, '_> {
 
 /// A packet may come in on one worker and be read on another.
 fn share_flow_hash(workers: &mut Quiesced<'_>) {
-    let read = workers.iter().any(|worker| worker.ports.flow_hash);
-    workers.iter_mut().for_each(|worker| worker.ports.flow_hash = read);
+    let read = workers.iter().any(|worker| worker.polling.flow_hash);
+    workers.iter_mut().for_each(|worker| worker.polling.flow_hash = read);
 }

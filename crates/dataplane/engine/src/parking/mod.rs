@@ -179,13 +179,13 @@ impl Worker {
         let asked = sleep_start.asked || self.parking.slot.asked() == Asked::Worker && self.is_long_idle();
         self.parking.waits_for.lendable = asleep > self.time.clock.cycles(LONG) || asked;
         // Ports that were idle for long may be what woke it.
-        self.ports.next_cold = Cycles(0);
+        self.polling.next_cold = Cycles(0);
     }
 
     /// Whether a worker whose thread sleeps has something to do now, or waits for something else than its
     /// thread does.
     pub(crate) fn has_reason_to_wake(&mut self) -> bool {
-        if self.ports.closing || self.has_started() || !self.time.scheduler.is_idle(self.time.now.cycles) {
+        if self.polling.closing || self.has_started() || !self.time.scheduler.is_idle(self.time.now.cycles) {
             return true;
         }
         self.ask_for_room();

@@ -14,14 +14,10 @@ use virtio_net::settle;
 impl Worker {
     /// Hands a batch on that lies in a pool.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, source: Holder, pool: PoolId, target: Target, mut batch: Vec<Packet>) {
+    pub(crate) fn deliver(&mut self, source: Holder, pool: PoolId, target: Target, batch: Vec<Packet>) {
         match target {
             Target::Instance(to, interface) => self.enqueue(source, pool, to.index(), interface, batch),
-            Target::Port(port) => {
-                self.bring(source, pool, Holder::Port(port.index()), &mut batch);
-                self.transmit(port.index(), &mut batch);
-                self.batches.recycle(batch);
-            }
+            Target::Port(port) => self.transmit(source, pool, port.index(), batch),
             Target::Switch(id, from) => self.pass(source, id, from, batch),
         }
     }
@@ -84,21 +80,22 @@ impl Worker {
         self.drop_batch(Holder::Instance(to), ended, DropReason::QueueFull);
     }
 
-    /// Hands packets of its pool to a port.
+    /// Hands packets to a port, which takes all of them.
     #[inline]
-    pub(crate) fn transmit(&mut self, port: usize, batch: &mut Vec<Packet>) {
+    fn transmit(&mut self, source: Holder, pool: PoolId, port: usize, mut batch: Vec<Packet>) {
+        self.bring(source, pool, Holder::Port(port), &mut batch);
         if batch.is_empty() {
-            return;
+            return self.batches.recycle(batch);
         }
         if self.ports[port].is_watched() {
-            self.show_port(port, batch, Passage::Transmitted);
+            self.show_port(port, &batch, Passage::Transmitted);
         }
         let node = &mut self.ports[port];
-        node.count_latency(&self.time.clock, batch);
-        node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, batch);
-        debug_assert!(batch.is_empty(), "a port takes all of a batch");
+        node.count_latency(&self.time.clock, &batch);
+        node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, &mut batch);
+        self.batches.recycle(batch);
         if node.internal {
-            self.ports.note_passage(port);
+            self.note_passage(port);
             self.note_congested_wire(port);
         }
     }

@@ -84,7 +84,7 @@ impl Worker {
                 }
                 let here = here.unwrap_or(0);
                 made.edit(|it| (it.timestamp, it.mark, it.device_port) = (timestamp, mark, here));
-                classify(&pool, std::slice::from_mut(&mut made), self.ports.flow_hash);
+                classify(&pool, std::slice::from_mut(&mut made), self.polling.flow_hash);
                 self.batches.in_a_row += 1;
                 self.enter(source, id, plug, vec![made]);
                 self.batches.in_a_row -= 1;

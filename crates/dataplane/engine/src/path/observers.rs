@@ -10,7 +10,7 @@ use crate::control::tap::Passage;
 use crate::ids::{PoolId, PortId, SwitchId, Target};
 use crate::path::switching::SwitchNode;
 use crate::state::instances::Instance;
-use crate::state::ports::Ports;
+use crate::state::ports::PortNode;
 use crate::state::sparse::Sparse;
 use crate::worker::Worker;
 use capture::{Filter, Outcome};
@@ -129,7 +129,7 @@ pub(crate) fn passes(node: &SwitchNode, from: SwitchPort, way: Option<Way>, plug
 }
 
 fn observers<'a>(
-    (instances, ports, switches): (&'a mut Sparse<Instance>, &'a mut Ports, &'a mut [SwitchNode]),
+    (instances, ports, switches): (&'a mut Sparse<Instance>, &'a mut Sparse<PortNode>, &'a mut [SwitchNode]),
     at: Seen,
 ) -> &'a mut Vec<Observer> {
     match at {
@@ -295,7 +295,7 @@ impl Worker {
             node.count_latency(&self.time.clock, &copies);
             node.port.transmit(there, self.time.now.nanos, &mut copies);
             if node.internal {
-                self.ports.note_passage(port.index());
+                self.note_passage(port.index());
             }
         }
         self.batches.recycle(copies);

@@ -25,13 +25,13 @@ impl Worker {
     pub(crate) fn receive(&mut self) -> bool {
         let (mut worked, behind) = (false, self.time.interrupted.is_some());
         let end = self.ports.end();
-        let cold_too = end <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
+        let cold_too = end <= FEW_PORTS || self.time.now.cycles >= self.polling.next_cold;
         if cold_too {
-            self.ports.next_cold = self.time.now.cycles + self.time.clock.cycles(COLD_EVERY);
+            self.polling.next_cold = self.time.now.cycles + self.time.clock.cycles(COLD_EVERY);
         }
         // Where buffers are short, the port that is polled first gets them: each time it is another.
-        self.ports.first = if self.ports.first + 1 < end { self.ports.first + 1 } else { 0 };
-        for index in (self.ports.first..end).chain(0..self.ports.first) {
+        self.polling.first = if self.polling.first + 1 < end { self.polling.first + 1 } else { 0 };
+        for index in (self.polling.first..end).chain(0..self.polling.first) {
             let Some(node) = self.ports.get(index) else { continue };
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
@@ -56,15 +56,12 @@ impl Worker {
             // One that feeds several has no instance to poll it before the next turn. While there is work
             // left of the last one it is polled for one batch all the same, so that none of those that it
             // feeds waits for another; the rest waits outside.
-            let mut polls = match consumer {
+            let polls = match consumer {
                 None if relay => RELAY_POLLS,
                 None if !behind => SHARED_POLLS,
                 _ => 1,
             };
-            while polls > 0 && self.poll_port(index, most) {
-                worked = true;
-                polls -= 1;
-            }
+            worked |= (0..polls).take_while(|_| self.poll_port(index, most)).count() > 0;
         }
         worked
     }
@@ -109,10 +106,6 @@ impl Worker {
             return false;
         };
         node.idle_polls = 0;
-        if node.relay {
-            self.ports.note_passage(index);
-        }
-        let node = &self.ports[index];
         self.parking.received += batch.len();
         if let Some(consumer) = node.consumer
             && batch.len() * 2 >= budget
@@ -131,8 +124,10 @@ impl Worker {
     fn classify_and_queue(&mut self, index: usize, target: Target, mut batch: Vec<Packet>) {
         let node = &self.ports[index];
         let (pool, watched) = (node.pool, node.is_watched());
-        if !node.relay {
-            classify(&self.pools[usize::from(pool.0)], &mut batch, self.ports.flow_hash);
+        if node.relay {
+            self.note_passage(index);
+        } else {
+            classify(&self.pools[usize::from(pool.0)], &mut batch, self.polling.flow_hash);
         }
         if watched {
             self.show_port(index, &batch, Passage::Received);

@@ -23,9 +23,10 @@ impl Worker {
     /// deadline that is set meanwhile, in the past or not, is looked at in the next turn. Returns whether
     /// there was one.
     pub(crate) fn expire_timers(&mut self) -> bool {
-        let due = self.timers.next() <= self.time.now.nanos;
+        let mut due = false;
         for _ in 0..DUE_AT_ONCE {
             let Some(index) = self.timers.pop_due(self.time.now.nanos) else { break };
+            due = true;
             let instance = &mut self.instances[index];
             instance.timer_at = Nanos::MAX;
             match instance.life {

@@ -34,7 +34,8 @@ impl Worker {
     /// Takes off what comes in by a plug the headers that it has there.
     pub(crate) fn decapsulate(&mut self, source: Holder, (id, from): Plug, batch: &mut Vec<Packet>) {
         let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
-        let (pool, with_flow_hash) = (&self.pools[usize::from(self.pool_of(source).0)], self.ports.flow_hash);
+        let (pool, with_flow_hash) =
+            (&self.pools[usize::from(self.pool_of(source).0)], self.polling.flow_hash);
         let mut refused = self.batches.spare();
         let by = number(id, from);
         let other =

@@ -3,7 +3,6 @@
 use crate::state::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
-use cpu_share::EntityId;
 use telemetry::clock::Cycles;
 
 /// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
@@ -31,9 +30,11 @@ impl Worker {
     /// clock.
     fn run_ready(&mut self, just_read: bool) -> bool {
         let now = self.time.now.cycles;
-        let Some(first) = self.resume_interrupted().or_else(|| self.time.scheduler.pick(now)) else {
-            return false;
-        };
+        // What was interrupted only for the ports to be polled goes on if it may: its run is as long as any
+        // other's.
+        let interrupted = self.time.interrupted.take();
+        let goes_on = interrupted.filter(|entity| self.time.scheduler.take_back(*entity, now));
+        let Some(first) = goes_on.or_else(|| self.time.scheduler.pick(now)) else { return false };
         if !just_read {
             self.time.switch(first);
             self.time.look_cost = self.time.now.cycles.since(now);
@@ -60,7 +61,8 @@ impl Worker {
         (self.time.running, self.time.current) = (entity, index);
         self.hop(index);
         self.time.current = NO_CALLER;
-        self.time.switch(entity);
+        let spent = self.time.lap();
+        self.time.scheduler.charge(entity, spent);
         let instance = &mut self.instances[index];
         instance.count_latency(self.time.now.nanos);
         let more = instance.has_work();
@@ -103,18 +105,6 @@ impl Worker {
         }
     }
 
-    /// The entity that was interrupted only for the ports to be polled, if it may go on: its run is as long
-    /// as any other's.
-    fn resume_interrupted(&mut self) -> Option<EntityId> {
-        let interrupted = self.time.interrupted.take()?;
-        let scheduler = &mut self.time.scheduler;
-        let may = scheduler.is_ready(interrupted) && scheduler.hand_off(interrupted, self.time.now.cycles);
-        may.then(|| {
-            scheduler.deactivate(interrupted);
-            interrupted
-        })
-    }
-
     /// The instance whose turn it is.
     fn pick(&mut self) -> Option<usize> {
         let picked = self.time.scheduler.pick(self.time.now.cycles)?;
@@ -143,7 +133,7 @@ impl Worker {
             self.show_some();
             self.time.switch(NO_INSTANCE);
         }
-        self.ports.signal();
+        self.signal_wires();
     }
 
     /// Keeps calls within a slice. An instance whose call was too long gets fewer packets at once, and a

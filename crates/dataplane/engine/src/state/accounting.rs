@@ -69,8 +69,6 @@ pub struct WorkerTime {
     pub asleep: Cycles,
     /// The thread was ready to run and others had the processor.
     pub withheld: Cycles,
-    /// Resting on purpose, see [`crate::WorkerSettings::duty`].
-    pub resting: Cycles,
 }
 
 /// The clock of a worker, what it is charging, and the scheduler that the charges feed.
@@ -244,9 +242,8 @@ impl Accounting {
     /// Shows others for how long it has worked for instances, and with how many calls.
     #[inline]
     pub(crate) fn show_busy(&self) {
-        let WorkerTime { overhead, asleep, withheld, resting } = self.spent;
-        let others = overhead.0 + asleep.0 + withheld.0 + resting.0;
-        let busy = self.now.cycles.since(self.made).0.saturating_sub(others);
+        let WorkerTime { overhead, asleep, withheld } = self.spent;
+        let busy = self.now.cycles.since(self.made).since(overhead + asleep + withheld).0;
         // What others took is noticed late: what was told before stands.
         self.shown.busy.store(busy.max(self.shown.busy.load(Relaxed)), Relaxed);
         self.shown.calls.store(self.calls.calls, Relaxed);

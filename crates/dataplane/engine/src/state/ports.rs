@@ -1,9 +1,7 @@
 //! The ports of a worker, and what it notes about them as a whole.
 //!
 //! What holds: a port without a target is never polled for packets. A port's `consumer` is the one instance
-//! that everything it receives goes to, and is in that instance's `feeds`, and the other way round. Packets
-//! that are gathered at a port (`outgoing`) are there within a hop only, and the port is in `touched`
-//! meanwhile.
+//! that everything it receives goes to, and is in that instance's `feeds`, and the other way round.
 
 use crate::control::account::PortAccount;
 use crate::control::board::Board;
@@ -11,11 +9,10 @@ use crate::control::tap::Tap;
 use crate::ids::{PoolId, Target};
 use crate::path::observers::Observer;
 use crate::state::backpressure::WireWait;
-use crate::state::sparse::Sparse;
+use crate::worker::Worker;
 use cpu_share::Meter;
 use packet_memory::Packet;
 use port::Port;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use telemetry::clock::{Clock, Cycles};
@@ -97,10 +94,9 @@ impl PortNode {
     }
 }
 
-/// See the module's documentation.
+/// What a worker notes about its ports as a whole.
 #[derive(Default)]
-pub(crate) struct Ports {
-    nodes: Sparse<PortNode>,
+pub(crate) struct Polling {
     /// The port that is polled first.
     pub(crate) first: usize,
     /// When ports that have been idle for long are looked at again.
@@ -115,39 +111,23 @@ pub(crate) struct Ports {
     pub(crate) closing: bool,
 }
 
-impl Ports {
+impl Worker {
     /// Packets have passed a wire to or from another worker: its end is told so when the turn is over.
     #[inline]
     pub(crate) fn note_passage(&mut self, port: usize) {
-        if !std::mem::replace(&mut self.nodes[port].to_signal, true) {
-            self.to_signal.push(port);
+        if !std::mem::replace(&mut self.ports[port].to_signal, true) {
+            self.polling.to_signal.push(port);
         }
     }
 
     /// Tells wires to other workers that the turn is over.
     #[inline]
-    pub(crate) fn signal(&mut self) {
-        while let Some(port) = self.to_signal.pop() {
-            if let Some(node) = self.nodes.get_mut(port) {
+    pub(crate) fn signal_wires(&mut self) {
+        while let Some(port) = self.polling.to_signal.pop() {
+            if let Some(node) = self.ports.get_mut(port) {
                 node.to_signal = false;
                 node.port.signal();
             }
         }
-    }
-}
-
-impl Deref for Ports {
-    type Target = Sparse<PortNode>;
-
-    #[inline]
-    fn deref(&self) -> &Sparse<PortNode> {
-        &self.nodes
-    }
-}
-
-impl DerefMut for Ports {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Sparse<PortNode> {
-        &mut self.nodes
     }
 }

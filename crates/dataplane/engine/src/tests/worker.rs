@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn a_chain_delivers_in_order_both_ways() {
@@ -376,4 +377,23 @@ fn what_comes_from_another_worker_goes_on_before_more_comes_in() {
     bench.worker.turn();
     assert_eq!(other.room(), port::relay::RELAY_PACKETS, "all of it went on in one turn");
     assert_eq!(collected.lock().expect("not poisoned").len(), packets);
+}
+
+#[test]
+fn what_makes_a_slower_core_is_called_after_a_turn_that_brought_something() {
+    static TURNS: AtomicU32 = AtomicU32::new(0);
+    fn rest(worked: Cycles) {
+        assert!(worked > Cycles(0));
+        TURNS.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut bench = Bench::new(&[16]);
+    let (left, _) = bench.port(0, vec![1, 2, 3]);
+    let (right, sent) = bench.port(0, vec![]);
+    let f = bench.wire(0);
+    bench.chain((left, right), &[f]);
+    bench.worker.settings.rest = Some(rest);
+    bench.worker.step();
+    assert_eq!(*sent.lock().expect("not poisoned"), [1, 2, 3]);
+    assert_eq!(TURNS.load(Ordering::Relaxed), 1);
+    bench.finish();
 }
