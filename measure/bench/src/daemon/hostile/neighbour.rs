@@ -61,7 +61,9 @@ impl<'a> Neighbour<'a> {
             [SOURCE].into_iter().chain(names.iter().map(String::as_str)).chain([SINK]).collect();
         daemon.apply(&json!({
             "superfluid": 1,
-            "tenants": {"red": {"cpu": {"weight": 300}}, "blue": {"cpu": {"weight": 100}}},
+            "tenants": {
+                "red": {"cpu": {"weight": 300}}, "blue": {"cpu": {"weight": 100}}, "green": {},
+            },
             "ports": {SOURCE: source(None), SINK: {"type": "sink", "tenant": "red"}},
             "functions": functions,
             "chains": {"red": chain},

@@ -337,5 +337,5 @@ pub(super) fn connect(socket: &Path) -> Result<Client, BenchError> {
 /// What a function that is capped, and whose timer is always due, gets: its cycles so far.
 pub(super) fn capped(images: &Images, cap: &str) -> Result<Value, BenchError> {
     let path = images.unlike_others(module("timer_storm")?.wasm())?;
-    Ok(json!({"image": path.display().to_string(), "tenant": "blue", "cpu": {"cap": cap}}))
+    Ok(json!({"image": path.display().to_string(), "tenant": "green", "cpu": {"cap": cap}}))
 }
