@@ -1,6 +1,7 @@
 //! The account as metrics, with what the wiring knows of each function.
 
 use super::attaching::Attaching;
+use super::container_readings;
 use super::standing::Standing;
 use ::metrics::{Container, Function, Memory, Notation, Station, TenantBackground, TenantMemory};
 use api::FunctionState;
@@ -11,7 +12,7 @@ use launcher::keeper::Condition;
 use offload::Usage;
 use std::collections::{BTreeMap, HashMap};
 use telemetry::clock::{Cycles, Nanos};
-use wiring::Wiring;
+use wiring::{Wiring, container_port};
 
 /// What the host knows beside the account.
 pub(crate) struct Known<'a> {
@@ -95,6 +96,9 @@ pub(crate) fn write(
         let condition = condition(name).unwrap_or_default();
         let port = |name: &str| ports.get(name).copied();
         let standing = Standing::of((name, container), &condition, attaching, port);
+        let named = container.interfaces.iter().map(|it| container_port(name, &it.name));
+        let at_ports = named.filter_map(|name| port(&name));
+        let counted = container_readings::read(&container.tenant, standing.state, 0, at_ports);
         let reading = beside.get(name);
         let engine = reading.map_or(Nanos(0), |reading| clock.span(reading.meter.used()));
         Container {
@@ -108,6 +112,12 @@ pub(crate) fn write(
             engine,
             promised: reading.and_then(|reading| reading.promised).unwrap_or(0.0),
             memory: condition.memory,
+            image: container.image.clone(),
+            packets: counted.packets,
+            bytes: counted.bytes,
+            queue: counted.queue,
+            dropped: counted.dropped,
+            latencies: counted.latencies,
         }
     });
     let containers: Vec<Container> = containers.collect();

@@ -1,7 +1,7 @@
 //! A family and where its values are found.
 
 use crate::Family;
-use crate::text::{Labels, Text, Value};
+use crate::text::{Labels, Samples, Text, Value};
 use telemetry::clock::Clock;
 
 /// What takes the values of a family that has several for each row, with what its own label says.
@@ -39,6 +39,19 @@ pub(crate) fn write<T>(
     clock: &Clock,
     text: &mut Text<'_>,
 ) {
+    write_with(columns, rows, labels, clock, text, |_, _| ());
+}
+
+/// The same; `more` adds to each family what rows of another kind have of it, whose labels are behind those
+/// of the rows.
+pub(crate) fn write_with<T>(
+    columns: &[Column<T>],
+    rows: &[T],
+    labels: &Labels,
+    clock: &Clock,
+    text: &mut Text<'_>,
+    more: impl Fn(&Family, &mut Samples<'_>),
+) {
     for column in columns {
         let mut samples = text.family(&column.family, labels);
         match column.read {
@@ -51,6 +64,7 @@ pub(crate) fn write<T>(
                 }
             }
         }
+        more(&column.family, &mut samples);
     }
 }
 

@@ -1,10 +1,11 @@
-//! Functions that are containers: whether they run, and what their processes take. Their packets are those of
-//! their ports.
+//! Functions that are containers, programs or virtual machines: whether they run, what their processes take,
+//! and what they have of the families of functions in the sandbox. Their packets are those of their ports.
 
 use crate::Family;
 use crate::column::{self, Column};
-use crate::text::{Labels, Text, Value};
+use crate::text::{Labels, Samples, Text, Value};
 use telemetry::clock::{Clock, Nanos};
+use telemetry::{DropCounters, DropReason, Latencies};
 
 /// A container, as its keeper has it.
 #[derive(Clone, Debug)]
@@ -29,6 +30,24 @@ pub struct Container {
     pub promised: f64,
     /// Bytes of memory that its processes have.
     pub memory: u64,
+    /// Its image or program, as the operator names it.
+    pub image: String,
+    /// Packets that it was given by its ports, and their bytes.
+    pub packets: u64,
+    pub bytes: u64,
+    /// Packets that wait in the rings of its ports.
+    pub queue: u64,
+    /// What its ports lost.
+    pub dropped: DropCounters,
+    /// How long packets took until it was given them.
+    pub latencies: Latencies,
+}
+
+impl Container {
+    /// Processor time of its processes and for its packets.
+    fn got(&self) -> Nanos {
+        Nanos(self.used.0.saturating_add(self.engine.0))
+    }
 }
 
 const LABELS: &[&str] = &["function", "tenant"];
@@ -90,7 +109,7 @@ static CONTAINER: [Column<Container>; 9] = [
             LABELS,
             "Processor time of its processes and for its packets, together: what cpu bounds.",
         ),
-        |container, _| Value::Time(Nanos(container.used.0.saturating_add(container.engine.0))),
+        |container, _| Value::Time(container.got()),
     ),
     Column::one(
         Family::gauge(
@@ -114,6 +133,30 @@ static CONTAINER: [Column<Container>; 9] = [
 
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     CONTAINER.iter().map(|column| &column.family)
+}
+
+/// Adds what one has of a family of functions, under the labels number `n`; of a family of what only the
+/// sandbox has, nothing.
+pub(crate) fn as_function(container: &Container, n: usize, family: &Family, samples: &mut Samples<'_>) {
+    let value = match family.name {
+        "superfluid_function_up" => Value::flag(container.up),
+        "superfluid_function_packets" => Value::Count(container.packets),
+        "superfluid_function_bytes" => Value::Count(container.bytes),
+        "superfluid_function_queue_packets" => Value::Count(container.queue),
+        "superfluid_function_memory_bytes" => Value::Count(container.memory),
+        "superfluid_function_cpu_seconds" => Value::Time(container.got()),
+        "superfluid_function_cpu_promised_ratio" => Value::Ratio(container.promised),
+        "superfluid_function_faults" => Value::Count(container.faults),
+        "superfluid_function_restarts" => Value::Count(container.restarts),
+        "superfluid_function_drops" => {
+            for reason in DropReason::ALL {
+                samples.more(n, ("reason", reason.name()), Value::Count(container.dropped[*reason]));
+            }
+            return;
+        }
+        _ => return,
+    };
+    samples.one(n, value);
 }
 
 pub(crate) fn write(containers: &[Container], clock: &Clock, text: &mut Text<'_>) {

@@ -1,9 +1,10 @@
-//! Network functions: what they were shown, lost, took and were promised.
+//! Network functions: what they were shown, lost, took and were promised. Those that run beside the sandbox
+//! (containers, programs, virtual machines) are among them with what they have of it.
 
 use crate::column::{self, Column, ledger_columns, sparse};
 use crate::host::Host;
-use crate::text::{Labels, Text, Value};
-use crate::{Family, Type};
+use crate::text::{Labels, Samples, Text, Value};
+use crate::{Family, Type, container};
 use engine::InstanceAccount;
 use telemetry::clock::Nanos;
 use telemetry::histogram::Histogram;
@@ -240,10 +241,19 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     for (function, Function { tenant, image, .. }) in functions.iter().zip(facts()) {
         labels.push(&[("function", &function.name), ("tenant", tenant), ("image", image)]);
     }
+    for guest in host.containers {
+        labels.push(&[("function", &guest.name), ("tenant", &guest.tenant), ("image", &guest.image)]);
+    }
+    let guests = || (functions.len()..).zip(host.containers);
+    let of_guests = |family: &Family, samples: &mut Samples<'_>| {
+        guests().for_each(|(n, guest)| container::as_function(guest, n, family, samples));
+    };
     let facts = || (0..functions.len()).zip(facts());
     let mut info = text.family(&INFO, &labels);
     facts().for_each(|(n, facts)| info.more(n, ("digest", facts.digest), Value::Count(1)));
-    columns().for_each(|columns| column::write(columns, functions, &labels, &host.clock, text));
+    columns().for_each(|columns| {
+        column::write_with(columns, functions, &labels, &host.clock, text, of_guests);
+    });
     let mut kept = text.family(&EVENTS, &labels);
     facts().for_each(|(n, facts)| {
         facts.events.into_iter().for_each(|(kept_of, _)| kept.one(n, Value::Count(kept_of)))
@@ -252,7 +262,9 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     facts().for_each(|(n, facts)| {
         facts.events.into_iter().for_each(|(_, lost_of)| lost.one(n, Value::Count(lost_of)))
     });
-    latencies(&LATENCY, functions.iter().map(|function| &function.latencies), &labels, text);
+    let of_functions = functions.iter().map(|function| &function.latencies);
+    let took = of_functions.chain(host.containers.iter().map(|guest| &guest.latencies));
+    latencies(&LATENCY, took, &labels, text);
     histograms(&CALLS, facts().filter_map(|(n, facts)| Some((n, facts.calls?))), &labels, text);
     histograms(&WAITING, facts().filter_map(|(n, facts)| Some((n, facts.waiting?))), &labels, text);
 }

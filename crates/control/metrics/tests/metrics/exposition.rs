@@ -1,6 +1,6 @@
 //! What is written is what was counted, in both notations, whatever things are called.
 
-use crate::sample::{CLOCK, HOSTILE, account, function, histogram, hostile_account, text};
+use crate::sample::{CLOCK, HOSTILE, account, function, guest, histogram, hostile_account, text};
 use crate::strict::{Parsed, parse};
 use engine::InstanceAccount;
 use metrics::{Family, Function, Notation, Type, families};
@@ -178,6 +178,38 @@ fn numbers_are_those_of_the_account() {
     assert_eq!(of("superfluid_daemon_revision", &[]), Some((1u64 << 52) as f64));
     let digest = [("function", "end\\"), ("digest", "sha256:00"), ("image", "reg/istry:1\\")];
     assert_eq!(of("superfluid_function", &digest), Some(1.0));
+}
+
+/// A container is found by the names that functions in the sandbox are found by.
+#[test]
+fn guests_are_functions_with_what_they_have_of_them() {
+    let account = hostile_account();
+    for notation in Notation::ALL {
+        let parsed = read(notation, &text(&account, notation, &known));
+        let total = if notation == Notation::Prometheus { "_total" } else { "" };
+        for name in HOSTILE {
+            let guest = guest(name);
+            let labels = [("function", guest.as_str()), ("tenant", "t\"1"), ("image", "web\"\n")];
+            let of = |family: &str| value(&parsed, &format!("superfluid_function_{family}"), &labels);
+            let counted = |family: &str| of(&format!("{family}{total}"));
+            assert_eq!((of("up"), of("queue_packets"), of("worker")), (Some(1.0), Some(2.0), None));
+            assert_eq!(
+                (counted("packets"), counted("bytes"), counted("calls")),
+                (Some(40.0), Some(4000.0), None)
+            );
+            assert_eq!((counted("faults"), counted("restarts")), (Some(2.0), Some(1.0)));
+            assert_eq!((counted("cpu_seconds"), of("cpu_promised_ratio")), (Some(3.0), Some(0.25)));
+            assert_eq!(of("memory_bytes"), Some(f64::from(3 << 20)));
+            // One reason alone has lost something, and 0 is left out.
+            assert_eq!(counted("drops"), Some(6.0));
+        }
+        let latency = family(&parsed, "superfluid_function_latency_seconds");
+        let counts = latency.samples.iter().filter(|sample| sample.name.ends_with("_count"));
+        let of_guests = counts.filter(|sample| sample.label("image") == Some("web\"\n"));
+        assert!(
+            of_guests.clone().count() == HOSTILE.len() && of_guests.into_iter().all(|it| it.value == "40")
+        );
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use telemetry::clock::{Cycles, Nanos};
-use telemetry::{DropReason, Latencies, Ledger};
+use telemetry::{DropCounters, DropReason, Latencies, Ledger};
 
 const RULES: &str = include_str!("../../../../../packaging/prometheus/superfluid.rules.yml");
 const DASHBOARD: &str = include_str!("../../../../../packaging/grafana/superfluid.json");
@@ -91,6 +91,12 @@ impl Patient {
             engine: Nanos(0),
             promised: 0.5,
             memory: 0,
+            image: "./web".to_owned(),
+            packets: 0,
+            bytes: 0,
+            queue: 0,
+            dropped: DropCounters::default(),
+            latencies: Latencies::default(),
         };
         // One that boots is no alarm: it is counted as a fault when its time is over.
         let slow =

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 use telemetry::histogram::{Histogram, Recorder};
-use telemetry::{DropReason, Latencies, Ledger};
+use telemetry::{DropCounters, DropReason, Latencies, Ledger};
 use virtual_device::{DeviceCounters, PortDevicesCounters};
 use virtual_switch::SwitchCounters;
 
@@ -153,13 +153,18 @@ pub fn histogram() -> Histogram {
     recorder.histogram()
 }
 
+/// The name of a container.
+pub fn guest(name: &str) -> String {
+    format!("guest {name}")
+}
+
 /// The whole text, as the daemon answers it.
 pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Function<'a>) -> String {
     let functions: Vec<_> = account.instances.iter().map(|function| of(&function.name)).collect();
     let background = metrics::TenantBackground { name: "t\"1", used: Nanos(1_500_000_000), waiting: 3 };
     let tenant = metrics::TenantMemory { name: "t\"1", promised: 2 << 20, reserve: 0, limit: Some(4 << 20) };
     let containers = HOSTILE.map(|name| metrics::Container {
-        name: name.to_owned(),
+        name: guest(name),
         tenant: "t\"1".to_owned(),
         up: true,
         starting: false,
@@ -169,6 +174,20 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         engine: Nanos(500_000_000),
         promised: 0.25,
         memory: 3 << 20,
+        image: "web\"\n".to_owned(),
+        packets: 40,
+        bytes: 4000,
+        queue: 2,
+        dropped: {
+            let mut dropped = DropCounters::default();
+            dropped[DropReason::PortFull] = 6;
+            dropped
+        },
+        latencies: {
+            let mut latencies = Latencies::default();
+            latencies.record(200, 40);
+            latencies
+        },
     });
     let stations = HOSTILE.map(|name| metrics::Station {
         device: name.to_owned(),
