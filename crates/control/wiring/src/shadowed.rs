@@ -41,9 +41,9 @@ pub enum Loss {
 
 impl Shadowed {
     /// The policies at a port that never get a packet, and those of one priority that want the same ones: the
-    /// first [`TOLD`] pairs of them, and of each device how many it is in besides. Then those beyond the first
-    /// [`COMPARED`], of which that is not known.
-    /// `only_seeing`: devices with the ports of which they take nothing.
+    /// first [`TOLD`] pairs of them, and of each device how many it is in besides. Then those beyond the
+    /// first [`COMPARED`], of which that is not known. `only_seeing`: devices with the ports of which they
+    /// take nothing.
     pub fn among(
         devices: &IndexMap<String, Device>,
         only_seeing: &BTreeSet<(String, String)>,

@@ -146,20 +146,20 @@ pub struct LeftOver {
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
     /// Shows up to `nf_abi::MAX_BATCH` packets to the function, or goes on with the call that is
-    /// [suspended](Guest::suspended), with the batch that it was made with. Verdict, extent and mark come back
-    /// in the records. An extent outside the buffer, or one changed by a function that may only read, turns
-    /// the verdict into [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
+    /// [suspended](Guest::suspended), with the batch that it was made with. Verdict, extent and mark come
+    /// back in the records. An extent outside the buffer, or one changed by a function that may only read,
+    /// turns the verdict into [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
     ///
     /// # Errors
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
     /// [`GuestFault::Contract`] when a suspended call is given another number of packets than it has.
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault>;
 
-    /// Whether a call is suspended; only guests that were made preemptible ever are. Until it is done, calling
-    /// anything but [`Guest::process`] into the function (`observe`, `timer`, `report`, `export_state`,
-    /// `import_state`) is a [`GuestFault::Contract`]; what the host keeps for it can be looked at and collected
-    /// as ever. [`Guest::surrender`] and dropping the guest end the call, and only after that the batch is the
-    /// caller's again.
+    /// Whether a call is suspended; only guests that were made preemptible ever are. Until it is done,
+    /// calling anything but [`Guest::process`] into the function (`observe`, `timer`, `report`,
+    /// `export_state`, `import_state`) is a [`GuestFault::Contract`]; what the host keeps for it can be
+    /// looked at and collected as ever. [`Guest::surrender`] and dropping the guest end the call, and only
+    /// after that the batch is the caller's again.
     fn suspended(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! What threads meet by in a set. Under loom other types stand in: `tests::interleavings` compiles `set`, which
-//! takes these from `super`, once more.
+//! What threads meet by in a set. Under loom other types stand in: `tests::interleavings` compiles `set`,
+//! which takes these from `super`, once more.
 
 pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

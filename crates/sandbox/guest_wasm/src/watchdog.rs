@@ -22,9 +22,9 @@
 //! of it ends at [`WHOLE_CALL`] or at `max_call`, whichever is longer: a guest can make the kernel work, but
 //! not for long.
 //!
-//! A call that can be switched out runs in stretches, each on terms of its own ([`Terms::stretch`]). A stretch
-//! has two ends: when its slice is over ([`SLICE_OVER`]) the guest is switched out, when the call's whole time
-//! is used up it is overdue like any other. Both advance the epoch; the store tells them apart.
+//! A call that can be switched out runs in stretches, each on terms of its own ([`Terms::stretch`]). A
+//! stretch has two ends: when its slice is over ([`SLICE_OVER`]) the guest is switched out, when the call's
+//! whole time is used up it is overdue like any other. Both advance the epoch; the store tells them apart.
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call
 //! time.
