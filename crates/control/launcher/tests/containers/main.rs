@@ -14,13 +14,21 @@ use std::time::{Duration, Instant};
 use support::{Host, UIDS};
 use testbed::Namespace;
 
-/// Runs `body` in a network namespace of its own, unless the machine lacks something.
-fn tried(test: &str, body: impl FnOnce(&mut Host)) {
+/// Runs `body` with each runtime that is there in a network namespace of its own, unless the machine lacks
+/// something.
+fn tried(test: &str, body: impl Fn(&mut Host)) {
     if let Some(missing) = support::missing() {
         println!("skipped: there is no {missing}");
         return;
     }
-    testbed::isolated(test, || body(&mut Host::new()));
+    testbed::isolated(test, || {
+        for runtime in support::RUNTIMES {
+            match support::is_there(runtime) {
+                true => body(&mut Host::new(runtime)),
+                false => println!("skipped: there is no {runtime} (Debian: {runtime})"),
+            }
+        }
+    });
 }
 
 /// Not a test: the launcher, when this executable is started as one.
@@ -433,7 +441,7 @@ fn what_cannot_start_leaves_nothing_behind() {
         let mut start = host.guest("one", "");
         start.command = vec!["/bin/missing".into()];
         let refused = host.ask(Request::Start(Box::new(start)));
-        assert!(matches!(&refused, Answer::Refused(why) if why.contains("runc")), "{refused:?}");
+        assert!(matches!(&refused, Answer::Refused(why) if why.contains(host.runtime())), "{refused:?}");
         // The name of an interface that is not the launcher's.
         Namespace::here()
             .expect("a namespace")
@@ -443,6 +451,7 @@ fn what_cannot_start_leaves_nothing_behind() {
         start.interfaces = vec![interface("eth0", "sfg-9", &[])];
         let refused = host.ask(Request::Start(Box::new(start)));
         assert!(matches!(&refused, Answer::Refused(why) if why.contains("sfg-9")), "{refused:?}");
+        Namespace::here().expect("a namespace").ip("link delete sfg-9").expect("deleted");
         assert_eq!(host.list().guests, []);
         let runtime = std::fs::read_dir(host.path("run/runtime")).expect("a folder").count();
         assert_eq!(runtime, 0, "the runtime knows of none");

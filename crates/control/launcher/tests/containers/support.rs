@@ -17,14 +17,19 @@ const BUSYBOX: &str = "/bin/busybox";
 pub const UIDS: u32 = 2_000_000_000;
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
+/// The runtimes that a launcher starts containers by.
+pub const RUNTIMES: [&str; 2] = ["runc", "crun"];
+
+pub fn is_there(program: &str) -> bool {
+    ["/usr/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists())
+}
+
 /// What this machine lacks, if it lacks something.
 pub fn missing() -> Option<&'static str> {
-    let there =
-        |program: &str| ["/usr/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists());
     if !rustix::process::geteuid().is_root() {
         return Some("root, whose right it is to make users' namespaces with ranges of users");
     }
-    if !there("runc") {
+    if !is_there("runc") {
         return Some("runc (Debian: runc)");
     }
     (!Path::new(BUSYBOX).exists()).then_some("busybox (Debian: busybox-static)")
@@ -81,12 +86,13 @@ pub struct Host {
     folder: TempDir,
     /// A folder of programs; in `/tmp` guests have files of their own.
     programs: TempDir,
+    runtime: &'static str,
     process: Child,
 }
 
 impl Host {
-    /// Starts one for the tenant `blue`, with the image `busybox`.
-    pub fn new() -> Host {
+    /// Starts one for the tenant `blue`, with the image `busybox` and a runtime.
+    pub fn new(runtime: &'static str) -> Host {
         let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
         // Tenants' users pass through it.
         Command::new("chmod").arg("711").arg(folder.path()).status().expect("chmod");
@@ -103,11 +109,11 @@ impl Host {
             UIDS + 65_536
         );
         // Changes limits only when the file `held` is gone, and says that it would.
-        let runtime = format!(
+        let script = format!(
             "#!/bin/sh\ncase \"$*\" in *' update '*) if [ -e {root}/held ]; then touch {root}/updating; while [ -e {root}/held ]; \
-             do sleep 0.01; done; fi;; esac\nexec runc \"$@\"\n"
+             do sleep 0.01; done; fi;; esac\nexec {runtime} \"$@\"\n"
         );
-        std::fs::write(folder.path().join("runtime"), runtime).expect("written");
+        std::fs::write(folder.path().join("runtime"), script).expect("written");
         Command::new("chmod").arg("755").arg(folder.path().join("runtime")).status().expect("chmod");
         std::fs::write(folder.path().join("launcher.yaml"), text).expect("written");
         std::fs::create_dir(folder.path().join("files")).expect("made");
@@ -117,7 +123,12 @@ impl Host {
         std::fs::write(&qemu, "#!/bin/sh\nexit 99\n").expect("written");
         Command::new("chmod").arg("755").arg(&qemu).status().expect("chmod");
         let process = run(folder.path());
-        Host { folder, programs, process }
+        Host { folder, programs, runtime, process }
+    }
+
+    /// The name of its runtime.
+    pub fn runtime(&self) -> &'static str {
+        self.runtime
     }
 
     /// A path below the host's folder.

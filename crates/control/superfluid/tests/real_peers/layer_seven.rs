@@ -1,5 +1,6 @@
 //! haproxy in a container, as `examples/l7.yaml` has it: it chooses among nginx by what is asked for and by
-//! how many connections they have, ends TLS, and is told of servers that come and go while it runs.
+//! how many connections they have, ends TLS, and is told of servers that come and go while it runs. nginx in
+//! a container, as `examples/web.yaml` has it.
 
 use crate::inspection::{Launcher, files};
 use crate::web_servers::{nginx, requests};
@@ -128,6 +129,48 @@ fn haproxy_in_a_container_balances_and_is_told_of_servers_while_it_runs() {
             received("balancer:clients") > Some(0) && received("balancer:servers") > Some(0),
             "{account}"
         );
+        launcher.running.interrupt(LIMIT).expect("it ends");
+    });
+}
+
+#[test]
+#[ignore = "make peers"]
+fn nginx_in_a_container_answers_behind_a_firewall() {
+    isolated("layer_seven::nginx_in_a_container_answers_behind_a_firewall", || {
+        let line = Line::new().expect("a line");
+        if !is_installed(&line.client, "runc", "runc") || !Path::new("/usr/sbin/nginx").exists() {
+            eprintln!("skipped: there is no runc or nginx (Debian: runc, nginx-light)");
+            return;
+        }
+        line.server.ip("address flush dev eth0").expect("flushed");
+        line.server.ip("address add 198.51.100.2/24 dev eth0").expect("an address");
+        let folder = files(&["web.yaml", "web.nginx"], "nginx");
+        let pages = folder.path().join("files/web");
+        fs::create_dir(&pages).expect("made");
+        let page = testbed::pattern(3_000_000);
+        fs::write(pages.join("large"), &page).expect("written");
+        let launcher = Launcher::start(&line, folder.path());
+        let file = folder.path().join("files/web.yaml");
+        let mut product = Product::of(&line, &file, &["--launcher".as_ref(), launcher.socket.as_os_str()]);
+        let copy = folder.path().join("copy");
+        let url = |rest: &str| {
+            let words = "curl --silent --fail --max-time 5 --output";
+            format!("{words} {} http://198.51.100.10{rest}", copy.display())
+        };
+        product.until("it answers", || line.server.run(&url("/large"), LIMIT).is_ok());
+        assert!(fs::read(&copy).expect("the page") == page, "it comes as it is");
+        assert!(line.server.run(&url("/missing"), LIMIT).is_err());
+        let ping = "ping -c 1 -W 1 198.51.100.10";
+        assert!(line.server.run(ping, LIMIT).is_err(), "the firewall lets nothing else pass");
+
+        // One that is killed comes back.
+        let pid = launcher.pid("web").expect("it runs");
+        shown(&line.middle, &format!("kill -9 {pid}"));
+        product.until("another one runs", || launcher.pid("web").is_some_and(|next| next != pid));
+        product.until("it answers again", || line.server.run(&url("/large"), LIMIT).is_ok());
+        let account = product.end();
+        let received = account["ports"]["web:eth0"]["packets"]["received"].as_u64();
+        assert!(received > Some(0), "{account}");
         launcher.running.interrupt(LIMIT).expect("it ends");
     });
 }
