@@ -32,8 +32,9 @@ pub struct Container {
     pub memory: u64,
     /// Its image or program, as the operator names it.
     pub image: String,
-    /// Packets that it was given by its ports, and their bytes.
+    /// Packets that it was given by its ports.
     pub packets: u64,
+    /// Their bytes.
     pub bytes: u64,
     /// Packets that wait in the rings of its ports.
     pub queue: u64,

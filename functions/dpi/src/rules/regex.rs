@@ -272,7 +272,7 @@ fn linear(hir: Hir, expression: &str, flags: &Flags) -> Result<Program, Wrong> {
     if let Some(program) = table(&hir, flags.anchored) {
         return Ok(Program::Table { program: Box::new(program), is_anchored: flags.anchored });
     }
-    let program = searching(&hir).map_err(|_| {
+    let program = searching(&hir).ok_or_else(|| {
         let limit = decimal(MAX_AUTOMATON as u64);
         let text =
             ["an expression whose automaton is larger than ", &limit, " bytes; allowed: fewer repetitions"];
@@ -281,15 +281,15 @@ fn linear(hir: Hir, expression: &str, flags: &Flags) -> Result<Program, Wrong> {
     Ok(Program::Linear { program: Box::new(program), cache: RefCell::new(None), is_anchored: flags.anchored })
 }
 
-/// A program that makes its table while it searches.
-fn searching(hir: &Hir) -> Result<meta::Regex, meta::BuildError> {
+/// A program that makes its table while it searches, if its automaton is not larger than [`MAX_AUTOMATON`].
+fn searching(hir: &Hir) -> Option<meta::Regex> {
     let config = meta::Config::new()
         .nfa_size_limit(Some(MAX_AUTOMATON))
         .hybrid_cache_capacity(MAX_CACHE)
         .dfa(false)
         .utf8_empty(false)
         .which_captures(thompson::WhichCaptures::Implicit);
-    meta::Builder::new().configure(config).build_from_hir(hir)
+    meta::Builder::new().configure(config).build_from_hir(hir).ok()
 }
 
 /// The table of an expression, if it is small.
@@ -382,7 +382,7 @@ mod tests {
         let program = table(&hir, flags.anchored)?;
         let is_anchored = flags.anchored;
         let by_table = Program::Table { program: Box::new(program), is_anchored };
-        let program = Box::new(searching(&hir).ok()?);
+        let program = Box::new(searching(&hir)?);
         let making = Program::Linear { program, cache: RefCell::new(None), is_anchored };
         let regex = |program| Regex { program, is_negated: false, is_relative: flags.relative };
         Some([regex(by_table), regex(making)])

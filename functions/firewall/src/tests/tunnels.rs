@@ -186,7 +186,7 @@ fn fragments(frame: &[u8], parts: [std::ops::Range<usize>; 2]) -> [Vec<u8>; 2] {
         let mut out = [&frame[..34], &data[part.clone()]].concat();
         out[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
         let more = u16::from(part.end < data.len()) << 13;
-        out[20..22].copy_from_slice(&(part.start as u16 / 8 | more).to_be_bytes());
+        out[20..22].copy_from_slice(&((part.start as u16 / 8) | more).to_be_bytes());
         out
     })
 }

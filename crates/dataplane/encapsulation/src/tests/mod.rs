@@ -65,7 +65,7 @@ fn to_next_hop(encapsulation: &Encapsulation, packet: &[u8], length: u32, of: (u
     let (next_hop, mut front) = ([2, 4, 6, 8, 10, 12], Front::NONE);
     let (headers, fresh) = encapsulation.for_flow(of.0, of.1, Some(next_hop));
     let done = headers.put_on(packet, length, Some(fresh), &mut front);
-    check_plain(headers.plain(first(packet), length, Some(fresh)), done.clone(), &front);
+    check_plain(headers.plain(first(packet), length, Some(fresh)), done, &front);
     if done.is_ok() {
         let mut expected = *made;
         expected.set_destination(next_hop);
