@@ -222,7 +222,10 @@ impl Guests {
         let started = self.carry_out(start, client, &permitted);
         if let Err(refused) = started {
             self.remove_taps(&start.name);
-            self.clear(&start.name, &start.interfaces);
+            let state = self.table().guests.get(&start.name).map(|entry| entry.state.clone());
+            // Until it was given them, what has their names is another's.
+            let given = matches!(state, Some(State::Attached | State::Running { .. }));
+            self.clear(&start.name, if given { &start.interfaces } else { &[] });
             let mut table = self.table();
             table.guests.remove(&start.name);
             self.note(&mut table);

@@ -48,7 +48,8 @@ fn within<T: Send>(network: &File, work: impl FnOnce() -> Result<T, String> + Se
     done.map_err(|error| Refusal::new(format!("interfaces: within the guest: {error}")))
 }
 
-/// Gives the guest with this network namespace its interfaces, switched on, and its loopback.
+/// Gives the guest with this network namespace its interfaces, switched on, and its loopback. If that fails,
+/// no outer end of it is left; what had the name of one before is another's, and stays.
 pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refusal> {
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
@@ -56,19 +57,27 @@ pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refus
         let own = interface.mac.as_deref().and_then(parse_mac);
         own.unwrap_or_else(|| mac(&host, &interface.outer))
     };
-    for interface in veths(interfaces) {
+    let mut made = Vec::new();
+    let veths = veths(interfaces).try_for_each(|interface| {
         let Interface { name, outer, .. } = interface;
-        let made = kernel.add_veth(outer, (name, address(interface), network.as_fd()));
-        let done = made.and_then(|()| keep_from_host(&kernel, outer)).and_then(|()| kernel.switch_on(outer));
-        done.map_err(|error| Refusal::new(format!("interfaces: `{outer}`: {error}")))?;
+        let refused = |error| Refusal::new(format!("interfaces: `{outer}`: {error}"));
+        kernel.add_veth(outer, (name, address(interface), network.as_fd())).map_err(refused)?;
+        made.push(outer);
+        keep_from_host(&kernel, outer).and_then(|()| kernel.switch_on(outer)).map_err(refused)
+    });
+    let given = veths.and_then(|()| {
+        within(network, || {
+            for interface in taps(interfaces) {
+                let made = port_tap::make(&interface.name, interface.mtu, address(interface));
+                made.map_err(|error| error.to_string())?;
+            }
+            switch_on(interfaces)
+        })
+    });
+    if given.is_err() {
+        made.into_iter().for_each(|outer| drop(kernel.remove(outer)));
     }
-    within(network, || {
-        for interface in taps(interfaces) {
-            let made = port_tap::make(&interface.name, interface.mtu, address(interface));
-            made.map_err(|error| error.to_string())?;
-        }
-        switch_on(interfaces)
-    })
+    given
 }
 
 /// Has the host's own protocols take nothing of what a guest sends: its packets are a port's, and what

@@ -24,6 +24,18 @@ pub fn is_there(program: &str) -> bool {
     ["/usr/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists())
 }
 
+/// Runs what it is given where version 1 of control groups is seen alone, if version 2 has controllers beside
+/// it, which crun refuses.
+const WITHOUT_UNIFIED_HIERARCHY: &str = "
+    if [ -e /sys/fs/cgroup/unified/cgroup.controllers ]; then
+        all=$(mktemp -d) && mount -t tmpfs none $all || exit 1
+        for it in $(ls /sys/fs/cgroup); do
+            [ $it = unified ] || { mkdir $all/$it && mount --bind /sys/fs/cgroup/$it $all/$it; } || exit 1
+        done
+        mount --move $all /sys/fs/cgroup && rmdir $all || exit 1
+    fi
+    exec \"$0\" \"$@\"";
+
 /// What this machine lacks, if it lacks something.
 pub fn missing() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
@@ -122,13 +134,8 @@ impl Host {
         let qemu = folder.path().join("qemu");
         std::fs::write(&qemu, "#!/bin/sh\nexit 99\n").expect("written");
         Command::new("chmod").arg("755").arg(&qemu).status().expect("chmod");
-        let process = run(folder.path());
+        let process = run(folder.path(), runtime);
         Host { folder, programs, runtime, process }
-    }
-
-    /// The name of its runtime.
-    pub fn runtime(&self) -> &'static str {
-        self.runtime
     }
 
     /// A path below the host's folder.
@@ -222,7 +229,7 @@ impl Host {
     pub fn replace(&mut self) {
         self.process.kill().expect("killed");
         self.process.wait().expect("ended");
-        self.process = run(self.folder.path());
+        self.process = run(self.folder.path(), self.runtime);
     }
 
     /// Ends the launcher as a service manager does.
@@ -241,8 +248,12 @@ impl Drop for Host {
     }
 }
 
-fn run(folder: &Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+fn run(folder: &Path, runtime: &str) -> Child {
+    let this = std::env::current_exe().expect("this program");
+    let mut command = Command::new(if runtime == "crun" { Path::new("unshare") } else { &this });
+    if runtime == "crun" {
+        command.args(["--mount", "sh", "-c", WITHOUT_UNIFIED_HIERARCHY]).arg(&this);
+    }
     command.args(["--exact", "serves", "--nocapture"]).env(FOLDER, folder).stdout(Stdio::null());
     let child = command.spawn().expect("a process");
     let begin = Instant::now();
