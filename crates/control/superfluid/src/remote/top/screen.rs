@@ -90,7 +90,11 @@ impl Screen {
         let sum = |of: fn(&Row) -> f64| self.rows.iter().map(of).fold(0.0, |sum, value| sum + value);
         let count_of = self.rows.len();
         let mut head = format!("{count_of} {}", if count_of == 1 { "function" } else { "functions" });
-        for (state, word) in [(FunctionState::Paused, "paused"), (FunctionState::Starting, "starting"), (FunctionState::Down, "down")] {
+        for (state, word) in [
+            (FunctionState::Paused, "paused"),
+            (FunctionState::Starting, "starting"),
+            (FunctionState::Down, "down"),
+        ] {
             let rows = self.rows.iter().filter(|row| row.state == state).count();
             if rows > 0 {
                 head.push_str(&format!(", {rows} {word}"));
