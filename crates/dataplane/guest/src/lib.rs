@@ -6,7 +6,7 @@
 //!    `sf_init`.
 //! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped. A
 //!    guest that was made preemptible may be switched out in the middle ([`Progress::Suspended`]): the batch
-//!    then waits, untouched, until [`Guest::resume`] has come to the end of the call.
+//!    then waits, untouched, until a further [`Guest::process`] has come to the end of the call.
 //! 3. The engine carries the verdicts out. What the host has for the guest beside its memory is in its
 //!    [`Kept`]: a packet to be held goes into the [`SlotTable`] there, and packets that the function gave up
 //!    or made come out of it.
