@@ -111,7 +111,11 @@ static FUNCTION: [Column<InstanceAccount>; 18] = [
         |function, _| Value::Ratio(function.promised),
     ),
     Column::one(
-        counter("superfluid_function_faults", "faults", "Traps, and calls that had to be ended."),
+        counter(
+            "superfluid_function_faults",
+            "faults",
+            "Traps, and calls that had to be ended; of containers, programs and virtual machines, ends of processes and starts that failed.",
+        ),
         |function, _| Value::Count(function.faults),
     ),
     Column::one(
