@@ -216,8 +216,7 @@ impl Pool {
     /// # Panics
     /// When the packet is of another pool: a defect of the caller.
     pub fn free(&self, packet: Packet) {
-        self.locate(&packet);
-        self.free.put([packet.buffer()]);
+        self.free_batch([packet]);
     }
 
     /// Takes many buffers back; cheaper than one by one.

@@ -162,24 +162,19 @@ fn packet_new<T: HostState>(mut caller: Caller<'_, T>, slot: u32, address: u32, 
         return 0;
     }
     let Some(mut packet) = state.pool.allocate() else { return 0 };
-    let now = state.kept.now;
+    let (now, first) = (state.kept.now, packet.buffer() + packet.offset());
     packet.edit(|record| (record.timestamp, record.hop_budget) = (now.0, nf_abi::HOP_BUDGET));
-    if state.pool.write(&mut packet, bytes).is_err() {
+    let kept = match state.pool.write(&mut packet, bytes) {
+        Ok(()) => state.kept.slots.keep(slot, packet, now).map_err(|(packet, _)| packet),
+        Err(_) => Err(packet),
+    };
+    if let Err(packet) = kept {
         state.pool.free(packet);
         return 0;
     }
-    let first = packet.buffer() + packet.offset();
-    match state.kept.slots.keep(slot, packet, now) {
-        Ok(()) => {
-            state.kept.generated += 1;
-            state.kept.has_left_over = true;
-            first
-        }
-        Err((packet, _)) => {
-            state.pool.free(packet);
-            0
-        }
-    }
+    state.kept.generated += 1;
+    state.kept.has_left_over = true;
+    first
 }
 
 fn packet_emit<T: HostState>(
@@ -200,14 +195,11 @@ fn packet_emit<T: HostState>(
     }
     let Some(mut packet) = state.kept.slots.take(slot) else { return error::SLOT };
     state.kept.has_left_over = true;
-    if offset != u32::MAX && !packet.move_extent(offset, length, state.pool.buffer_size()) {
-        packet.edit(|record| record.verdict = guest::BAD_VERDICT);
-        state.kept.emitted.push(packet);
-        return error::RANGE;
-    }
+    let fits = offset == u32::MAX || packet.move_extent(offset, length, state.pool.buffer_size());
+    let verdict = if fits { verdict } else { guest::BAD_VERDICT };
     packet.edit(|record| (record.verdict, record.mark) = (verdict, mark));
     state.kept.emitted.push(packet);
-    0
+    if fits { 0 } else { error::RANGE }
 }
 
 fn timer_set<T: HostState>(mut caller: Caller<'_, T>, deadline: u64) -> i32 {

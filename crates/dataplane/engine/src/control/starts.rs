@@ -116,8 +116,7 @@ impl Worker {
         let (mut ticket, work) = (Ticket(Some(start.clone())), instance.factory.work());
         instance.life = Life::Starting { start, next_delay, reason: std::mem::take(reason) };
         let job = Box::new(move || ticket.leave(work()));
-        let submitted = self.upkeep.background.submit(&instance.owner, job);
-        match submitted {
+        match self.upkeep.background.submit(&instance.owner, job) {
             Ok(()) => self.upkeep.starting.push_back(index),
             Err(reason) => drop(self.take_down(index, next_delay, reason)),
         }
@@ -138,8 +137,7 @@ impl Worker {
                     }
                     instance.life = Life::Up { guest, since: self.time.now.nanos, next_delay: delay };
                     instance.counters.restarts += 1;
-                    let name = instance.name.clone();
-                    self.tell(Event::Restarted { instance: name });
+                    (self.upkeep.tell)(Event::Restarted { instance: instance.name.clone() });
                     // What it said while it was started.
                     self.upkeep.note_call(index, &mut self.instances[index].called);
                     self.give_devices(index);

@@ -80,8 +80,7 @@ impl Worker {
         for index in self.upkeep.called.drain(..some).collect::<Vec<_>>() {
             let Some(instance) = self.instances.get_mut(index) else { continue };
             instance.called = false;
-            let entity = instance.entity;
-            self.time.switch(entity);
+            self.time.switch(instance.entity);
             self.collect(index);
         }
         self.time.switch(NO_INSTANCE);
