@@ -16,7 +16,12 @@ use telemetry::steps;
 
 /// A fault of what names an object that is to be deleted, in words for that: other names are of no help.
 fn still_named(mut fault: Fault, deleted: &[ObjectChange]) -> Fault {
-    let names = |change: &&ObjectChange| fault.message.contains(&format!(" is named `{}`", change.name));
+    let names = |change: &&ObjectChange| {
+        let looked_for = fault.message.split_once(&format!(" is named `{}`", change.name));
+        // Of several of one name it is that of a kind which was looked for: `no group of `red``.
+        let kinds = looked_for.and_then(|(kinds, _)| kinds.split(" of ").next());
+        kinds.is_some_and(|kinds| kinds.contains(change.kind.as_str()))
+    };
     if let Some(change) = deleted.iter().find(names) {
         let name = ObjectName::new(change.kind, change.name.as_str());
         fault.message = format!("{name} is named here; allowed: to delete this first, or to change it");
@@ -275,5 +280,36 @@ fn not_compiled(error: PrepareError) -> Refusal {
     match error {
         PrepareError::Part { reason, .. } => Refusal::Broken(reason),
         error => refused(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_still_names_one_of_several_of_a_name_names_it_by_its_kind() {
+        let change = |kind, name: &str| ObjectChange {
+            kind,
+            name: name.to_owned(),
+            spec: None,
+            paused: false,
+            snapshot: None,
+        };
+        let deleted = [change(Kind::Device, "web"), change(Kind::Group, "web"), change(Kind::Port, "web2")];
+        let told = |message: &str| still_named(Fault::new("chains.edge[1]", message), &deleted).message;
+        let named =
+            |name: &str| format!("{name} is named here; allowed: to delete this first, or to change it");
+        for (message, name) in [
+            ("no port, switch, device or function is named `web`; allowed: lan", "device/web"),
+            ("no group is named `web`; allowed: base", "group/web"),
+            ("no group of `device` or `default` is named `web`; allowed: base", "group/web"),
+            ("no port is named `web2`; allowed: lan", "port/web2"),
+        ] {
+            assert_eq!(told(message), named(name), "{message}");
+        }
+        for other in ["no port is named `lan`; allowed: wan", "no stock image is named `web`", "no room"] {
+            assert_eq!(told(other), other);
+        }
     }
 }
