@@ -65,6 +65,8 @@
 /* Most packets in one call of sf_process. */
 #define SF_MAX_BATCH 64u
 #define SF_MAX_EVENT 8192u
+/* Bytes of SF_STREAM_RANDOM. */
+#define SF_RANDOM 32u
 /* Most addresses that an instance may ask for between two collections by the host. */
 #define SF_MAX_ASKS 256u
 /* Slots of an instance: packets that it holds or made are named by numbers below this. The quota is smaller. */
@@ -78,6 +80,7 @@
 #define SF_STREAM_DEVICES 4u /* read: struct sf_device_entry, one behind the other; write: one, see sf_ask */
 #define SF_STREAM_SLOTS 5u /* read: of the slot whose number the offset is, its packet's address and length, 0 and 0: empty */
 #define SF_STREAM_CHANGE 6u /* read in sf_change: the key of a file, then its lines that went (-) and came (+) */
+#define SF_STREAM_RANDOM 7u /* read: SF_RANDOM bytes that the host drew for this start, see sf_random */
 #define SF_LOG_ERROR 8u     /* write: one log line in UTF-8 */
 #define SF_LOG_WARNING 9u
 #define SF_LOG_INFO 10u
@@ -391,6 +394,13 @@ static inline int32_t sf_timer_set(uint64_t deadline)
 static inline int32_t sf_event(const char *json, uint32_t length)
 {
     return sf_write(SF_STREAM_EVENT, json, length);
+}
+
+/* What senders of packets do not know: bytes that the host drew for this start of the function. A table whose keys come
+ * from packets is keyed with them, or senders choose keys that collide. False when the host has none. */
+static inline bool sf_random(uint8_t bytes[SF_RANDOM])
+{
+    return sf_read(SF_STREAM_RANDOM, 0, bytes, SF_RANDOM) == (int32_t)SF_RANDOM;
 }
 
 /* Asks for the MAC address of a neighbour; `address` has 4 or 16 bytes, as `family` says. The answer comes with a change

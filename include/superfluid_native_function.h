@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 /* Most interfaces of a function here. */
@@ -33,6 +34,7 @@ __attribute__((weak)) void sf_timer(uint64_t now);
 struct sfn_function_ {
     uint8_t config[65536];
     uint32_t config_length;
+    uint8_t random[SF_RANDOM];
     uint64_t deadline;
 };
 
@@ -78,13 +80,13 @@ static int32_t sfn_read_(void *context, uint32_t stream, uint32_t offset, void *
     struct sfn_function_ *self = context;
     if (stream == SF_STREAM_DEVICES)
         return 0;
-    if (stream != SF_STREAM_CONFIG)
+    if (stream != SF_STREAM_CONFIG && stream != SF_STREAM_RANDOM)
         return SF_ERROR_STREAM;
-    if (offset < self->config_length) {
-        uint32_t left = self->config_length - offset;
-        memcpy(address, self->config + offset, left < capacity ? left : capacity);
-    }
-    return (int32_t)self->config_length;
+    const uint8_t *bytes = stream == SF_STREAM_CONFIG ? self->config : self->random;
+    uint32_t length = stream == SF_STREAM_CONFIG ? self->config_length : SF_RANDOM;
+    if (offset < length)
+        memcpy(address, bytes + offset, length - offset < capacity ? length - offset : capacity);
+    return (int32_t)length;
 }
 
 static int32_t sfn_write_(void *context, uint32_t stream, const void *address, uint32_t length)
@@ -208,6 +210,10 @@ int main(int arguments, char **argument)
     }
     if (count == 0) {
         fprintf(stderr, "usage: %s [--config FILE] [--set KEY=VALUE]... SOCKET...\n", argument[0]);
+        return 1;
+    }
+    if (getrandom(self.random, sizeof self.random, 0) != (ssize_t)sizeof self.random) {
+        perror("getrandom");
         return 1;
     }
     struct sfn_packet none = {0};

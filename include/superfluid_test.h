@@ -61,6 +61,7 @@ static struct {
     struct sf_test_slot emitted[SF_TEST_SLOTS]; /* what was given up, in order */
     uint32_t emitted_count;
     uint64_t deadline; /* 0: none */
+    uint8_t random[SF_RANDOM]; /* what sf_random reads: zeros, unless a test writes other bytes */
     struct sf_test_stream devices; /* what SF_STREAM_DEVICES reads; a test fills it and calls sf_devices */
     struct sf_test_stream asks;    /* entries that were asked for */
     struct sf_test_stream log, events, report, state; /* what was written; `state` is read by sf_import_state as well */
@@ -175,6 +176,9 @@ static int32_t sf_test_read_(void *context, uint32_t stream, uint32_t offset, vo
     } else if (stream == SF_STREAM_DEVICES) {
         bytes = sf_test.devices.bytes;
         length = sf_test.devices.length;
+    } else if (stream == SF_STREAM_RANDOM) {
+        bytes = sf_test.random;
+        length = sizeof sf_test.random;
     } else {
         return SF_ERROR_STREAM;
     }

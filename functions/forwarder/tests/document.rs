@@ -83,6 +83,7 @@ fn the_tables_of_numbers_are_the_crates() {
             ("DEVICES", stream::DEVICES.into()),
             ("SLOTS", stream::SLOTS.into()),
             ("CHANGE", stream::CHANGE.into()),
+            ("RANDOM", stream::RANDOM.into()),
             ("LOG_ERROR", stream::LOG_ERROR.into()),
             ("LOG_WARNING", stream::LOG_WARNING.into()),
             ("LOG_INFO", stream::LOG_INFO.into()),

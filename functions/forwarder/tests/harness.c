@@ -115,8 +115,20 @@ SF_TEST(what_it_holds_makes_and_sets_is_there_to_be_looked_at)
     SF_EXPECT(strcmp((const char *)sf_test.log.bytes, "a line\n"), 0);
 }
 
+SF_TEST(random_bytes_are_those_that_the_test_wrote)
+{
+    uint8_t found[SF_RANDOM];
+    for (uint8_t n = 0; n < SF_RANDOM; n++)
+        sf_test.random[n] = n + 1;
+    configure(1, -1);
+    sf_test_begin();
+    SF_EXPECT(sf_random(found), true);
+    SF_EXPECT(memcmp(found, sf_test.random, SF_RANDOM), 0);
+}
+
 SF_TEST(each_test_has_an_instance_of_its_own)
 {
+    SF_EXPECT(sf_test.random[0], 0);
     SF_EXPECT(sf_test.counters[3] + sf_test.emitted_count + sf_test.config_keys, 0);
     SF_EXPECT(sf_test_try(), 2);
 }
@@ -125,6 +137,7 @@ int main(void)
 {
     sf_test_run(every_kind_of_value_is_read_as_it_was_written, "values");
     sf_test_run(what_it_holds_makes_and_sets_is_there_to_be_looked_at, "packets");
+    sf_test_run(random_bytes_are_those_that_the_test_wrote, "random");
     sf_test_run(each_test_has_an_instance_of_its_own, "instances");
     return 0;
 }

@@ -18,5 +18,6 @@ fn the_tests_host_of_functions_in_c_does_what_it_says() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let ran = Command::new(&program).output().expect("it was just made");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    assert_eq!(String::from_utf8_lossy(&ran.stdout), "values: good\npackets: good\ninstances: good\n");
+    let expected = "values: good\npackets: good\nrandom: good\ninstances: good\n";
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
 }

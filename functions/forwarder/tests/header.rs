@@ -43,7 +43,7 @@ struct Reading {
 
 unsafe extern "C" {
     static header_places: [Place; 23];
-    static header_numbers: [Number; 40];
+    static header_numbers: [Number; 42];
     fn header_verdict(kind: u32, argument: u16) -> u32;
     fn header_read(bytes: *const u8, length: u32, key: *const c_char, out: *mut Reading);
 }
@@ -89,6 +89,8 @@ fn every_number_is_the_crates() {
         ("SF_STREAM_DEVICES", stream::DEVICES.into()),
         ("SF_STREAM_SLOTS", stream::SLOTS.into()),
         ("SF_STREAM_CHANGE", stream::CHANGE.into()),
+        ("SF_STREAM_RANDOM", stream::RANDOM.into()),
+        ("SF_RANDOM", nf_abi::RANDOM as i64),
         ("SF_CHANGE_TAKEN", change::TAKEN.into()),
         ("SF_CHANGE_MORE", change::MORE.into()),
         ("SF_CHANGE_REFUSED", change::REFUSED.into()),

@@ -43,6 +43,9 @@ pub const MAX_BATCH: usize = 64;
 /// Most packets that one instance may hold or own at a time, whatever its quota: the size of its slot table.
 pub const MAX_SLOTS: u32 = 1 << 16;
 
+/// Bytes of [`stream::RANDOM`].
+pub const RANDOM: usize = 32;
+
 /// Longest event in bytes.
 pub const MAX_EVENT: usize = 8 << 10;
 
@@ -314,6 +317,9 @@ pub mod stream {
     /// `differences` names. The key in the first line, then each line that the file has no more, with `-` in
     /// front, and each that it has now, with `+`; all end with a line feed.
     pub const CHANGE: u32 = 6;
+    /// Read: [`super::RANDOM`] bytes that the host drew from the system's random source for this start of the
+    /// instance. They do not change as long as it lives, and no other instance has them.
+    pub const RANDOM: u32 = 7;
     /// Write: one log line in UTF-8, severity error.
     pub const LOG_ERROR: u32 = 8;
     /// Write: one log line, severity warning.

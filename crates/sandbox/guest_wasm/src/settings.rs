@@ -1,6 +1,7 @@
 //! What an instance is given.
 
 use guest::SlotConfig;
+use nf_abi::RANDOM;
 use telemetry::clock::Nanos;
 
 /// What an instance is given beside its program.
@@ -24,6 +25,9 @@ pub struct InstanceSettings {
     pub preemptible: Option<Slice>,
     /// Most log lines between two collections.
     pub log_lines: usize,
+    /// What it reads as `nf_abi::stream::RANDOM`; `None`: bytes that are drawn for each start. Only what has
+    /// to come out the same again, a test say, sets them: they are secrets of the tables that they key.
+    pub random: Option<[u8; RANDOM]>,
 }
 
 /// [`InstanceSettings::log_lines`] of a function that runs.
@@ -44,6 +48,7 @@ impl Default for InstanceSettings {
             resident: None,
             preemptible: None,
             log_lines: LOG_LINES,
+            random: None,
         }
     }
 }

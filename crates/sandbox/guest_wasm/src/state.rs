@@ -4,7 +4,7 @@ use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use guest::{Events, Kept, LogLine, SlotConfig, pack, unpack};
-use nf_abi::{change, stream};
+use nf_abi::{RANDOM, change, stream};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::borrow::Cow;
@@ -32,6 +32,14 @@ pub(crate) struct GuestState {
     pub(crate) quota: usize,
     /// What it reads of the devices behind its interfaces.
     pub(crate) devices: Arc<[u8]>,
+    /// Its random bytes; `None`: the system had none.
+    random: Option<[u8; RANDOM]>,
+}
+
+/// Bytes that nothing else has or can guess.
+fn drawn() -> Option<[u8; RANDOM]> {
+    let mut bytes = [0; RANDOM];
+    getrandom::getrandom(&mut bytes).ok().map(|()| bytes)
 }
 
 impl GuestState {
@@ -52,12 +60,15 @@ impl GuestState {
             lines_lost: 0,
             quota: settings.slots.quota as usize,
             devices: Arc::default(),
+            random: settings.random.or_else(drawn),
         }
     }
 
     /// Of no instance: stands where the state of one is to be.
     pub(crate) fn empty(facts: &ProgramFacts, pool: &Arc<Pool>) -> GuestState {
-        GuestState::new(facts, pool, InstanceSettings { config: Vec::new(), ..InstanceSettings::default() })
+        let settings =
+            InstanceSettings { config: Vec::new(), random: Some([0; RANDOM]), ..InstanceSettings::default() };
+        GuestState::new(facts, pool, settings)
     }
 
     /// Bytes that it takes beside itself, without packets.
@@ -166,6 +177,7 @@ impl GuestState {
             stream::STATE => (Cow::Borrowed(self.import.as_deref()?), offset),
             stream::DEVICES => (Cow::Borrowed(&self.devices), offset),
             stream::CHANGE => (Cow::Borrowed(self.kept.change.as_ref()?.lines()), offset),
+            stream::RANDOM => (Cow::Borrowed(self.random.as_ref()?), offset),
             stream::SLOTS => (Cow::Owned(self.slot(offset).to_vec()), 0),
             _ => return None,
         })
@@ -174,8 +186,7 @@ impl GuestState {
     /// Where the packet in a slot is: an entry of `nf_abi::stream::SLOTS`.
     pub(crate) fn slot(&self, number: u32) -> [u8; 8] {
         let packet = u16::try_from(number).ok().and_then(|slot| self.kept.slots.get(slot));
-        let (address, length) =
-            packet.map_or((0, 0), |packet| (packet.buffer() + packet.offset(), packet.length()));
+        let (address, length) = packet.map_or((0, 0), |it| (it.buffer() + it.offset(), it.length()));
         (u64::from(address) | u64::from(length) << 32).to_le_bytes()
     }
 }

@@ -9,7 +9,7 @@ use crate::ports::Ports;
 use crate::slots::Slots;
 use manifest::Manifest;
 use nf_sdk::native::{Emitted, Runner};
-use nf_sdk::{MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
+use nf_sdk::{MAX_BATCH, Nanos, NetworkFunction, PacketRecord, RANDOM, Verdict};
 use std::time::SystemTime;
 use superfluid_native::Packet;
 
@@ -43,7 +43,7 @@ impl<F: NetworkFunction> Process<F> {
         ports: Ports,
         options: &Options,
     ) -> Result<Process<F>, StartError> {
-        let runner = Runner::new(config).map_err(StartError::Refused)?;
+        let runner = Runner::with_random(config, random()?).map_err(StartError::Refused)?;
         let mut process = Process {
             runner,
             pool: Pool::of(&ports, &manifest),
@@ -252,4 +252,24 @@ impl<F: NetworkFunction> Process<F> {
 fn now() -> Nanos {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Nanos(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+/// Bytes that nothing else has or can guess.
+fn random() -> Result<[u8; RANDOM], StartError> {
+    use std::io::Read;
+    let path = "/dev/urandom";
+    let mut bytes = [0; RANDOM];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|source| StartError::File { path: path.to_owned(), source })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_start_has_random_bytes_of_its_own() {
+        assert_ne!(random().expect("random bytes"), random().expect("random bytes"));
+    }
 }

@@ -4,7 +4,7 @@
 //! Only what the contract uses is read (RFC 8949): unsigned and negative integers, byte and text strings,
 //! arrays and maps of definite length, booleans. Anything else is [`Error::Malformed`], never a panic.
 
-use crate::{Error, Nanos, decimal};
+use crate::{Error, Nanos, RANDOM, Secret, decimal};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -48,10 +48,12 @@ pub struct File<'a> {
     pub contents: &'a [u8],
 }
 
-/// The whole configuration; used like the [`Map`] that it is.
+/// The whole configuration; used like the [`Map`] that it is. With it comes what is this start's alone, the
+/// instance's [`Secret`].
 #[derive(Debug)]
 pub struct Config {
     bytes: Vec<u8>,
+    secret: Option<Secret>,
 }
 
 impl Config {
@@ -66,7 +68,21 @@ impl Config {
             return Err(Error::Malformed);
         }
         item.as_map().ok_or(Error::Malformed)?;
-        Ok(Config { bytes })
+        Ok(Config { bytes, secret: None })
+    }
+
+    /// With the bytes that the host drew for this start.
+    pub(crate) fn with_random(mut self, random: Option<&[u8; RANDOM]>) -> Config {
+        self.secret = random.map(Secret::new);
+        self
+    }
+
+    /// What senders of packets do not know, another for each start of an instance: what tables are keyed with.
+    ///
+    /// # Errors
+    /// The host gave no random bytes, as one from before them does: tables are not keyed with something else.
+    pub fn secret(&self) -> Result<Secret, Error> {
+        self.secret.ok_or_else(|| Error::Refused(String::from("the host gives no random bytes")))
     }
 
     /// The map of all keys.

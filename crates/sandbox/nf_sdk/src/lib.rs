@@ -13,7 +13,7 @@
 //! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds
 //! parts of a stream that come in any order and overlap, and [`reorder`] those of many streams in memory that
 //! is bounded. [`flow_table`] keeps flows by key in memory that is taken once; [`groups`], [`index`] and
-//! [`slab`] are parts of tables of another form. [`usual`] reads and rewrites the usual packet, [`wire`]
+//! [`slab`] are parts of tables of another form; the [`Secret`] of an instance keys them. [`usual`] reads and rewrites the usual packet, [`wire`]
 //! corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
@@ -104,6 +104,7 @@ mod packet;
 mod packet_time;
 pub mod pieces;
 pub mod reorder;
+mod secret;
 pub mod slab;
 mod slots;
 mod state;
@@ -124,9 +125,10 @@ pub use host::{Host, HostRefusal, Severity};
 pub use json::{Json, decimal};
 pub use limiter::Limiter;
 pub use lines::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
-pub use nf_abi::{MAX_BATCH, PacketRecord, Verdict, offload, tunnel};
+pub use nf_abi::{MAX_BATCH, PacketRecord, RANDOM, Verdict, offload, tunnel};
 pub use packet::Packet;
 pub use packet_time::PacketTime;
+pub use secret::Secret;
 pub use slots::Slot;
 pub use state::{StateReader, StateWriter};
 

@@ -13,6 +13,7 @@ mod host_calls;
 mod host_faults;
 mod preemption;
 mod proposals;
+mod random;
 mod release;
 mod resident;
 mod saving;

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use nf_abi::{DeviceEntry, error, stream};
+use nf_abi::{DeviceEntry, RANDOM, error, stream};
 
 /// A packet that the function gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub struct Backend {
     /// Packets of its own that it has given up since.
     own_emitted: usize,
     pub(crate) config: Vec<u8>,
+    pub(crate) random: [u8; RANDOM],
     pub(crate) change: Vec<u8>,
     pub(crate) state_in: Vec<u8>,
     pub(crate) state_out: Vec<u8>,
@@ -154,8 +155,9 @@ impl Backend {
     }
 
     pub(crate) fn read(&mut self, stream: u32, offset: u32, room: &mut [u8]) -> i32 {
-        let whole = match stream {
+        let whole: &[u8] = match stream {
             stream::CONFIG => &self.config,
+            stream::RANDOM => &self.random,
             stream::STATE => &self.state_in,
             stream::DEVICES => &self.devices,
             stream::CHANGE => &self.change,

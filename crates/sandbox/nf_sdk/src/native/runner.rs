@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::native::{MemoryHost, Told};
 use crate::state::{StateReader, StateWriter};
 use crate::window::Window;
-use crate::{Change, Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
+use crate::{Change, Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, RANDOM, Verdict};
 use alloc::string::String;
 use alloc::vec::Vec;
 use nf_abi::{DeviceEntry, WINDOW_BASE};
@@ -71,13 +71,22 @@ pub struct Runner<F> {
 }
 
 impl<F: NetworkFunction> Runner<F> {
-    /// Makes the function from its configuration in CBOR.
+    /// Makes the function from its configuration in CBOR, for a test: with the same random bytes each time, so
+    /// that all comes out the same.
     ///
     /// # Errors
     /// What [`NetworkFunction::new`] answers.
     pub fn new(config: &[u8]) -> Result<Runner<F>, Error> {
+        Runner::with_random(config, [0x5a; RANDOM])
+    }
+
+    /// The same with these random bytes. For packets of others they have to be drawn for each start.
+    ///
+    /// # Errors
+    /// What [`NetworkFunction::new`] answers.
+    pub fn with_random(config: &[u8], random: [u8; RANDOM]) -> Result<Runner<F>, Error> {
         let mut host = Host::in_memory();
-        host.backend_mut().config = config.to_vec();
+        (host.backend_mut().config, host.backend_mut().random) = (config.to_vec(), random);
         Ok(Runner { function: entry::make(&mut host)?, host })
     }
 
@@ -295,6 +304,28 @@ mod tests {
     use crate::native::Emitted;
     use alloc::vec;
     use proptest::prelude::*;
+
+    /// Keeps its secret.
+    struct Keyed(crate::Secret);
+
+    impl NetworkFunction for Keyed {
+        fn new(config: &Config) -> Result<Self, Error> {
+            Ok(Keyed(config.secret()?))
+        }
+
+        fn process(&mut self, _: &mut Batch<'_>, _: Nanos) {}
+    }
+
+    #[test]
+    fn the_secret_is_that_of_the_bytes_that_the_host_drew() {
+        let seed = |runner: Runner<Keyed>| runner.function().0.seed("flows");
+        let with = |byte: u8| seed(Runner::with_random(&[], [byte; RANDOM]).expect("random bytes"));
+        assert_eq!(seed(Runner::new(&[]).expect("random bytes")), seed(Runner::new(&[]).expect("the same")));
+        assert_ne!(with(1), with(2));
+        // What was made of a configuration alone has none, rather than one that is known.
+        let config = Config::from_cbor(vec![]).expect("an empty map");
+        assert_eq!(Keyed::new(&config).err().map(|error| error.number()), Some(4));
+    }
 
     /// Keeps every second packet until the timer, answers with one of its own, and carries a table.
     struct Keeper {

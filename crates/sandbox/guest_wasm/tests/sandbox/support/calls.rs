@@ -88,17 +88,18 @@ struct Model {
 }
 
 const QUOTA: usize = 4;
+/// Streams that can be read at any time.
+const READABLE: [u32; 4] = [stream::CONFIG, stream::DEVICES, stream::SLOTS, stream::RANDOM];
 
 impl Model {
     fn answer(&mut self, call: &Call) -> i64 {
         let in_memory = |address: u32, length: u32| u64::from(address) + u64::from(length) <= MEMORY;
         let answer = match *call {
-            Call::Read(which, ..) if ![stream::CONFIG, stream::DEVICES, stream::SLOTS].contains(&which) => {
-                error::STREAM
-            }
+            Call::Read(which, ..) if !READABLE.contains(&which) => error::STREAM,
             Call::Read(_, _, address, capacity) if !in_memory(address, capacity) => error::RANGE,
             Call::Read(stream::DEVICES, ..) => 0,
             Call::Read(stream::SLOTS, ..) => 8,
+            Call::Read(stream::RANDOM, ..) => nf_abi::RANDOM as i32,
             Call::Read(..) => CONFIG as i32,
             Call::Write(_, address, length) if !in_memory(address, length) => error::RANGE,
             Call::Write(stream::LOG_ERROR..=stream::LOG_DEBUG, ..) if self.lines >= 64 => error::LIMIT,
