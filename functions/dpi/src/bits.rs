@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::Nanos;
+use nf_sdk::keyed_hash::KeyedHash;
 
 /// Bits of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,33 +45,27 @@ struct Entry {
 pub struct Hosts {
     entries: Vec<Entry>,
     limit: usize,
-    seed: u64,
+    hash: KeyedHash<3>,
     /// Bits that made room for others.
     pub evicted: u64,
 }
 
 impl Hosts {
-    /// Room for `limit` bits, taken when the first is needed.
-    pub fn new(limit: usize) -> Hosts {
-        Hosts { entries: Vec::new(), limit, seed: 0, evicted: 0 }
+    /// Room for `limit` bits, taken when the first is needed. `seed`: the table's secret.
+    pub fn new(limit: usize, seed: u64) -> Hosts {
+        Hosts { entries: Vec::new(), limit, hash: KeyedHash::new(seed), evicted: 0 }
     }
 
-    fn ways(&mut self, bit: u16, address: IpAddr, now: u64) -> (u32, u128, &mut [Entry]) {
+    fn ways(&mut self, bit: u16, address: IpAddr) -> (u32, u128, &mut [Entry]) {
         if self.entries.is_empty() {
             self.entries = vec![Entry::default(); self.limit.max(WAYS).next_power_of_two()];
-            // The time of the first use is the secret: functions have no other source of chance.
-            self.seed = now.wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(27);
         }
         let bit = u32::from(bit) + 1;
         let address = match address {
             IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits(),
         };
-        let mut hash = self.seed ^ u64::from(bit);
-        for part in [address as u64, (address >> 64) as u64] {
-            hash = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 32;
-        }
+        let hash = self.hash.of(&[u64::from(bit), address as u64, (address >> 64) as u64]);
         let start = hash as usize & (self.entries.len() - 1) & !(WAYS - 1);
         (bit, address, &mut self.entries[start..start + WAYS])
     }
@@ -81,14 +76,14 @@ impl Hosts {
             return false;
         }
         let now = now.0 / 1000;
-        let (bit, address, ways) = self.ways(bit, address, now);
+        let (bit, address, ways) = self.ways(bit, address);
         ways.iter().any(|entry| entry.bit == bit && entry.address == address && now <= entry.until)
     }
 
     /// Sets a bit for so many seconds, or takes it away.
     pub fn put(&mut self, bit: u16, address: IpAddr, seconds: Option<u32>, now: Nanos) {
         let now = now.0 / 1000;
-        let (bit, address, ways) = self.ways(bit, address, now);
+        let (bit, address, ways) = self.ways(bit, address);
         let known = ways.iter().position(|entry| entry.bit == bit && entry.address == address);
         let Some(seconds) = seconds else {
             if let Some(known) = known {

@@ -101,8 +101,9 @@ impl NetworkFunction for Dpi {
         let (settings, rules) = Settings::read(config)?;
         let detector = Detector::new(rules, settings.stream_window, settings.body_limit);
         let no_memory = || Error::Refused(String::from("not enough memory for the table of flows"));
+        let secret = config.secret()?;
         Ok(Dpi {
-            tracker: Tracker::new(&settings, detector.window()).ok_or_else(no_memory)?,
+            tracker: Tracker::new(&settings, detector.window(), &secret).ok_or_else(no_memory)?,
             fragments: Fragments::new(
                 Limits {
                     datagrams: MAX_DATAGRAMS,
@@ -112,10 +113,10 @@ impl NetworkFunction for Dpi {
                     makes_room: !settings.drops_overload,
                 },
                 settings.fragment_overlap,
-                0,
+                secret.seed("fragments"),
             ),
-            thresholds: Thresholds::new(settings.max_thresholds),
-            hosts: Hosts::new(settings.max_thresholds),
+            thresholds: Thresholds::new(settings.max_thresholds, secret.seed("thresholds")),
+            hosts: Hosts::new(settings.max_thresholds, secret.seed("bits")),
             settings,
             detector,
             reserve: Reserve::FULL,
@@ -135,10 +136,7 @@ impl NetworkFunction for Dpi {
             self.time.see(first.timestamp());
             self.now = self.time.latest();
         }
-        // No sender knows the host's time as exactly as a secret is made of it.
-        if self.tracker.begin(now.0, self.now) {
-            self.fragments.set_seed(now.0.wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(31));
-        }
+        self.tracker.begin(self.now);
         if !core::mem::replace(&mut self.is_announced, true) {
             announce(self.detector.skipped(), batch.host());
         }

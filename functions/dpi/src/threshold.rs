@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::Nanos;
+use nf_sdk::keyed_hash::KeyedHash;
 
 /// Places that a key may be in.
 const WAYS: usize = 8;
@@ -36,15 +37,15 @@ struct Entry {
 pub struct Thresholds {
     entries: Vec<Entry>,
     limit: usize,
-    seed: u64,
+    hash: KeyedHash<3>,
     /// Counts that made room for others.
     pub evicted: u64,
 }
 
 impl Thresholds {
-    /// Room for `limit` counts, taken when the first is needed.
-    pub fn new(limit: usize) -> Thresholds {
-        Thresholds { entries: Vec::new(), limit, seed: 0, evicted: 0 }
+    /// Room for `limit` counts, taken when the first is needed. `seed`: the table's secret.
+    pub fn new(limit: usize, seed: u64) -> Thresholds {
+        Thresholds { entries: Vec::new(), limit, hash: KeyedHash::new(seed), evicted: 0 }
     }
 
     /// A match of the rule at a time.
@@ -92,14 +93,8 @@ impl Thresholds {
     fn entry(&mut self, rule: u32, address: u128, now: u64) -> (&mut Entry, bool) {
         if self.entries.is_empty() {
             self.entries = vec![Entry::default(); self.limit.max(WAYS).next_power_of_two()];
-            // The time of the first match is the secret: functions have no other source of chance.
-            self.seed = now.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31);
         }
-        let mut hash = self.seed ^ u64::from(rule);
-        for part in [address as u64, (address >> 64) as u64] {
-            hash = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 32;
-        }
+        let hash = self.hash.of(&[u64::from(rule), address as u64, (address >> 64) as u64]);
         let start = hash as usize & (self.entries.len() - 1) & !(WAYS - 1);
         let ways = &mut self.entries[start..start + WAYS];
         let known = ways.iter().position(|entry| entry.rule == rule && entry.address == address);

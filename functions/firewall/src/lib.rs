@@ -38,7 +38,7 @@ impl NetworkFunction for Firewall {
         let Settings { default_action, handling, tracking, recheck, rules } = Settings::read(config)?;
         let no_memory = || Error::Refused(String::from("not enough memory for rules and flows"));
         let tracker = match tracking {
-            Some(tracking) => Some(Tracker::new(&tracking).ok_or_else(no_memory)?),
+            Some(tracking) => Some(Tracker::new(&tracking, &config.secret()?).ok_or_else(no_memory)?),
             None => None,
         };
         let rules = RuleSet::new(rules, default_action).ok_or_else(no_memory)?;

@@ -6,7 +6,7 @@
 
 use crate::ends::Words;
 use alloc::boxed::Box;
-use nf_sdk::index::{finish, mix};
+use nf_sdk::keyed_hash::{KeyedHash, two};
 use nf_sdk::{HalfLine, zeroed_table};
 
 /// Places that a client may be in.
@@ -20,7 +20,7 @@ const TAKEN: usize = 7;
 /// Clients by address and service.
 pub struct Affinity {
     lines: Box<[HalfLine]>,
-    seed: u64,
+    hash: KeyedHash<3>,
 }
 
 /// What is known of a client: its address, the service and the server, and when that ends, in ticks.
@@ -37,20 +37,15 @@ pub struct Known {
 }
 
 impl Affinity {
-    /// For so many clients; `None` when there is no memory for them.
-    pub fn new(clients: usize) -> Option<Affinity> {
+    /// For so many clients; `None` when there is no memory for them. `seed`: the table's secret.
+    pub fn new(clients: usize, seed: u64) -> Option<Affinity> {
         let sets = clients.div_ceil(WAYS);
-        Some(Affinity { lines: zeroed_table(sets * WAYS)?, seed: 0 })
-    }
-
-    /// Sets the secret; to be done before the first client comes.
-    pub fn set_seed(&mut self, seed: u64) {
-        self.seed = seed;
+        Some(Affinity { lines: zeroed_table(sets * WAYS)?, hash: KeyedHash::new(seed) })
     }
 
     fn set(&self, client: &Words, service: u16) -> usize {
         let [a, b, c, d] = *client;
-        let hash = finish(mix(mix(self.seed, a, b), c, d), u32::from(service), 0);
+        let hash = self.hash.of(&[two(a, b), two(c, d), u64::from(service)]);
         hash as usize % (self.lines.len() / WAYS).max(1) * WAYS
     }
 

@@ -20,8 +20,8 @@ use crate::metrics::Reason;
 use crate::services::Services;
 use crate::settings::Settings;
 use alloc::string::String;
-use nf_sdk::Nanos;
 use nf_sdk::index::{finish, mix};
+use nf_sdk::{Nanos, Secret};
 
 /// Bits of TCP's flags.
 pub mod flag {
@@ -104,32 +104,26 @@ fn choice_hash(key: &Key, by_address: bool) -> u64 {
 }
 
 impl Balancer {
-    /// As the configuration says.
+    /// As the configuration says, with tables that the secret keys.
     ///
     /// # Errors
     /// What contradicts itself, or that there is no memory.
-    pub fn new(settings: Settings) -> Result<Balancer, String> {
+    pub fn new(settings: Settings, secret: &Secret) -> Result<Balancer, String> {
         let no_memory = || String::from("not enough memory for max_connections and max_clients");
         let max_half_open = settings.max_half_open.min(settings.max_connections);
-        let connections = Connections::new(settings.max_connections, max_half_open, settings.timeouts);
+        let (most, seed) = (settings.max_connections, secret.seed("connections"));
+        let connections = Connections::new(most, max_half_open, settings.timeouts, seed);
         let needs_clients = settings.services.iter().any(|service| service.affinity.is_some());
         let clients = if needs_clients { settings.max_clients } else { 0 };
         Ok(Balancer {
             services: Services::new(settings.services)?,
             connections: connections.ok_or_else(no_memory)?,
-            affinity: Affinity::new(clients).ok_or_else(no_memory)?,
+            affinity: Affinity::new(clients, secret.seed("clients")).ok_or_else(no_memory)?,
             turnover: Turnover::default(),
             swept: None,
             credit: 0,
             cursor: 0,
         })
-    }
-
-    /// Chooses the tables' secret; without effect once there are connections.
-    pub fn begin(&mut self, chance: u64) {
-        let seed = chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29) ^ chance >> 3;
-        self.connections.set_seed(seed);
-        self.affinity.set_seed(seed.rotate_left(17));
     }
 
     /// Moves time on and sweeps at most `most` entries.

@@ -22,9 +22,8 @@ use crate::view::View;
 use alloc::format;
 use alloc::vec::Vec;
 use nf_sdk::headers::{icmpv4, icmpv6};
-use nf_sdk::index::mix;
 use nf_sdk::wire::{ICMP, ICMPV6, TCP, UDP, half};
-use nf_sdk::{Host, Nanos, Severity, Verdict};
+use nf_sdk::{Host, Nanos, Secret, Severity, Verdict};
 
 /// The port of the first server's checks (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
@@ -60,7 +59,6 @@ pub struct Health {
 }
 
 /// All checks.
-#[derive(Default)]
 pub struct Checks {
     /// By server; of servers without a check, nothing is ever due.
     pub health: Vec<Health>,
@@ -71,6 +69,7 @@ pub struct Checks {
     was_told: bool,
     /// The same of a server.
     was_told_of_server: bool,
+    secret: Secret,
 }
 
 /// What became of a check that is due.
@@ -97,8 +96,15 @@ fn port_of(services: &Services, server: u16, check: &Check) -> u16 {
 
 impl Checks {
     /// For so many servers.
-    pub fn new(servers: usize) -> Checks {
-        Checks { health: alloc::vec![Health::default(); servers], ..Checks::default() }
+    pub fn new(servers: usize, secret: Secret) -> Checks {
+        Checks {
+            health: alloc::vec![Health::default(); servers],
+            turns: Turns::default(),
+            has_begun: false,
+            was_told: false,
+            was_told_of_server: false,
+            secret,
+        }
     }
 
     /// Makes what checks are due, and gives up those that were not answered; when to look again.
@@ -144,8 +150,8 @@ impl Checks {
             }
             let Some(health) = self.health.get_mut(usize::from(number)) else { continue };
             if now >= health.next {
-                // The clock is the token: no server can tell it before.
-                health.token = mix(now.0, u32::from(number), 0) as u32;
+                // What answers without having been asked cannot tell it.
+                health.token = self.secret.number(&[now.0, u64::from(number)]) as u32;
                 health.next = now.saturating_add(interval);
                 health.until = now.saturating_add(timeout);
                 match self.send(services, links, host, number) {

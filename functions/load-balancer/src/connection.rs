@@ -10,7 +10,8 @@
 
 use crate::ends::Words;
 use alloc::boxed::Box;
-use nf_sdk::index::{Index, finish, mix};
+use nf_sdk::index::Index;
+use nf_sdk::keyed_hash::{KeyedHash, two};
 use nf_sdk::slab::Slab;
 use nf_sdk::{HalfLine, QuarterLine, zeroed_table};
 
@@ -106,7 +107,7 @@ pub struct Connections {
     /// The first three words of IPv6 addresses, by entry.
     upper: Box<[QuarterLine]>,
     index: Index,
-    seed: u64,
+    hash: KeyedHash<3>,
     /// Now, in ticks.
     pub now: u32,
     /// By state.
@@ -118,14 +119,14 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// None yet; `None` when there is no memory for so many.
-    pub fn new(max: usize, max_half_open: usize, timeouts: Timeouts) -> Option<Connections> {
+    /// None yet; `None` when there is no memory for so many. `seed`: the index' secret.
+    pub fn new(max: usize, max_half_open: usize, timeouts: Timeouts, seed: u64) -> Option<Connections> {
         let Timeouts { tcp, closing, udp, opening } = timeouts;
         Some(Connections {
             entries: Slab::new(max)?,
             upper: zeroed_table(max + 1)?,
             index: Index::new(max)?,
-            seed: 0,
+            hash: KeyedHash::new(seed),
             now: 0,
             timeouts: [0, opening, opening, opening, tcp, closing, closing, udp],
             oldest: 0,
@@ -133,13 +134,6 @@ impl Connections {
             half_open: 0,
             max_half_open,
         })
-    }
-
-    /// Sets the secret; only while there is none.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.entries.is_empty() {
-            self.seed = seed;
-        }
     }
 
     /// Connections, ended ones that were not swept yet included.
@@ -170,7 +164,7 @@ impl Connections {
     /// The hash of a key of IPv4.
     #[inline(always)]
     pub fn hash4(&self, client: u32, ports: u32, service: u16) -> u64 {
-        finish(mix(self.seed, client, 0), ports, u32::from(service))
+        self.hash.of_first(&[two(ports, u32::from(service)), u64::from(client)])
     }
 
     fn hash(&self, key: &Key) -> u64 {
@@ -178,7 +172,7 @@ impl Connections {
         if !key.is_v6 {
             return self.hash4(a, key.ports, key.service);
         }
-        finish(mix(mix(self.seed, a, b), c, d), key.ports, u32::from(key.service))
+        self.hash.of(&[two(key.ports, u32::from(key.service)), two(a, b), two(c, d)])
     }
 
     /// Reads the index' line of a hash, to have it in the cache.

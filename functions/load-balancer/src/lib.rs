@@ -83,12 +83,8 @@ pub struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of
-    /// chance.
+    /// Moves time on.
     fn advance(&mut self, now: Nanos, sweep: usize) {
-        if !self.ticks.have_begun() {
-            self.balancer.begin(now.0);
-        }
         let tick = self.ticks.at(now);
         self.balancer.advance(now, tick, sweep);
     }
@@ -135,9 +131,10 @@ impl NetworkFunction for LoadBalancer {
     fn new(config: &Config) -> Result<LoadBalancer, Error> {
         let settings = Settings::read(config)?;
         let (passes, fragment_timeout) = (settings.passes, settings.fragment_timeout);
-        let balancer = Balancer::new(settings).map_err(Error::Refused)?;
+        let secret = config.secret()?;
+        let balancer = Balancer::new(settings, &secret).map_err(Error::Refused)?;
         Ok(LoadBalancer {
-            checks: Checks::new(balancer.services.servers.len()),
+            checks: Checks::new(balancer.services.servers.len(), secret),
             balancer,
             links: Links::new(Reason::NoNeighbour as u16),
             fragments: Fragments::new(fragment_timeout),

@@ -147,15 +147,8 @@ fn get(numbers: &[u16], number: u16) -> Option<u16> {
 /// Takes everything over that this configuration has a place for. False, and there are no connections, when
 /// an entry is not what [`export`] writes.
 pub(crate) fn import(function: &mut LoadBalancer, entries: &mut StateReader<'_>) -> bool {
-    // As long as there was no batch whose time could be the tables' secret, other instances' connections are.
-    let mut is_seeded = function.ticks.have_begun();
     let mut numbers = Numbers::default();
     while let Some((key, value)) = entries.next() {
-        if !is_seeded && key.first() == Some(&CONNECTION) {
-            is_seeded = true;
-            let fold = |seed: u64, byte: &u8| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            function.balancer.begin(key.iter().chain(value).fold(0xcbf2_9ce4_8422_2325, fold));
-        }
         if take(function, &mut numbers, key, value).is_none() {
             clear(&mut function.balancer);
             return false;

@@ -141,13 +141,6 @@ impl FlowTable {
         self.tracks.as_ref()
     }
 
-    /// Takes another seed; only an empty table can.
-    pub(crate) fn reseed(&mut self, seed: u64) {
-        if self.flows.is_empty() {
-            (self.seed, self.hash) = (seed, FlowHash::new(seed));
-        }
-    }
-
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }

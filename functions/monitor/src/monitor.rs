@@ -42,8 +42,6 @@ pub struct Monitor {
     settings: Settings,
     totals: Totals,
     table: FlowTable,
-    /// The table's hash has a key that strangers cannot know.
-    seeded: bool,
     timer_set: bool,
     time: PacketTime,
     /// When the next line is logged.
@@ -73,10 +71,6 @@ impl Monitor {
 
     /// Adds what another instance saw.
     pub(crate) fn merge(&mut self, other: &state::State) {
-        if !self.seeded {
-            self.seeded = true;
-            self.table.reseed(other.seed);
-        }
         self.totals.merge(&other.totals);
         self.table.merge(&other.flows, other.floor);
     }
@@ -85,14 +79,13 @@ impl Monitor {
 impl NetworkFunction for Monitor {
     fn new(config: &Config) -> Result<Monitor, Error> {
         let settings = Settings::read(config)?;
-        let mut table = FlowTable::new(settings.flows, 0);
+        let mut table = FlowTable::new(settings.flows, config.secret()?.seed("flows"));
         if settings.ipfix.is_some() {
             table.track();
         }
         Ok(Monitor {
             totals: Totals::new(),
             table,
-            seeded: false,
             timer_set: false,
             time: PacketTime::default(),
             next_line: None,
@@ -104,11 +97,6 @@ impl NetworkFunction for Monitor {
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
-        if !self.seeded {
-            // A sender does not know to the nanosecond when the first packet was looked at.
-            self.seeded = true;
-            self.table.reseed(now.0);
-        }
         if let Some(first) = batch.packets().next() {
             self.time.see(first.timestamp());
             self.totals.at(self.time.latest());

@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `totals` | version 3, number of flows, seed, floor, then the sums, all little-endian `u64` |
+//! | `totals` | version 3, number of flows, a number that versions before took as a seed, floor, then the sums, all little-endian `u64` |
 //! | 40 bytes of a flow's identity | packets, bytes, most missed, as `u64`, and in a tunnel its path |
 //!
 //! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes
@@ -28,7 +28,6 @@ const WITHOUT_SNAPPED: u64 = 2;
 /// What another instance saw.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) seed: u64,
     /// The most that a flow weighed which was not in its table.
     pub(crate) floor: u64,
     pub(crate) totals: Totals,
@@ -106,7 +105,7 @@ impl State {
             return None;
         }
         let count = usize::try_from(numbers.next()?).ok().filter(|count| *count <= MOST_FLOWS)?;
-        let (seed, floor) = (numbers.next()?, numbers.sum()?);
+        let (_seed, floor) = (numbers.next()?, numbers.sum()?);
         let mut totals = Totals::new();
         (totals.since, totals.until) = (Nanos(numbers.next()?), Nanos(numbers.next()?));
         totals.all = numbers.count()?;
@@ -136,7 +135,7 @@ impl State {
             totals.snapped = numbers.count()?;
             totals.unsegmented = numbers.count()?;
         }
-        numbers.is_empty().then_some((State { seed, floor, totals, flows: Vec::new() }, count))
+        numbers.is_empty().then_some((State { floor, totals, flows: Vec::new() }, count))
     }
 }
 

@@ -7,10 +7,11 @@
 use crate::ports::Ports;
 use crate::session::InsideEnds;
 use crate::settings::Settings;
-use nf_sdk::index::{Index, finish, mix};
+use nf_sdk::index::Index;
+use nf_sdk::keyed_hash::{KeyedHash, two};
 use nf_sdk::slab::Slab;
 use nf_sdk::wire::{Address, Port};
-use nf_sdk::{HalfLine, Line};
+use nf_sdk::{HalfLine, Line, Secret};
 
 /// The words of a host.
 mod host {
@@ -81,7 +82,9 @@ pub struct Bindings {
     outside: Index,
     /// Ports of the pool.
     pub ports: Ports,
-    seed: u64,
+    hash: KeyedHash<4>,
+    /// Chooses outside ends, which others see.
+    secret: Secret,
     paired: bool,
     host_ports: u32,
     host_sessions: u32,
@@ -93,37 +96,41 @@ fn address_words(ends: &InsideEnds) -> [u32; 4] {
     [ends.upper[0], ends.upper[1], ends.upper[2], ends.inside]
 }
 
+/// An inside end; what it talks to is no part of it. Of IPv4 the first two words tell all.
+fn inside_words(ends: &InsideEnds) -> [u64; 4] {
+    let [a, b, c] = ends.upper;
+    let port = u64::from(ends.ports & 0xffff);
+    [two(ends.inside, ends.kind), port, two(a, b), two(c, u32::from(ends.is_v6))]
+}
+
 fn host_kind(ends: &InsideEnds) -> u32 {
     ends.kind & VLANS | u32::from(ends.is_v6)
 }
 
 impl Bindings {
-    /// Takes the memory; `None` when there is not as much.
-    pub fn new(settings: &Settings) -> Option<Bindings> {
+    /// Takes the memory, and makes the mappings of forwarded ports; `None` when there is not as much.
+    pub fn new(settings: &Settings, secret: &Secret) -> Option<Bindings> {
         // A forwarded port may be its host's only one.
         let forwards = settings.forwards.len();
         let (hosts, mappings) = (settings.max_hosts + forwards, settings.max_sessions + forwards);
-        Some(Bindings {
+        let mut bindings = Bindings {
             hosts: Slab::new(hosts)?,
             host_index: Index::new(hosts)?,
             mappings: Slab::new(mappings)?,
             inside: Index::new(mappings)?,
             outside: Index::new(mappings)?,
             ports: Ports::new(settings),
-            seed: 0,
+            hash: KeyedHash::new(secret.seed("mappings")),
+            secret: *secret,
             paired: settings.paired,
             host_ports: settings.host_ports,
             host_sessions: settings.host_sessions,
-        })
+        };
+        bindings.forward(settings).then_some(bindings)
     }
 
-    /// Sets the secret, and makes the mappings of forwarded ports; only once, before there is any mapping.
-    /// False when there is no room for them.
-    pub fn begin(&mut self, seed: u64, settings: &Settings) -> bool {
-        if !self.mappings.is_empty() {
-            return true;
-        }
-        self.seed = seed;
+    /// Makes the mappings of forwarded ports; false when there is no room for them.
+    fn forward(&mut self, settings: &Settings) -> bool {
         settings.forwards.iter().all(|forward| {
             let (inside, port) = forward.inside;
             let ends = InsideEnds {
@@ -156,18 +163,14 @@ impl Bindings {
     }
 
     fn host_hash(&self, ends: &InsideEnds) -> u64 {
-        let hash = mix(self.seed, ends.upper[0], ends.upper[1]);
-        finish(mix(hash, ends.upper[2], host_kind(ends)), ends.inside, 0)
+        let [a, b, c] = ends.upper;
+        self.hash.of_first(&[two(ends.inside, host_kind(ends)), two(a, b), u64::from(c)])
     }
 
     /// The hash of an inside end; what it talks to is no part of it.
     fn inside_hash(&self, ends: &InsideEnds) -> u64 {
-        let seed = if ends.is_v6 {
-            mix(mix(self.seed, ends.upper[0], ends.upper[1]), ends.upper[2], 1)
-        } else {
-            self.seed
-        };
-        finish(mix(seed, ends.inside, ends.kind), ends.ports & 0xffff, 1)
+        let words @ [address, port, ..] = inside_words(ends);
+        if ends.is_v6 { self.hash.of(&words) } else { self.hash.of_first(&[address, port]) }
     }
 
     /// The inside end of a mapping.
@@ -200,7 +203,7 @@ impl Bindings {
     }
 
     fn outside_hash(&self, address: Address, protocol: u8, port: Port) -> u64 {
-        finish(mix(self.seed, address, u32::from(port) | u32::from(protocol) << 16), 0, 2)
+        self.hash.of_first(&[two(address, u32::from(port) | u32::from(protocol) << 16)])
     }
 
     fn find_host(&self, ends: &InsideEnds) -> Option<u32> {
@@ -299,11 +302,13 @@ impl Bindings {
         if self.mappings.is_full() {
             return Err(NoMapping::Full);
         }
-        let chance = self.inside_hash(ends).rotate_left(23);
+        let chance = self.secret.number(&inside_words(ends));
         let host = match known {
             Some(host) => host,
             None => {
-                let chosen = self.ports.choose(self.host_hash(ends) >> 48);
+                let [a, b, c, d] = address_words(ends);
+                let chosen = self.secret.number(&[two(a, b), two(c, d), u64::from(host_kind(ends))]);
+                let chosen = self.ports.choose(chosen >> 48);
                 let host = self.add_host(ends, chosen).ok_or(NoMapping::Full)?;
                 self.hosts.get_mut(host).0[host::MAC..host::MAC + 2].copy_from_slice(&mac);
                 host
@@ -445,24 +450,19 @@ impl Bindings {
 pub struct Permissions {
     entries: Slab<HalfLine>,
     index: Index,
-    seed: u64,
+    hash: KeyedHash<1>,
 }
 
 impl Permissions {
-    /// Room for as many as there are sessions; `None` when there is no memory for it.
+    /// Room for as many as there are sessions; `None` when there is no memory for it. `seed`: the index'
+    /// secret.
     pub fn new(limit: usize, seed: u64) -> Option<Permissions> {
-        Some(Permissions { entries: Slab::new(limit)?, index: Index::new(limit)?, seed })
-    }
-
-    /// Sets the secret; only while there is nothing.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.entries.is_empty() {
-            self.seed = seed;
-        }
+        let (entries, index) = (Slab::new(limit)?, Index::new(limit)?);
+        Some(Permissions { entries, index, hash: KeyedHash::new(seed) })
     }
 
     fn find(&self, mapping: u32, remote: Address) -> (u64, Option<u32>) {
-        let hash = finish(self.seed, mapping, remote);
+        let hash = self.hash.of(&[two(mapping, remote)]);
         let found = self.index.find(hash, |number| {
             let [_, of, address, count, ..] = self.entries.get(number).0;
             count != 0 && of == mapping && address == remote

@@ -68,12 +68,8 @@ pub struct Nat {
 }
 
 impl Nat {
-    /// Moves time on. The first time, the tables' secret is made of it: guests have no other source of
-    /// chance.
+    /// Moves time on.
     fn advance(&mut self, now: Nanos, sweep: usize) {
-        if !self.ticks.have_begun() {
-            self.translator.begin(now.0);
-        }
         let tick = self.ticks.at(now);
         self.translator.advance(now, tick, sweep);
     }
@@ -94,7 +90,7 @@ impl NetworkFunction for Nat {
         let settings = Settings::read(config)?;
         let no_memory = || Error::Refused(String::from("not enough memory for max_sessions and max_hosts"));
         Ok(Nat {
-            translator: Translator::new(settings).ok_or_else(no_memory)?,
+            translator: Translator::new(settings, &config.secret()?).ok_or_else(no_memory)?,
             slow: Slow::default(),
             tally: Tally::default(),
             ticks: Ticks::default(),
@@ -140,7 +136,7 @@ impl NetworkFunction for Nat {
     }
 
     fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
-        state::import(&mut self.translator, self.ticks.have_begun(), entries)
+        state::import(&mut self.translator, entries)
     }
 }
 

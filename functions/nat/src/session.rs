@@ -7,7 +7,8 @@
 
 use crate::settings::{Settings, Timeouts};
 use nf_sdk::Line;
-use nf_sdk::index::{Index, finish, mix};
+use nf_sdk::index::Index;
+use nf_sdk::keyed_hash::{KeyedHash, two};
 use nf_sdk::slab::Slab;
 use nf_sdk::wire::{Address, ICMP, Port, TCP, gain, gain_half};
 
@@ -160,8 +161,7 @@ pub struct Sessions {
     lines: Slab<Line>,
     inside: Index,
     outside: Index,
-    /// The indexes' secret.
-    seed: u64,
+    hash: KeyedHash<4>,
     /// The list of those that may go: the oldest and the newest.
     oldest: u32,
     newest: u32,
@@ -174,8 +174,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Takes the memory; `None` when there is not as much.
-    pub fn new(settings: &Settings) -> Option<Sessions> {
+    /// Takes the memory; `None` when there is not as much. `seed`: the indexes' secret.
+    pub fn new(settings: &Settings, seed: u64) -> Option<Sessions> {
         let (mut first, mut refresh) = ([0; 16], [[0; 16]; 2]);
         for state in State::ALL {
             let place = state as usize;
@@ -188,20 +188,13 @@ impl Sessions {
             lines: Slab::new(settings.max_sessions)?,
             inside: Index::new(settings.max_sessions)?,
             outside: Index::new(settings.max_sessions)?,
-            seed: 0,
+            hash: KeyedHash::new(seed),
             oldest: 0,
             newest: 0,
             now: 0,
             first,
             refresh,
         })
-    }
-
-    /// Sets the secret; only while there is no session.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.lines.is_empty() {
-            self.seed = seed;
-        }
     }
 
     /// Sessions, ended ones that were not swept yet included.
@@ -238,14 +231,14 @@ impl Sessions {
     /// The hash of ends of IPv4, inside or outside.
     #[inline(always)]
     pub fn hash(&self, local: u32, remote: u32, ports: u32, kind: u32) -> u64 {
-        finish(mix(self.seed, local, remote), ports, kind)
+        self.hash.of_first(&[two(local, remote), two(ports, kind)])
     }
 
     fn inside_hash(&self, ends: &InsideEnds) -> u64 {
         if ends.is_v6 {
-            let upper = mix(self.seed, ends.upper[0], ends.upper[1]);
-            let seed = mix(upper, ends.upper[2], IPV6);
-            return finish(mix(seed, ends.inside, ends.remote), ends.ports, ends.kind);
+            let [a, b, c] = ends.upper;
+            let [addresses, ports] = [two(ends.inside, ends.remote), two(ends.ports, ends.kind)];
+            return self.hash.of(&[addresses, ports, two(a, b), two(c, IPV6)]);
         }
         self.hash(ends.inside, ends.remote, ends.ports, ends.kind)
     }

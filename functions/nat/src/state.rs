@@ -58,15 +58,8 @@ pub fn export(translator: &Translator, out: &mut StateWriter<'_>) -> bool {
 
 /// Takes sessions over; those whose outside end this configuration does not have are left out, and those for
 /// which there is no room. False, and there is no session, when an entry is not what [`export`] writes.
-pub fn import(translator: &mut Translator, has_begun: bool, entries: &mut StateReader<'_>) -> bool {
-    // As long as there was no batch whose time could be the tables' secret, other instances' sessions are.
-    let mut is_seeded = has_begun;
+pub fn import(translator: &mut Translator, entries: &mut StateReader<'_>) -> bool {
     while let Some((key, value)) = entries.next() {
-        if !is_seeded {
-            is_seeded = true;
-            let fold = |seed: u64, byte: &u8| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            translator.begin(key.iter().chain(value).fold(0xcbf2_9ce4_8422_2325, fold));
-        }
         if take(translator, key, value).is_none() {
             clear(translator);
             return false;

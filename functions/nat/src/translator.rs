@@ -8,9 +8,9 @@ use crate::session::{
 };
 use crate::settings::{Filtering, Settings};
 use crate::unsolicited::Unsolicited;
-use nf_sdk::Nanos;
 use nf_sdk::later_fragments::Fragments;
 use nf_sdk::wire::{Address, ICMP, UDP};
+use nf_sdk::{Nanos, Secret};
 
 /// Nanoseconds in which all sessions are swept once, as a power of two: 8.6 s.
 const SWEEP_BITS: u32 = 33;
@@ -41,15 +41,18 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Takes the memory; `None` when there is not as much.
-    pub fn new(settings: Settings) -> Option<Translator> {
+    /// Takes the memory, keys the tables, and makes the mappings of forwarded ports; `None` when there is not
+    /// as much memory.
+    pub fn new(settings: Settings, secret: &Secret) -> Option<Translator> {
         let permissions = match settings.filtering {
-            Filtering::AddressDependent => Some(Permissions::new(settings.max_sessions, 0)?),
+            Filtering::AddressDependent => {
+                Some(Permissions::new(settings.max_sessions, secret.seed("permissions"))?)
+            }
             _ => None,
         };
         Some(Translator {
-            sessions: Sessions::new(&settings)?,
-            bindings: Bindings::new(&settings)?,
+            sessions: Sessions::new(&settings, secret.seed("sessions"))?,
+            bindings: Bindings::new(&settings, secret)?,
             permissions,
             fragments: Fragments::new(settings.timeouts.fragment),
             unsolicited: Unsolicited::default(),
@@ -59,17 +62,6 @@ impl Translator {
             credit: 0,
             settings,
         })
-    }
-
-    /// Chooses the tables' secret and makes the mappings of forwarded ports; without effect once there are
-    /// sessions or mappings.
-    pub fn begin(&mut self, chance: u64) -> bool {
-        let seed = chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29) ^ chance >> 3;
-        self.sessions.set_seed(seed);
-        if let Some(permissions) = &mut self.permissions {
-            permissions.set_seed(seed.rotate_left(17));
-        }
-        self.bindings.begin(seed.rotate_left(40), &self.settings)
     }
 
     /// Moves time on and sweeps at most `most` sessions.

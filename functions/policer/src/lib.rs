@@ -63,10 +63,6 @@ impl Clock {
         self.now = self.now.max(now.since(*self.epoch.get_or_insert(now)).0);
         self.now
     }
-
-    pub(crate) fn has_begun(&self) -> bool {
-        self.epoch.is_some()
-    }
 }
 
 /// Stands for the number of a policer where there is none.
@@ -126,7 +122,7 @@ pub struct Policers {
 impl NetworkFunction for Policers {
     fn new(config: &Config) -> Result<Policers, Error> {
         let settings = Settings::read(config)?;
-        let table = BucketTable::new(settings.max_buckets);
+        let table = BucketTable::new(settings.max_buckets, config.secret()?.seed("buckets"));
         let policing = Policing {
             table: table.ok_or_else(|| Error::Refused(String::from("not enough memory for max_buckets")))?,
             shared: settings.policers.iter().map(|policer| policer.limits.full(0)).collect(),
@@ -146,10 +142,6 @@ impl NetworkFunction for Policers {
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
         let policing = &mut self.policing;
-        if !policing.clock.has_begun() {
-            // A sender does not know to the nanosecond when the first packet was looked at.
-            policing.table.set_seed(now.0);
-        }
         self.time.see(batch.newest());
         self.time.seen(now);
         let now_here = policing.clock.advance(self.time.latest());

@@ -51,16 +51,7 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 /// are left out, and so are those for which there is no room. False, and all buckets are full, when an entry
 /// is not what [`export`] writes.
 pub(crate) fn import(policing: &mut Policing, entries: &mut StateReader<'_>) -> bool {
-    let mut seed = 0u64;
     while let Some((key, value)) = entries.next() {
-        if !policing.clock.has_begun() && policing.table.is_empty() {
-            // There was no batch whose time could be the table's secret: another instance's buckets take its
-            // place.
-            let bytes = key.iter().chain(value);
-            seed =
-                bytes.fold(seed, |seed, byte| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-            policing.table.set_seed(seed);
-        }
         if take(policing, key, value).is_none() {
             policing.forget();
             return false;

@@ -52,8 +52,8 @@ pub struct BucketTable {
 }
 
 impl BucketTable {
-    /// An empty table; `None` when there is no memory for it.
-    pub fn new(limit: usize) -> Option<BucketTable> {
+    /// An empty table; `None` when there is no memory for it. `seed`: its secret.
+    pub fn new(limit: usize, seed: u64) -> Option<BucketTable> {
         let groups = Groups::new(limit)?;
         Some(BucketTable {
             slots: zeroed_table(groups.slots())?,
@@ -61,16 +61,9 @@ impl BucketTable {
             groups,
             count: 0,
             limit,
-            secret: stretch(0),
+            secret: stretch(seed),
             sweep: 0,
         })
-    }
-
-    /// Makes the secret of a seed; only while the table is empty.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.count == 0 {
-            self.secret = stretch(seed);
-        }
     }
 
     /// Buckets in the table.

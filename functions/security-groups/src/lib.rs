@@ -62,7 +62,7 @@ impl NetworkFunction for SecurityGroups {
     fn new(config: &Config) -> Result<SecurityGroups, Error> {
         let Settings { identity, claims, layers, handling, tracking } = Settings::read(config)?;
         let no_memory = || Error::Refused(String::from("not enough memory for rules and connections"));
-        let tracker = Tracker::new(&tracking).ok_or_else(no_memory)?;
+        let tracker = Tracker::new(&tracking, &config.secret()?).ok_or_else(no_memory)?;
         let layers = Layers::new(layers).ok_or_else(no_memory)?;
         Ok(SecurityGroups {
             filter: Filter::new(Judge::new(layers, handling), Some(tracker)),

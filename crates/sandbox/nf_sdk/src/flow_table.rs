@@ -2,8 +2,8 @@
 //!
 //! 1. An entry is a key of four words and a value of four ([`HalfLine`]), or a key of twelve and a value of
 //!    four ([`Line`]): addresses, ports and protocol of IPv4, or of IPv6 and what else tells flows apart.
-//! 2. [`FlowTable::set_seed`] makes the table's secret, from the time of the first batch, so that senders
-//!    cannot choose keys that collide.
+//! 2. [`FlowTable::set_seed`] makes the table's secret, of the instance's ([`Secret`](crate::Secret)), so
+//!    that senders cannot choose keys that collide.
 //! 3. [`FlowTable::find`] and [`FlowTable::insert`] take a key and its [hash](FlowTable::hash): a function
 //!    that reads a whole batch first has the lines that it will need on their way together
 //!    ([`FlowTable::probable`], [`FlowTable::touch`]).
@@ -37,8 +37,10 @@
 //!     *packets
 //! }
 //! # use nf_sdk::flow_table::Entry;
+//! # let secret = nf_sdk::Secret::new(&[7; 32]);
+//! // In `NetworkFunction::new`, after `let secret = config.secret()?`:
 //! let mut table = FlowTable::new(1000).expect("memory");
-//! table.set_seed(1_700_000_000_123_456_789);
+//! table.set_seed(secret.seed("flows"));
 //! assert_eq!(count(&mut table, [0x0a00_0001, 0xc000_0201, 40_000 << 16 | 443, 6]), 1);
 //! assert_eq!(count(&mut table, [0x0a00_0001, 0xc000_0201, 40_000 << 16 | 443, 6]), 2);
 //! assert_eq!(count(&mut table, [0x0a00_0002, 0xc000_0201, 40_000 << 16 | 443, 6]), 1);

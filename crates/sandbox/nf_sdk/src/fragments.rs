@@ -163,13 +163,6 @@ impl Fragments {
         }
     }
 
-    /// Sets the table's secret; only while there is nothing in it.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.count == 0 {
-            self.hash = KeyedHash::new(seed);
-        }
-    }
-
     /// Incomplete datagrams.
     pub fn count(&self) -> usize {
         self.count

@@ -6,6 +6,12 @@
 //! wait for each other, unlike those of a hash that mixes word by word, where some bits of a word come out at
 //! the same places whatever the secret.
 
+/// A word of two halves.
+#[inline(always)]
+pub const fn two(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
 /// Hashes keys of up to so many words.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedHash<const WORDS: usize> {

@@ -117,7 +117,7 @@ impl<R: Rules, const N: usize> Filter<R, N> {
     ) {
         let (time, tick) = self.advance(batch, now);
         let Filter { judge, tracker: Some(tracker), tally, window, .. } = self else { return };
-        tracker.advance(now, time, tick, SWEEP_PER_BATCH);
+        tracker.advance(time, tick, SWEEP_PER_BATCH);
         self.touched ^= look_up(tracker, judge, batch, window, may_be_usual);
         track(tracker, judge, tally, batch, window, unusual);
         tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch.host()));
@@ -132,7 +132,7 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         let time = self.time.at(now);
         let tick = self.ticks.at(time);
         if let Some(tracker) = &mut self.tracker {
-            tracker.advance(now, time, tick, SWEEP_PER_TIMER);
+            tracker.advance(time, tick, SWEEP_PER_TIMER);
             self.tally.flush_turnover(tracker.turnover(), host);
         }
         self.give_up(host, tick, false);
@@ -167,10 +167,9 @@ impl<R: Rules, const N: usize> Filter<R, N> {
     /// Takes over flows, with `recheck` those alone whose opening packet the rules accept. False, and there
     /// are none, when an entry is not what [`Filter::export_state`] writes.
     pub fn import_state(&mut self, recheck: bool, entries: &mut StateReader<'_>) -> bool {
-        let has_begun = self.ticks.have_begun();
         let rules = recheck.then_some(&self.judge.rules);
         match &mut self.tracker {
-            Some(tracker) => state::import(tracker, rules, has_begun, entries),
+            Some(tracker) => state::import(tracker, rules, entries),
             None => state::pass_over(entries),
         }
     }

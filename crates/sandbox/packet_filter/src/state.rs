@@ -178,20 +178,9 @@ pub fn end_denied(tracker: &mut Tracker, rules: &impl Rules, concerns: impl Fn(I
 
 /// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are
 /// such, deny. False, and the tables are empty, when an entry is not what [`export`] writes.
-pub fn import<R: Rules>(
-    tracker: &mut Tracker,
-    rules: Option<&R>,
-    has_begun: bool,
-    entries: &mut StateReader<'_>,
-) -> bool {
-    let mut importer =
-        Importer { rules, v4: Coming::new(), v6: Coming::new(), seed: (!has_begun).then_some(0) };
+pub fn import<R: Rules>(tracker: &mut Tracker, rules: Option<&R>, entries: &mut StateReader<'_>) -> bool {
+    let mut importer = Importer { rules, v4: Coming::new(), v6: Coming::new() };
     while let Some((key, value)) = entries.next() {
-        if let Some(seed) = &mut importer.seed {
-            let bytes = key.iter().chain(value);
-            *seed =
-                bytes.fold(*seed, |seed, byte| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        }
         if importer.take(tracker, key, value).is_none() {
             tracker.clear();
             return false;
@@ -208,9 +197,6 @@ struct Importer<'a, R> {
     rules: Option<&'a R>,
     v4: Coming<[u32; 4]>,
     v6: Coming<[u32; KEY6]>,
-    /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which
-    /// take its place.
-    seed: Option<u64>,
 }
 
 impl<R: Rules> Importer<'_, R> {
@@ -249,12 +235,6 @@ impl<R: Rules> Importer<'_, R> {
     }
 
     fn put(&mut self, tracker: &mut Tracker) {
-        if self.v4.count + self.v6.count == 0 {
-            return;
-        }
-        if let Some(seed) = self.seed.take() {
-            tracker.seed(seed);
-        }
         self.v4.put(&mut tracker.v4);
         self.v6.put(&mut tracker.v6);
     }

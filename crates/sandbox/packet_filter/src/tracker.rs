@@ -12,7 +12,7 @@ use crate::tcp::{self, BEGUN_OUTSIDE, DOUBTED, Doubt, Segment, State, Step, USUA
 use alloc::boxed::Box;
 use alloc::vec;
 use nf_sdk::ticks::span;
-use nf_sdk::{HalfLine, Line, Nanos};
+use nf_sdk::{HalfLine, Line, Nanos, Secret};
 
 /// Nanoseconds in which the whole table is swept once, as a power of two: 8.6 s.
 const SWEEP_BITS: u32 = 33;
@@ -168,11 +168,15 @@ impl Terms {
 }
 
 impl Tracker {
-    /// Takes the tables' memory; `None` when there is not as much.
-    pub fn new(settings: &Tracking) -> Option<Tracker> {
+    /// Takes the tables' memory, and keys them; `None` when there is not as much.
+    pub fn new(settings: &Tracking, secret: &Secret) -> Option<Tracker> {
+        let (mut v4, mut v6) =
+            (FlowTable::new(settings.max_flows)?, FlowTable::new(settings.max_flows_ipv6)?);
+        v4.set_seed(secret.seed("flows"));
+        v6.set_seed(secret.seed("flows of IPv6"));
         Some(Tracker {
-            v4: FlowTable::new(settings.max_flows)?,
-            v6: FlowTable::new(settings.max_flows_ipv6)?,
+            v4,
+            v6,
             terms: Terms {
                 now: 0,
                 timeouts: timeout_ticks(&settings.timeouts),
@@ -185,31 +189,24 @@ impl Tracker {
         })
     }
 
-    /// Moves time on and sweeps at most `groups` groups of each table. The first time it is called, the
-    /// tables' secret is made of `now`, the host's time: guests have no other source of chance.
+    /// Moves time on and sweeps at most `groups` groups of each table.
     #[inline(always)]
-    pub fn advance(&mut self, now: Nanos, time: Nanos, tick: u32, groups: usize) {
+    pub fn advance(&mut self, time: Nanos, tick: u32, groups: usize) {
         self.terms.now = tick;
         if self.swept.is_none_or(|before| time.since(before) >= SWEEP_PAUSE) {
-            self.sweep(now, time, groups);
+            self.sweep(time, groups);
         }
     }
 
     #[inline(never)]
-    fn sweep(&mut self, now: Nanos, time: Nanos, groups: usize) {
-        let Some(before) = self.swept.replace(time) else { return self.seed(now.0) };
+    fn sweep(&mut self, time: Nanos, groups: usize) {
+        let Some(before) = self.swept.replace(time) else { return };
         let elapsed = time.since(before).0;
         let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
         let terms = &self.terms;
         let ended = self.v4.sweep(due[0], |slot| !terms.is_live(&slot.flow()))
             + self.v6.sweep(due[1], |slot| !terms.is_live(&slot.flow()));
         self.terms.turnover.expired += ended as u64;
-    }
-
-    /// Chooses the tables' secret; without effect on a table that has flows.
-    pub fn seed(&mut self, chance: u64) {
-        self.v4.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
-        self.v6.set_seed(chance.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31));
     }
 
     /// How many flows were opened, expired and evicted.

@@ -28,8 +28,8 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// An empty table; `None` when there is no memory for its index.
-    pub fn new(limit: usize) -> Option<FlowTable> {
+    /// An empty table; `None` when there is no memory for its index. `seed`: its secret.
+    pub fn new(limit: usize, seed: u64) -> Option<FlowTable> {
         let limit = limit.clamp(1, MAX_FLOWS);
         let mut flows = Vec::new();
         flows.try_reserve_exact(limit).ok()?;
@@ -39,16 +39,9 @@ impl FlowTable {
             free: Vec::new(),
             count: 0,
             limit,
-            hash: KeyedHash::new(0),
+            hash: KeyedHash::new(seed),
             sweep: 0,
         })
-    }
-
-    /// Sets the secret; only while the table is empty.
-    pub fn set_seed(&mut self, seed: u64) {
-        if self.count == 0 {
-            self.hash = KeyedHash::new(seed);
-        }
     }
 
     /// Flows in the table.

@@ -9,9 +9,9 @@ use crate::header::{Tcp, View};
 use crate::message::{Session, Sessions};
 use crate::settings::Settings;
 use alloc::vec::Vec;
-use nf_sdk::Nanos;
 use nf_sdk::keyed_hash::KeyedHash;
 use nf_sdk::reorder::{Holder, Reorder, Segment};
+use nf_sdk::{Nanos, Secret};
 use packet::protocol;
 
 /// In how many sweeps the whole table is swept.
@@ -101,11 +101,12 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Takes memory; `None` when there is not as much. `window`: bytes that are kept of a stream.
-    pub fn new(settings: &Settings, window: usize) -> Option<Tracker> {
+    /// Takes memory; `None` when there is not as much. `window`: bytes that are kept of a stream. `secret`
+    /// keys the tables.
+    pub fn new(settings: &Settings, window: usize, secret: &Secret) -> Option<Tracker> {
         let held = settings.stream_memory / 4;
         Some(Tracker {
-            table: FlowTable::new(settings.max_flows)?,
+            table: FlowTable::new(settings.max_flows, secret.seed("flows"))?,
             windows: Windows::new(window, settings.stream_memory - held),
             reorder: Reorder::new(settings.reorder_limit, held, settings.overlap),
             ended: Vec::new(),
@@ -115,30 +116,20 @@ impl Tracker {
             tells_sides: settings.tells_sides,
             interfaces: 0,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
-            sources: KeyedHash::new(0),
+            sources: KeyedHash::new(secret.seed("sources")),
             has_urgent: false,
             has_begun: false,
         })
     }
 
-    /// The first time, makes the table's secret from the host's time: functions have no other source of
-    /// `chance`. Whether it was the first.
+    /// Packets come: what the time is, is known from now on.
     #[inline]
-    pub fn begin(&mut self, chance: u64, now: Nanos) -> bool {
-        let is_first = !self.has_begun;
-        if is_first {
+    pub fn begin(&mut self, now: Nanos) {
+        if !self.has_begun {
             self.has_begun = true;
-            self.seed(chance);
             // Flows from elsewhere were taken over at a time that was not known.
             self.table.for_each(|flow| flow.last = Nanos(now.0.saturating_sub(UNKNOWN.since(flow.last).0)));
         }
-        is_first
-    }
-
-    /// Chooses the table's secret; without effect when there are flows.
-    fn seed(&mut self, chance: u64) {
-        self.table.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
-        self.sources = KeyedHash::new(chance.rotate_left(17));
     }
 
     /// The time, as far as it is known.
@@ -501,10 +492,6 @@ impl Tracker {
 
     /// Puts in a flow from elsewhere; false when it is there.
     pub fn put(&mut self, flow: Flow) -> bool {
-        if !self.has_begun {
-            // There was no batch whose time could be the secret: another instance's numbers take its place.
-            self.seed(flow.id);
-        }
         let hash = self.table.hash(&flow.key);
         if self.table.find(&flow.key, hash).is_some() {
             return false;

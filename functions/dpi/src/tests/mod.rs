@@ -13,6 +13,7 @@ mod ranges;
 mod reassembly;
 mod receiver;
 mod receivers_differ;
+mod secrets;
 mod streams;
 mod tunnels;
 mod verdicts;

@@ -5,4 +5,5 @@ mod connections;
 mod fragments;
 mod frames;
 mod model;
+mod secrets;
 mod tunnels;

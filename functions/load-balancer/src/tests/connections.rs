@@ -13,7 +13,7 @@ proptest! {
     fn the_table_is_a_map_with_a_list(
         steps in prop::collection::vec((0u8..4, 0u32..30, any::<bool>(), 1u32..8, 0u32..4), 0..200),
     ) {
-        let mut table = Connections::new(20, 8, TIMEOUTS).expect("memory");
+        let mut table = Connections::new(20, 8, TIMEOUTS, 9).expect("memory");
         // Server, state, when it ends; and those that are half open, the oldest first.
         let mut model: BTreeMap<u32, (u16, u32, u32)> = BTreeMap::new();
         let mut half_open: Vec<u32> = vec![];

@@ -9,6 +9,7 @@ mod flood;
 mod hand_over;
 mod health;
 mod related;
+mod secrets;
 mod translation;
 
 use crate::LoadBalancer;

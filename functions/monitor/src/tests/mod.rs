@@ -592,3 +592,16 @@ fn flows_that_weigh_more_than_is_noted_beside_them_keep_the_bounds() {
     check(&table, &stream, 0).expect("bounds");
     assert!(table.replaced() > 100 && table.floor() > u64::from(u32::MAX), "{}", table.floor());
 }
+
+#[test]
+fn the_table_is_keyed_by_the_start_and_not_by_the_time() {
+    let seed = |random: u8, begin: u64| {
+        let config = config(100, 10, true, None);
+        let mut runner =
+            Runner::<Monitor>::with_random(&config, [random; nf_sdk::RANDOM]).expect("a good configuration");
+        runner.run(&[TestPacket::new(vec![0; 60], 0)], Nanos(begin));
+        runner.function().table().seed()
+    };
+    assert_eq!(seed(1, 1_000_000_000), seed(1, 2_123_456_789), "the time decides nothing");
+    assert_ne!(seed(1, 1_000_000_000), seed(2, 1_000_000_000));
+}

@@ -4,5 +4,6 @@ mod frames;
 mod icmp;
 mod model;
 mod nat64;
+mod secrets;
 mod tcp;
 mod udp;

@@ -5,6 +5,7 @@ mod configuration;
 mod lengths;
 mod metering;
 mod policing;
+mod secrets;
 mod table;
 
 use crate::Policers;

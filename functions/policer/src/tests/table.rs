@@ -15,8 +15,7 @@ proptest! {
     fn it_is_a_map_with_a_limit(
         steps in prop::collection::vec((0..4u8, 0..120u64), 1..400), limit in 1..100usize, seed: u64,
     ) {
-        let mut table = BucketTable::new(limit).expect("memory");
-        table.set_seed(seed);
+        let mut table = BucketTable::new(limit, seed).expect("memory");
         let mut map: BTreeMap<Key, u64> = BTreeMap::new();
         for (n, (what, number)) in steps.into_iter().enumerate() {
             let key = key(number);
@@ -66,8 +65,7 @@ proptest! {
 
 #[test]
 fn a_table_fills_to_its_limit() {
-    let mut table = BucketTable::new(100_000).expect("memory");
-    table.set_seed(99);
+    let mut table = BucketTable::new(100_000, 99).expect("memory");
     for number in 0..100_000 {
         let key = key(number);
         assert!(table.insert(&key, table.hash(&key), &[0; 3]).is_some(), "{number}");
