@@ -36,13 +36,14 @@ pub struct Firewall {
 impl NetworkFunction for Firewall {
     fn new(config: &Config) -> Result<Firewall, Error> {
         let Settings { default_action, handling, tracking, recheck, rules } = Settings::read(config)?;
+        let secret = config.secret()?;
         let no_memory = || Error::Refused(String::from("not enough memory for rules and flows"));
         let tracker = match tracking {
-            Some(tracking) => Some(Tracker::new(&tracking, &config.secret()?).ok_or_else(no_memory)?),
+            Some(tracking) => Some(Tracker::new(&tracking, &secret).ok_or_else(no_memory)?),
             None => None,
         };
         let rules = RuleSet::new(rules, default_action).ok_or_else(no_memory)?;
-        Ok(Firewall { filter: Filter::new(Judge::new(rules, handling), tracker), recheck })
+        Ok(Firewall { filter: Filter::new(Judge::new(rules, handling, &secret), tracker), recheck })
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {

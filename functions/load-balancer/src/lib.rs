@@ -132,12 +132,13 @@ impl NetworkFunction for LoadBalancer {
         let settings = Settings::read(config)?;
         let (passes, fragment_timeout) = (settings.passes, settings.fragment_timeout);
         let secret = config.secret()?;
+        let fragments = Fragments::new(fragment_timeout, secret.seed("fragments"));
         let balancer = Balancer::new(settings, &secret).map_err(Error::Refused)?;
         Ok(LoadBalancer {
             checks: Checks::new(balancer.services.servers.len(), secret),
             balancer,
             links: Links::new(Reason::NoNeighbour as u16),
-            fragments: Fragments::new(fragment_timeout),
+            fragments,
             tally: Tally::default(),
             ticks: Ticks::default(),
             passes,

@@ -54,7 +54,7 @@ impl Translator {
             sessions: Sessions::new(&settings, secret.seed("sessions"))?,
             bindings: Bindings::new(&settings, secret)?,
             permissions,
-            fragments: Fragments::new(settings.timeouts.fragment),
+            fragments: Fragments::new(settings.timeouts.fragment, secret.seed("fragments")),
             unsolicited: Unsolicited::default(),
             turnover: [0; 4],
             swept: None,

@@ -61,11 +61,12 @@ pub struct SecurityGroups {
 impl NetworkFunction for SecurityGroups {
     fn new(config: &Config) -> Result<SecurityGroups, Error> {
         let Settings { identity, claims, layers, handling, tracking } = Settings::read(config)?;
+        let secret = config.secret()?;
         let no_memory = || Error::Refused(String::from("not enough memory for rules and connections"));
-        let tracker = Tracker::new(&tracking, &config.secret()?).ok_or_else(no_memory)?;
+        let tracker = Tracker::new(&tracking, &secret).ok_or_else(no_memory)?;
         let layers = Layers::new(layers).ok_or_else(no_memory)?;
         Ok(SecurityGroups {
-            filter: Filter::new(Judge::new(layers, handling), Some(tracker)),
+            filter: Filter::new(Judge::new(layers, handling, &secret), Some(tracker)),
             identity,
             claims,
             devices_were_read: false,

@@ -2,14 +2,14 @@
 //! together.
 //!
 //! 1. What became of a first fragment is remembered, as the function wants it (`C`): 2,048 of them, the
-//!    oldest of four makes room.
+//!    oldest of four makes room. Which four that are, a secret decides.
 //! 2. A later one that comes before the first is held (RFC 4787 REQ-14), at most 64 of them and 16 from one
 //!    address. It goes on when the first one comes, in the same batch or later, and is dropped when its time
 //!    ([`WAIT`]) is over.
 //!
 //! A later fragment that overlaps the first one is dropped: it could replace the ports (RFC 1858, RFC 5722).
 
-use crate::index::{finish, mix};
+use crate::keyed_hash::{KeyedHash, two};
 use crate::{Nanos, Slot, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -81,6 +81,7 @@ pub enum Later<C> {
 /// First fragments that passed and later ones that wait.
 pub struct Fragments<C> {
     firsts: Vec<Option<First<C>>>,
+    hash: KeyedHash<6>,
     held: Vec<Held>,
     bytes: usize,
     /// Ticks that a first one is remembered for.
@@ -89,18 +90,21 @@ pub struct Fragments<C> {
     wait: u32,
 }
 
-fn home(datagram: &Datagram) -> usize {
-    let words = datagram.addresses.chunks_exact(2);
-    let hash = words.fold(u64::from(datagram.identification), |hash, two| mix(hash, two[0], two[1]));
-    finish(hash, datagram.kind, u32::from(datagram.ingress)) as usize % (DATAGRAMS / WAYS) * WAYS
-}
-
 impl<C: Copy> Fragments<C> {
     /// No memory is taken before the first fragment. `timeout`: ticks that later fragments may follow the
-    /// first one for.
-    pub fn new(timeout: u32) -> Fragments<C> {
+    /// first one for. `seed`: the table's secret.
+    pub fn new(timeout: u32, seed: u64) -> Fragments<C> {
         let wait = timeout.min(ticks::span(WAIT));
-        Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout, wait }
+        let hash = KeyedHash::new(seed);
+        Fragments { firsts: Vec::new(), hash, held: Vec::new(), bytes: 0, timeout, wait }
+    }
+
+    /// The first of the places that a datagram may be in.
+    fn home(&self, datagram: &Datagram) -> usize {
+        let Datagram { addresses: [a, b, c, d, e, f, g, h], identification, kind, ingress } = *datagram;
+        let rest = [two(identification, kind), u64::from(ingress)];
+        let hash = self.hash.of(&[two(a, b), two(c, d), two(e, f), two(g, h), rest[0], rest[1]]);
+        hash as usize % (DATAGRAMS / WAYS) * WAYS
     }
 
     /// Fragments held.
@@ -113,7 +117,7 @@ impl<C: Copy> Fragments<C> {
         if self.firsts.is_empty() {
             self.firsts = vec![None; DATAGRAMS];
         }
-        let home = home(datagram);
+        let home = self.home(datagram);
         let ways = self.firsts.get_mut(home..home + WAYS).unwrap_or_default();
         let is_same = |way: &Option<First<C>>| way.is_some_and(|first| first.datagram == *datagram);
         let place = ways.iter().position(is_same).or_else(|| {
@@ -134,7 +138,7 @@ impl<C: Copy> Fragments<C> {
 
     /// What becomes of a later fragment of `length` bytes.
     pub fn later(&self, datagram: &Datagram, offset: u32, length: usize, now: u32) -> Later<C> {
-        let home = home(datagram);
+        let home = self.home(datagram);
         let ways = self.firsts.get(home..home + WAYS).unwrap_or_default();
         let first = ways
             .iter()
@@ -164,5 +168,37 @@ impl<C: Copy> Fragments<C> {
         let over: Vec<Held> = over.collect();
         self.bytes -= over.iter().map(|held| held.bytes.len()).sum::<usize>();
         over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(identification: u32) -> Datagram {
+        let addresses = [0x0a00_0001, 0xc000_0201, 0, 0, 0, 0, 0, 0];
+        Datagram { addresses, identification, kind: 17, ingress: 0 }
+    }
+
+    /// What a table says of a datagram when these have come behind it.
+    fn later(mut table: Fragments<u8>, known: Datagram, rivals: &[Datagram]) -> Later<u8> {
+        for (number, datagram) in [known].iter().chain(rivals).enumerate() {
+            table.first(datagram, number as u8, 8, 0);
+        }
+        table.later(&known, 8, 8, 1)
+    }
+
+    /// Datagrams that were chosen to push one out do so under the secret that they were chosen for.
+    #[test]
+    fn what_pushes_out_what_is_a_secret() {
+        let table = |seed| Fragments::<u8>::new(100, seed);
+        let (one, known) = (table(1), datagram(0));
+        let all = (1..1 << 16).map(datagram);
+        let rivals: Vec<_> = all.filter(|other| one.home(other) == one.home(&known)).take(WAYS).collect();
+        assert_eq!(rivals.len(), WAYS);
+        assert_eq!(later(one, known, &rivals), Later::Early);
+        for seed in 2..20 {
+            assert_eq!(later(table(seed), known, &rivals), Later::Follows(0), "seed {seed}");
+        }
     }
 }

@@ -9,12 +9,13 @@
 use crate::header::{Class, Header, KEY4, KEY6};
 use crate::waiting::Waiting;
 use alloc::boxed::Box;
+use nf_sdk::keyed_hash::{KeyedHash, two};
 use nf_sdk::later_fragments::WAIT;
 use nf_sdk::{Host, Line, Nanos, Packet, ticks, zeroed_table};
 
 /// Datagrams remembered at a time; 64 bytes each, taken when the first fragment is seen.
 pub const FRAGMENTS: usize = 2048;
-/// Places that a datagram may be in.
+/// Places that a datagram may be in. Which those are, a secret decides.
 const WAYS: usize = 4;
 
 /// Words of a line behind the key without ports: identification, whether the place is taken (with the
@@ -30,6 +31,7 @@ const REFUSED: u32 = u32::MAX;
 pub struct Fragments {
     /// A small table.
     lines: Box<[Line]>,
+    hash: KeyedHash<{ EXPIRES / 2 }>,
     /// Those that wait.
     pub waiting: Waiting,
     /// The later fragment that was asked about last, if its first one is not known: what it has in common
@@ -61,13 +63,6 @@ fn identity(header: &Header) -> Line {
     line
 }
 
-fn hash(identity: &Line) -> usize {
-    let mixed = identity.0[..EXPIRES]
-        .iter()
-        .fold(0u32, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b1).rotate_left(15));
-    mixed as usize % (FRAGMENTS / WAYS) * WAYS
-}
-
 /// Whether two are of one datagram.
 pub fn same(line: &Line, identity: &Line) -> bool {
     line.0[..EXPIRES] == identity.0[..EXPIRES]
@@ -88,15 +83,23 @@ pub fn follows(first: &Line, offset: u32) -> bool {
 
 impl Fragments {
     /// No memory is taken before the first fragment. `timeout`: how long later fragments may follow the first
-    /// one.
-    pub fn new(timeout: Nanos) -> Fragments {
+    /// one. `seed`: the table's secret.
+    pub fn new(timeout: Nanos, seed: u64) -> Fragments {
         Fragments {
             lines: Box::default(),
+            hash: KeyedHash::new(seed),
             waiting: Waiting::default(),
             early: None,
             timeout: ticks::span(timeout),
             wait: ticks::span(timeout.min(WAIT)),
         }
+    }
+
+    /// The first of the places that a datagram may be in.
+    fn home(&self, identity: &Line) -> usize {
+        let words =
+            core::array::from_fn(|pair| two(identity.0[2 * pair & 15], identity.0[2 * pair + 1 & 15]));
+        self.hash.of(&words) as usize % (FRAGMENTS / WAYS) * WAYS
     }
 
     /// A packet was judged: remembers that if it is a first fragment.
@@ -119,7 +122,7 @@ impl Fragments {
             let Some(lines) = zeroed_table(FRAGMENTS) else { return };
             self.lines = lines;
         }
-        let home = hash(&first);
+        let home = self.home(&first);
         let ways = &mut self.lines[home..home + WAYS];
         // How much is lost with a line.
         let worth = |line: &Line| {
@@ -142,7 +145,7 @@ impl Fragments {
     /// Whether a later fragment follows one that was accepted. If not, [`Fragments::hold`] has to be asked.
     pub fn follows(&mut self, header: &Header, now: u32) -> bool {
         let identity = identity(header);
-        let home = hash(&identity);
+        let home = self.home(&identity);
         let ways = self.lines.get(home..home + WAYS).unwrap_or(&[]);
         let is_known = |line: &&Line| same(line, &identity) && line.0[EXPIRES].wrapping_sub(now) as i32 > 0;
         let offset = header.fragment.offset;
@@ -170,5 +173,44 @@ impl Fragments {
     /// Datagrams remembered, ended ones that nothing replaced included.
     pub fn count(&self) -> usize {
         self.lines.iter().filter(|line| line.0[TAKEN] != 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::Fragment;
+    use alloc::vec::Vec;
+
+    /// A fragment of the datagram with this number.
+    fn fragment(id: u32, class: Class, offset: u32) -> Header {
+        let fragment = Fragment { is_fragment: true, is_ipv4: true, id, offset, length: 8 };
+        let mut header = Header { class, fragment, ..Header::default() };
+        header.key[..2].copy_from_slice(&[0x0a00_0001, 0xc000_0201]);
+        header
+    }
+
+    fn first(id: u32) -> Header {
+        fragment(id, Class::Flow4, 0)
+    }
+
+    /// Whether a later fragment of datagram 0 follows when first ones of these have come behind its own.
+    fn follows(mut table: Fragments, rivals: &[u32]) -> bool {
+        for id in [0].iter().chain(rivals) {
+            table.judged(&first(*id), true, 0);
+        }
+        table.follows(&fragment(0, Class::LaterFragment, 8), 1)
+    }
+
+    /// Datagrams that were chosen to push one out do so under the secret that they were chosen for.
+    #[test]
+    fn what_pushes_out_what_is_a_secret() {
+        let table = |seed| Fragments::new(Nanos::from_secs(5), seed);
+        let one = table(1);
+        let home = |id| one.home(&identity(&first(id)));
+        let rivals: Vec<u32> = (1..1 << 16).filter(|id| home(*id) == home(0)).take(WAYS).collect();
+        assert_eq!(rivals.len(), WAYS);
+        assert!(!follows(table(1), &rivals));
+        assert!((2..20).all(|seed| follows(table(seed), &rivals)));
     }
 }

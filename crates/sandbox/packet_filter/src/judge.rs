@@ -7,8 +7,8 @@ use crate::rule::Action;
 use crate::rule_set::Rules;
 use crate::tally::Reason;
 use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
-use nf_sdk::Nanos;
 use nf_sdk::headers::tunnel::Tunnels;
+use nf_sdk::{Nanos, Secret};
 
 /// What happens to packets that no rule is about, and what is looked into.
 #[derive(Clone, Debug)]
@@ -49,11 +49,11 @@ fn accepted_or(accept: bool, reason: Reason) -> Result<(), Reason> {
 }
 
 impl<R: Rules> Judge<R> {
-    /// Judges by these rules.
-    pub fn new(rules: R, handling: Handling) -> Judge<R> {
+    /// Judges by these rules. `secret` keys the table of fragments.
+    pub fn new(rules: R, handling: Handling, secret: &Secret) -> Judge<R> {
         Judge {
             rules,
-            fragments: Fragments::new(handling.fragments),
+            fragments: Fragments::new(handling.fragments, secret.seed("fragments")),
             now: 0,
             non_ip: handling.non_ip,
             unreadable: handling.unreadable,
