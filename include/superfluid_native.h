@@ -50,6 +50,7 @@ extern "C" {
 #define SFN_SYSTEM (-4)          /* the socket or the memory cannot be had; the reason says why */
 #define SFN_ARGUMENT (-5)        /* a pointer is null, or a count zero */
 #define SFN_CLOSED (-6)          /* the port was closed, or has cut the process off: detach, and attach again */
+#define SFN_LIMIT (-7)           /* the engine takes no more at present */
 
 /* sfn_packet.flags, as in virtio-net (Virtio 1.2, section 5.1.6). */
 #define SFN_NEEDS_CHECKSUM 1u /* the checksum at csum_start + csum_offset is partial */
@@ -75,6 +76,37 @@ static_assert(sizeof(struct sfn_packet) == 32, "a packet is 32 bytes");
 _Static_assert(sizeof(struct sfn_packet) == 32, "a packet is 32 bytes");
 _Static_assert(offsetof(struct sfn_packet, mark) == 16, "sfn_packet.mark is at 16");
 _Static_assert(offsetof(struct sfn_packet, csum_offset) == 30, "sfn_packet.csum_offset is at 30");
+#endif
+
+/* sfn_device.kind. Others are passed over. */
+#define SFN_DEVICE_INTERFACE 1u
+#define SFN_DEVICE_ADDRESS 2u
+#define SFN_DEVICE_NEIGHBOUR 3u
+#define SFN_DEVICE_GATEWAY 4u
+
+/* sfn_device.state of a neighbour. */
+#define SFN_NEIGHBOUR_REACHABLE 1u
+#define SFN_NEIGHBOUR_ASKED 2u
+#define SFN_NEIGHBOUR_UNREACHABLE 3u
+
+/* Something of the device behind a port: what functions read as sf_device_entry (docs/nf-abi.md). */
+struct sfn_device {
+    uint8_t kind;
+    uint8_t family;      /* of the address: 4, 6; 0 without one */
+    uint16_t interface;  /* 0: a port is one interface */
+    uint8_t prefix;      /* of an address of the device's own: bits of its network's prefix */
+    uint8_t state;       /* of the interface: 1 when the link is up; of a neighbour: SFN_NEIGHBOUR_ */
+    uint8_t mac[6];      /* of the interface and a neighbour; zero: not known */
+    uint32_t mtu;        /* of the interface, without the Ethernet header; 0: not known */
+    uint8_t address[16]; /* an IPv4 address in the first four */
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(struct sfn_device) == 32, "an entry is 32 bytes");
+#else
+_Static_assert(sizeof(struct sfn_device) == 32, "an entry is 32 bytes");
+_Static_assert(offsetof(struct sfn_device, mtu) == 12, "sfn_device.mtu is at 12");
+_Static_assert(offsetof(struct sfn_device, address) == 16, "sfn_device.address is at 16");
 #endif
 
 /* An attachment to a port. */
@@ -104,10 +136,23 @@ uint32_t sfn_allocate(sfn_attachment *attachment, struct sfn_packet *out, uint32
 /* Where the packet's bytes lie; null when it names no place in the pool. Only processes that may write may write there. */
 uint8_t *sfn_data(const sfn_attachment *attachment, const struct sfn_packet *packet);
 
-/* Sleeps until there is something to receive by one of `count` attachments, for `timeout` milliseconds at most; negative: for
+/* Sleeps until there is something to receive by one of `count` attachments, or its device has changed, for `timeout` milliseconds at most; negative: for
  * ever. Answers 1, 0 when the time is over, or SFN_CLOSED. A process that neither receives nor waits for as long as
  * the port's `heartbeat` says counts as hung. */
 int sfn_wait(sfn_attachment *const *attachments, uint32_t count, int32_t timeout);
+
+/* Whether the device behind the port is not what it was when this was last called: its link, addresses, gateways, and the
+ * neighbours that processes and functions of the tenant asked for. Never waits. */
+int sfn_devices_changed(sfn_attachment *attachment);
+
+/* Copies what is known of the device, as sfn_devices_changed or sfn_wait read it last, in order of kind and address; answers
+ * how many entries there are, which may be more than `capacity`: 32768 at most, 0 where the port is at no device with addresses. */
+uint32_t sfn_devices(const sfn_attachment *attachment, struct sfn_device *out, uint32_t capacity);
+
+/* Asks for the MAC address of a neighbour: `family` is 4 or 6, `address` has 4 or 16 bytes. The answer is a change of the
+ * device's entries; who sends to a neighbour asks again once a minute, because it is forgotten after five. Answers 0, or
+ * SFN_LIMIT when the engine takes no more at present: ask again later. Never waits. */
+int sfn_ask(const sfn_attachment *attachment, uint8_t family, const uint8_t *address);
 
 /* Whether the process may write to packets. */
 int sfn_may_write(const sfn_attachment *attachment);

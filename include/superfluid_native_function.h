@@ -11,8 +11,11 @@
  * The configuration is what `--config FILE` holds, in CBOR as docs/nf-abi.md says, or empty; `--set KEY=VALUE` adds a key
  * of its first level: digits are a number, `true` and `false` booleans, all else is a text.
  *
- * Limits: the manifest is not read, so that nothing is checked or set by its schema. There are no services, slots (hold, sf_packet_new), devices, events, reports and state here: the calls answer that there are none,
- * and a packet with such a verdict is released. All ports are of one tenant.
+ * Devices and neighbours are those behind the ports: sf_devices is called when they change, sf_ask asks.
+ *
+ * Limits: the manifest is not read, so that nothing is checked or set by its schema. There are no services, slots (hold,
+ * sf_packet_new), events, reports and state here: the calls answer that there are none, and a packet with such a verdict is
+ * released. All ports are of one tenant.
  */
 #ifndef SUPERFLUID_NATIVE_FUNCTION_H
 #define SUPERFLUID_NATIVE_FUNCTION_H
@@ -30,11 +33,17 @@
 #define SFN_INTERFACES 8u
 
 __attribute__((weak)) void sf_timer(uint64_t now);
+__attribute__((weak)) void sf_devices(uint64_t now);
 
 struct sfn_function_ {
     uint8_t config[65536];
     uint32_t config_length;
     uint8_t random[SF_RANDOM];
+    uint32_t count;
+    sfn_attachment *ports[SFN_INTERFACES];
+    /* What is behind them all, and how many bytes of it there are. */
+    struct sfn_device *devices;
+    uint32_t devices_length;
     uint64_t deadline;
 };
 
@@ -75,23 +84,60 @@ static int sfn_set_(struct sfn_function_ *self, const char *pair)
     return sfn_item_(self, 3, length, value);
 }
 
+/* Gathers what is behind the ports, where that has changed; whether it has. */
+static int sfn_gather_(struct sfn_function_ *self)
+{
+    uint32_t changed = 0, entries = 0, done = 0;
+    for (uint32_t n = 0; n < self->count; n++) {
+        changed |= (uint32_t)sfn_devices_changed(self->ports[n]);
+        entries += sfn_devices(self->ports[n], NULL, 0);
+    }
+    if (!changed)
+        return 0;
+    struct sfn_device *all = realloc(self->devices, (entries + 1u) * sizeof *all);
+    if (all == NULL)
+        return 0;
+    self->devices = all;
+    for (uint32_t n = 0; n < self->count; n++) {
+        uint32_t own = sfn_devices(self->ports[n], all + done, entries - done);
+        for (uint32_t end = done + own; done < end; done++)
+            all[done].interface = (uint16_t)n;
+    }
+    self->devices_length = done * (uint32_t)sizeof *all;
+    return 1;
+}
+
 static int32_t sfn_read_(void *context, uint32_t stream, uint32_t offset, void *address, uint32_t capacity)
 {
     struct sfn_function_ *self = context;
+    const void *whole = self->config;
+    uint32_t length = self->config_length;
     if (stream == SF_STREAM_DEVICES)
-        return 0;
-    if (stream != SF_STREAM_CONFIG && stream != SF_STREAM_RANDOM)
+        whole = self->devices, length = self->devices_length;
+    else if (stream == SF_STREAM_RANDOM)
+        whole = self->random, length = SF_RANDOM;
+    else if (stream != SF_STREAM_CONFIG)
         return SF_ERROR_STREAM;
-    const uint8_t *bytes = stream == SF_STREAM_CONFIG ? self->config : self->random;
-    uint32_t length = stream == SF_STREAM_CONFIG ? self->config_length : SF_RANDOM;
-    if (offset < length)
-        memcpy(address, bytes + offset, length - offset < capacity ? length - offset : capacity);
+    if (offset < length && capacity > 0) {
+        uint32_t left = length - offset;
+        memcpy(address, (const uint8_t *)whole + offset, left < capacity ? left : capacity);
+    }
     return (int32_t)length;
 }
 
 static int32_t sfn_write_(void *context, uint32_t stream, const void *address, uint32_t length)
 {
-    (void)context;
+    struct sfn_function_ *self = context;
+    if (stream == SF_STREAM_DEVICES) {
+        struct sf_device_entry ask;
+        if (length != sizeof ask)
+            return SF_ERROR_RANGE;
+        memcpy(&ask, address, sizeof ask);
+        if (ask.kind != SF_DEVICE_NEIGHBOUR || ask.interface >= self->count)
+            return SF_ERROR_RANGE;
+        int answer = sfn_ask(self->ports[ask.interface], ask.family, ask.address);
+        return answer == 0 ? 0 : answer == SFN_LIMIT ? SF_ERROR_LIMIT : SF_ERROR_RANGE;
+    }
     if (stream < SF_LOG_ERROR || stream > SF_LOG_DEBUG)
         return SF_ERROR_STREAM;
     fprintf(stderr, "%.*s\n", (int)length, (const char *)address);
@@ -174,7 +220,7 @@ int main(int arguments, char **argument)
 {
     static struct sfn_function_ self = {.config = {0xa0}, .config_length = 1}; /* an empty map */
     static struct sf_record records[SF_MAX_BATCH];
-    sfn_attachment *ports[SFN_INTERFACES];
+    sfn_attachment **ports = self.ports;
     uint32_t count = 0;
     for (int n = 1; n < arguments; n++) {
         if (strcmp(argument[n], "--config") == 0 && n + 1 < arguments) {
@@ -206,7 +252,7 @@ int main(int arguments, char **argument)
             fprintf(stderr, "%s: a port of another tenant than %s\n", argument[n], argument[1]);
             return 1;
         }
-        count++;
+        self.count = ++count;
     }
     if (count == 0) {
         fprintf(stderr, "usage: %s [--config FILE] [--set KEY=VALUE]... SOCKET...\n", argument[0]);
@@ -233,11 +279,14 @@ int main(int arguments, char **argument)
         return 1;
     memset(native.state, 0, sf_state_size);
     sf_enter(&native);
+    sfn_gather_(&self);
     if (sf_init() != 0) {
         fprintf(stderr, "the function did not start\n");
         return 1;
     }
     for (;;) {
+        if (sfn_gather_(&self) && sf_devices != NULL)
+            sf_devices(sfn_now_());
         for (uint32_t n = 0; n < count; n++)
             sfn_batch_(ports, count, n, &native);
         int32_t timeout = -1;

@@ -5,6 +5,7 @@
 //! The first byte says whether the process may write; each 33 that follow are a step: lend a buffer, or take
 //! back what four words name.
 
+use native_abi::devices::{self, DevicesPart};
 use native_abi::{Answer, Descriptor, Hello};
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port_native::{Custody, believe};
@@ -25,6 +26,12 @@ pub fn run(data: &[u8]) {
     }
     if let Ok(answer) = Answer::from_bytes(data) {
         assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
+    }
+    if let Ok(part) = DevicesPart::from_bytes(data) {
+        assert_eq!(part.to_bytes(), data);
+    }
+    if let Ok(addresses) = devices::asked(data) {
+        assert_eq!(devices::asked(&devices::asks(&addresses)), Ok(addresses));
     }
     if let Some((&write, steps)) = data.split_first() {
         POOL.with(|pool| carry_out(pool, write & 1 != 0, steps));

@@ -9,7 +9,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Descriptors that one message may carry.
+/// Descriptors that one message may carry that is sent, and one that is received.
+const SENT_MAX: usize = 3;
 const DESCRIPTORS_MAX: usize = 2;
 
 /// Sends a message, with descriptors if there are any. Never waits.
@@ -17,7 +18,7 @@ const DESCRIPTORS_MAX: usize = 2;
 /// # Errors
 /// The other side has closed, or does not read.
 pub fn send(connection: &OwnedFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("more descriptors than a message takes"));

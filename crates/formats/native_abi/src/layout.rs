@@ -44,6 +44,8 @@ pub mod words {
     /// `pthread_mutex_t` of the process's, which begins with this word. Zero: the process gives no such hint
     /// of its end.
     pub const OWNER: usize = 0x280;
+    /// The engine writes: counts how often it has sent something on the socket for devices.
+    pub const DEVICES: usize = 0x2c0;
     /// Where the first ring begins.
     pub const END: usize = 0x1000;
 }

@@ -39,6 +39,9 @@ pub enum MessageError {
 pub struct Hello {
     /// The version of the contract that it was built with.
     pub version: u32,
+    /// Whether it wants to be told of the device behind the port: it is given a socket for that. A port of an
+    /// older program does not look at this, and gives none.
+    pub devices: bool,
 }
 
 impl Hello {
@@ -50,6 +53,7 @@ impl Hello {
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12] = self.devices.into();
         bytes
     }
 
@@ -62,14 +66,14 @@ impl Hello {
             return Err(MessageError::Length(bytes.len(), "16"));
         }
         match (bytes.strip_prefix(&MAGIC), u32_at(bytes, 8)) {
-            (Some(_), Some(version)) => Ok(Hello { version }),
+            (Some(_), Some(version)) => Ok(Hello { version, devices: bytes[12] & 1 != 0 }),
             _ => Err(MessageError::Unknown),
         }
     }
 }
 
 /// What an attached process is told. The descriptors of the pool's memory and of the rings' come with it, in
-/// this order.
+/// this order, and that of the socket for devices if the process wants one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// Whether the process may write to packets, and send some of its own.
@@ -206,8 +210,10 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_written() {
-        let hello = Hello { version: 7 };
-        assert_eq!(Hello::from_bytes(&hello.to_bytes()), Ok(hello));
+        for devices in [false, true] {
+            let hello = Hello { version: 7, devices };
+            assert_eq!(Hello::from_bytes(&hello.to_bytes()), Ok(hello));
+        }
         for answer in [Answer::Attached(example()), Answer::Refused("no".into()), Answer::Wake] {
             assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
         }

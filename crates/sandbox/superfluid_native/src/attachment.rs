@@ -1,8 +1,10 @@
 //! An attachment to a port.
 
+use crate::devices::Devices;
 use crate::owner::Owner;
 use native_abi::{Answer, Attached, Descriptor, Hello, MESSAGE_MAX, MessageError, VERSION, flags, words};
 use native_ring::{Consuming, OutOfStep, Place, Producing, SharedMemory, sleep};
+use nf_abi::DeviceEntry;
 use rustix::fs::fstat;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
@@ -11,9 +13,10 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Empty buffers that are asked for at a time, at least.
 const AHEAD: u32 = 64;
@@ -53,6 +56,9 @@ pub struct Attachment {
     wanted: u32,
     came: u32,
     beat: u32,
+    /// What is behind the port, and how often the engine had sent something of that when it was last read.
+    devices: Devices,
+    devices_seen: u32,
     /// The engine's counts were impossible: nothing passes any more.
     broken: bool,
 }
@@ -68,11 +74,13 @@ impl Attachment {
         let socket = socket.map_err(system)?;
         connect(&socket, &SocketAddrUnix::new(path).map_err(system)?).map_err(system)?;
         // A port that refuses by who asks does not wait for this, and its answer is there all the same.
-        let _ = send(&socket, &Hello { version: VERSION }.to_bytes(), SendFlags::NOSIGNAL);
+        let _ = send(&socket, &Hello { version: VERSION, devices: true }.to_bytes(), SendFlags::NOSIGNAL);
         let (told, descriptors) = answer(&socket)?;
-        let [pool, rings]: [OwnedFd; 2] = descriptors
-            .try_into()
-            .map_err(|_| io::Error::other("the port's answer came without its two memory files"))?;
+        let mut descriptors = descriptors.into_iter();
+        let (Some(pool), Some(rings), devices) = (descriptors.next(), descriptors.next(), descriptors.next())
+        else {
+            return Err(io::Error::other("the port's answer came without its two memory files").into());
+        };
         let file = fstat(&pool).map_err(system)?;
         let bytes = told.buffers as usize * told.buffer_size as usize;
         let pool = SharedMemory::map(&pool, bytes, told.write)?;
@@ -93,6 +101,8 @@ impl Attachment {
             wanted: 0,
             came: 0,
             beat: 0,
+            devices: Devices::new(devices),
+            devices_seen: 0,
             broken: false,
         })
     }
@@ -215,6 +225,54 @@ impl Attachment {
         self.pool.base().as_ptr().wrapping_add(at)
     }
 
+    /// Whether what is known of the device behind the port has changed since this was last called; before the
+    /// first time, since nothing was known. A look at a word of memory where it has not. [`crate::wait`] ends
+    /// when it changes.
+    pub fn devices_changed(&mut self) -> bool {
+        self.read_devices();
+        std::mem::take(&mut self.devices.changed)
+    }
+
+    /// What is known of the device behind the port, as [`Attachment::devices_changed`] or [`crate::wait`] read
+    /// it last: its interface is 0. Nothing where the port is at no device with addresses, or is of an older
+    /// program.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceEntry> {
+        self.devices.entries()
+    }
+
+    /// The same as bytes: `nf_abi::DEVICE_ENTRY` of them for each entry.
+    pub(crate) fn device_bytes(&self) -> &[u8] {
+        self.devices.bytes()
+    }
+
+    /// Asks for the MAC addresses of neighbours; of how many, from the first one on. Where the engine takes no
+    /// more at present, or is an older program, not of all. The answer is a change of [`Attachment::devices`];
+    /// a neighbour that is not asked for again is forgotten after five minutes.
+    pub fn ask(&self, addresses: &[IpAddr]) -> usize {
+        self.devices.ask(addresses)
+    }
+
+    /// Reads what has come of devices; whether there is something that [`Attachment::devices_changed`] has not
+    /// told yet and that came just now.
+    pub(crate) fn read_devices(&mut self) -> bool {
+        let sent = self.rings.word(words::DEVICES).load(Acquire);
+        if sent == self.devices_seen {
+            return false;
+        }
+        // Before it is read: what is sent meanwhile is looked for again.
+        self.devices_seen = sent;
+        let was_changed = std::mem::take(&mut self.devices.changed);
+        self.devices.read();
+        let is_new = self.devices.changed;
+        self.devices.changed |= was_changed;
+        is_new
+    }
+
+    /// Whether something of devices has come that was not read.
+    pub(crate) fn has_devices_to_read(&self) -> bool {
+        self.rings.word(words::DEVICES).load(Acquire) != self.devices_seen
+    }
+
     /// Whether there is anything to receive.
     pub(crate) fn has_something(&self) -> bool {
         !self.pending.is_empty() || self.packets.waiting() != Ok(0)
@@ -269,7 +327,7 @@ impl Attachment {
 /// The port's answer, and the descriptors that came with it.
 fn answer(socket: &OwnedFd) -> Result<(Attached, Vec<OwnedFd>), AttachError> {
     let mut message = vec![0; MESSAGE_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut message)];
     let received = recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC);

@@ -6,7 +6,9 @@
 
 use crate::{AttachError, Attachment, VERSION, Woken, wait};
 use native_abi::Descriptor;
+use nf_abi::DEVICE_ENTRY;
 use std::ffi::{CStr, c_char, c_int};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// `struct sfn_packet`, which has the fields of a descriptor in its order.
@@ -23,6 +25,12 @@ const REFUSED: c_int = -3;
 const SYSTEM: c_int = -4;
 const ARGUMENT: c_int = -5;
 const CLOSED: c_int = -6;
+const LIMIT: c_int = -7;
+
+/// `struct sfn_device`, which has the fields of an entry in its order.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(4))]
+pub struct SfnDevice([u8; DEVICE_ENTRY]);
 
 /// # Safety
 /// `path` is a text that ends with a zero, `out` a place for a pointer, and `reason` one for `capacity`
@@ -209,6 +217,52 @@ pub unsafe extern "C" fn sfn_wait(attachments: *const *mut Attachment, count: u3
         Woken::Timeout => 0,
         Woken::Closed(_) => CLOSED,
     }
+}
+
+/// # Safety
+/// `attachment` comes from `sfn_attach`, and no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfn_devices_changed(attachment: *mut Attachment) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { attachment.as_mut() }.map_or(0, |attachment| c_int::from(attachment.devices_changed()))
+}
+
+/// # Safety
+/// `attachment` comes from `sfn_attach`, and no other thread uses it; `out` has room for `capacity` entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfn_devices(
+    attachment: *const Attachment,
+    out: *mut SfnDevice,
+    capacity: u32,
+) -> u32 {
+    // SAFETY: as the caller promises.
+    let Some(attachment) = (unsafe { attachment.as_ref() }) else { return 0 };
+    let (entries, _) = attachment.device_bytes().as_chunks::<DEVICE_ENTRY>();
+    let room = if out.is_null() { 0 } else { capacity as usize };
+    for (n, entry) in entries.iter().take(room).enumerate() {
+        // SAFETY: `n` is less than what the caller has room for.
+        unsafe { out.add(n).write(SfnDevice(*entry)) };
+    }
+    entries.len() as u32
+}
+
+/// # Safety
+/// `attachment` comes from `sfn_attach`, and no other thread uses it; `address` has 4 bytes, or 16 where
+/// `family` is 6.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfn_ask(attachment: *const Attachment, family: u8, address: *const u8) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(attachment) = (unsafe { attachment.as_ref() }).filter(|_| !address.is_null()) else {
+        return ARGUMENT;
+    };
+    let address = match family {
+        // SAFETY: four bytes, by the caller's promise.
+        4 => IpAddr::from(unsafe { address.cast::<[u8; 4]>().read() }),
+        // SAFETY: sixteen bytes, by the caller's promise.
+        6 => IpAddr::from(unsafe { address.cast::<[u8; 16]>().read() }),
+        _ => return ARGUMENT,
+    };
+    if attachment.ask(&[address]) == 1 { 0 } else { LIMIT }
 }
 
 /// # Safety

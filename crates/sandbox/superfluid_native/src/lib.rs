@@ -10,6 +10,8 @@
 //! 4. [`Attachment::allocate`] makes packets of empty buffers, which the engine gives when they are asked
 //!    for: a process touches no free list.
 //! 5. [`wait`] sleeps until there is something to receive, and shows the engine that the process lives.
+//! 6. [`Attachment::devices_changed`] and [`Attachment::devices`] say what the device behind a port is, where
+//!    it has addresses, and which neighbours it has; [`Attachment::ask`] asks for one.
 //!
 //! The thread that attaches holds a robust mutex in the memory of the rings until the attachment is dropped:
 //! its end, which is mostly the process's, is what the engine learns first of that. It has to live as long as
@@ -21,9 +23,11 @@
 
 mod attachment;
 mod c_api;
+mod devices;
 mod owner;
 mod waiting;
 
 pub use attachment::{AttachError, Attachment};
 pub use native_abi::{Descriptor as Packet, VERSION, flags};
+pub use nf_abi::{DeviceEntry, NeighbourState};
 pub use waiting::{Woken, wait};

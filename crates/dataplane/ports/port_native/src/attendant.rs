@@ -9,13 +9,16 @@
 //!    next one's side in its place; what the one before had comes back when it is gone.
 //! 5. Of a guest of the launcher's it says that a process is to be ended: one that hangs for longer than it
 //!    may, or was cut off and lives on. It would else stay, and the next one not come.
+//! 6. It tells processes of the device behind the port, and takes their asks for neighbours
+//!    ([`device_line`](crate::device_line)).
 
-use crate::Settings;
+use crate::device_line::DeviceLine;
 use crate::hint;
 use crate::processes::{Process, Processes};
 use crate::pulse::{Failed, Failure, Pulse};
 use crate::session::{Line, Session};
 use crate::suspects::Suspects;
+use crate::{DeviceTable, Settings};
 use local_socket::{Attendant, Doorbells, Endpoint, HasBells, Kind, Opened, Peer, Side, timespec};
 use native_abi::{Answer, Attached, Hello, Layout, SIZE_MAX, VERSION};
 use native_ring::SharedMemory;
@@ -57,6 +60,10 @@ pub(crate) struct Desk {
     pub standby: AtomicU64,
     /// How often one did.
     pub takeovers: AtomicU64,
+    /// Addresses that processes asked for.
+    pub asks: AtomicU64,
+    /// Messages of processes that were none.
+    pub message_faults: AtomicU64,
     /// The attendant's is rung when a process is dying.
     pub bells: Doorbells,
 }
@@ -67,6 +74,8 @@ struct Work {
     layout: Layout,
     pool: Arc<Pool>,
     processes: Processes,
+    /// What processes are told of the device.
+    table: Arc<DeviceTable>,
     desk: Arc<Desk>,
     endpoint: Endpoint,
     /// A connection that has not said anything yet.
@@ -102,6 +111,8 @@ struct Visit {
     /// The worker's side, until the worker has it.
     session: Option<Session>,
     pulse: Pulse,
+    /// Where it is told of the device, if it wants to be.
+    devices: Option<DeviceLine>,
 }
 
 impl Visit {
@@ -112,7 +123,7 @@ impl Visit {
 }
 
 impl Desk {
-    fn new() -> io::Result<Desk> {
+    pub(crate) fn new() -> io::Result<Desk> {
         Ok(Desk {
             session: Mutex::new(None),
             reason: Mutex::new(String::new()),
@@ -120,6 +131,8 @@ impl Desk {
             given_back: AtomicU64::new(0),
             standby: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
+            asks: AtomicU64::new(0),
+            message_faults: AtomicU64::new(0),
             bells: Doorbells::new()?,
         })
     }
@@ -154,13 +167,16 @@ pub(crate) fn start(
     layout: Layout,
     pool: &Arc<Pool>,
     processes: &Processes,
+    table: &Arc<DeviceTable>,
 ) -> io::Result<Attendant<Desk>> {
     let desk = Arc::new(Desk::new()?);
+    table.is_for(&desk);
     let mut work = Work {
         settings: settings.clone(),
         layout,
         pool: pool.clone(),
         processes: processes.clone(),
+        table: table.clone(),
         desk: desk.clone(),
         endpoint: Endpoint::new(Kind::Messages, Side::Listens, &settings.socket, settings.users),
         greeting: None,
@@ -214,6 +230,7 @@ impl Work {
             if self.lingering || !self.parted.is_empty() {
                 self.sweep();
             }
+            self.speak_of_devices(now);
         }
         for visit in self.attached.take().into_iter().chain(std::mem::take(&mut self.standby)) {
             self.end(&visit.line);
@@ -237,6 +254,9 @@ impl Work {
             // A closed socket is told without being asked for; what is sent is the worker's to read.
             add(visit.line.socket.as_fd(), PollFlags::empty());
             last = add(visit.line.process.pidfd(), PollFlags::IN);
+        }
+        for (socket, flags) in self.device_lines().filter_map(DeviceLine::awaited) {
+            add(socket, flags);
         }
         for process in &self.parted {
             add(process.pidfd(), PollFlags::IN);
@@ -265,8 +285,13 @@ impl Work {
             (!self.standby.is_empty()).then_some(BEAT),
             self.lingering.then_some(LINGERING),
             (is_suspicious && self.settings.guest.is_some()).then_some(SUSPICIOUS),
+            self.device_lines().filter_map(DeviceLine::rest).min(),
         ];
         spans.into_iter().flatten().min()
+    }
+
+    fn device_lines(&self) -> impl Iterator<Item = &DeviceLine> {
+        self.attached.iter().chain(&self.standby).filter_map(|visit| visit.devices.as_ref())
     }
 
     fn heartbeat(&self) -> Duration {
@@ -311,8 +336,8 @@ impl Work {
             return;
         }
         match self.judge(peer, &message[..length]) {
-            Ok(peer) => {
-                if let Err(error) = self.attach(connection, peer) {
+            Ok((peer, devices)) => {
+                if let Err(error) = self.attach(connection, peer, devices) {
                     self.desk.tell(Some(format!("{}; the last one failed: {error}", self.waiting())));
                 }
             }
@@ -320,20 +345,20 @@ impl Work {
         }
     }
 
-    /// The process, if it may attach.
+    /// The process, if it may attach, and whether it wants to be told of its device.
     ///
     /// # Errors
     /// Why not, for the process.
-    fn judge(&self, peer: Result<Peer, String>, message: &[u8]) -> Result<Peer, String> {
+    fn judge(&self, peer: Result<Peer, String>, message: &[u8]) -> Result<(Peer, bool), String> {
         let peer = peer?;
-        let Hello { version } = Hello::from_bytes(message).map_err(|error| error.to_string())?;
+        let Hello { version, devices } = Hello::from_bytes(message).map_err(|error| error.to_string())?;
         if version != VERSION {
             return Err(format!("found: version {version}; allowed: {VERSION}"));
         }
-        let Some(visit) = &self.attached else { return Ok(peer) };
+        let Some(visit) = &self.attached else { return Ok((peer, devices)) };
         let others = self.standby.len() as u32;
         if others < self.settings.standby {
-            return Ok(peer);
+            return Ok((peer, devices));
         }
         let pid = visit.line.process.pid;
         Err(match self.settings.standby {
@@ -344,7 +369,8 @@ impl Work {
         })
     }
 
-    fn attach(&mut self, connection: OwnedFd, peer: Peer) -> io::Result<()> {
+    fn attach(&mut self, connection: OwnedFd, peer: Peer, devices: bool) -> io::Result<()> {
+        let (devices, theirs) = devices.then(DeviceLine::pair).transpose()?.unzip();
         let (memory, file) = SharedMemory::create("superfluid-native-rings", self.layout.bytes())?;
         let pool = self.pool.memory();
         let reader = if self.settings.write { None } else { Some(pool.read_only()?) };
@@ -374,11 +400,13 @@ impl Work {
             dying: AtomicBool::new(false),
         });
         let message = Answer::Attached(attached).to_bytes();
+        let descriptors: Vec<_> =
+            [descriptor, file.as_fd()].into_iter().chain(theirs.as_ref().map(OwnedFd::as_fd)).collect();
         let done = self
             .desk
             .bells
             .watch(&line.socket)
-            .and_then(|()| local_socket::send(&line.socket, &message, &[descriptor, file.as_fd()]));
+            .and_then(|()| local_socket::send(&line.socket, &message, &descriptors));
         if let Err(error) = done {
             self.leave(&line);
             return Err(error);
@@ -391,7 +419,7 @@ impl Work {
             }
         }
         let session = Some(Session::new(line.clone(), self.layout));
-        self.standby.push(Visit { line, session, pulse: Pulse::new(Instant::now()) });
+        self.standby.push(Visit { line, session, pulse: Pulse::new(Instant::now()), devices });
         // Ports of one function come to the same order.
         self.standby.sort_by_key(|visit| visit.line.process.number);
         match self.attached {
@@ -510,6 +538,25 @@ impl Work {
             return self.part(&silent);
         }
         self.desk.tell(Some(format!("process {} {silent}", visit.line.process.pid)));
+    }
+
+    /// Tells processes of the device behind the port, and takes what they ask for.
+    fn speak_of_devices(&mut self, now: Instant) {
+        let Work { table, desk, attached, standby, .. } = self;
+        let latest = table.entries();
+        for visit in attached.iter_mut().chain(standby) {
+            let Some(devices) = &mut visit.devices else { continue };
+            let (told, heard) = (devices.tell(&latest), devices.hear(desk, now));
+            if told.as_ref().is_ok_and(|told| *told) {
+                visit.line.has_told_of_devices();
+            }
+            match (told, heard) {
+                (Ok(_), Ok(addresses)) if addresses.is_empty() => {}
+                (Ok(_), Ok(addresses)) => table.ask(addresses),
+                // It wants to know no more.
+                _ => visit.devices = None,
+            }
+        }
     }
 
     /// Says which processes of a guest are to be ended.

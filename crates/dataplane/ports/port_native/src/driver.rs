@@ -4,7 +4,7 @@ use crate::attendant::{self, Desk};
 use crate::belief::believe;
 use crate::custody::Custody;
 use crate::session::Session;
-use crate::{Processes, Settings};
+use crate::{DeviceTable, Processes, Settings};
 use local_socket::Attendant;
 use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
 use native_ring::{OutOfStep, sleep};
@@ -60,6 +60,19 @@ impl NativePort {
     /// # Errors
     /// [`OpenError`].
     pub fn open(settings: Settings, pool: Arc<Pool>, processes: &Processes) -> Result<NativePort, OpenError> {
+        NativePort::open_at_device(settings, pool, processes, &Arc::default())
+    }
+
+    /// The same of one whose processes are told of the device behind it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_at_device(
+        settings: Settings,
+        pool: Arc<Pool>,
+        processes: &Processes,
+        table: &Arc<DeviceTable>,
+    ) -> Result<NativePort, OpenError> {
         if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
             let allowed = "a path from the root on, of at most 107 bytes";
             return Err(OpenError::Setting("socket", format!("`{}`", settings.socket), allowed));
@@ -73,7 +86,7 @@ impl NativePort {
                 "a power of two from 64 to 4096",
             ));
         };
-        let attendant = attendant::start(&settings, layout, &pool, processes)
+        let attendant = attendant::start(&settings, layout, &pool, processes, table)
             .map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));
         Ok(NativePort {
@@ -412,6 +425,8 @@ impl Port for NativePort {
             ("packets_waiting", u64::from(waiting.min(self.settings.ring))),
             ("buffers_given_back", of_desk(|desk| &desk.given_back)),
             ("descriptor_faults", self.faults),
+            ("asks", of_desk(|desk| &desk.asks)),
+            ("message_faults", of_desk(|desk| &desk.message_faults)),
         ]
     }
 

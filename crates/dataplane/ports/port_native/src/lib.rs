@@ -16,7 +16,9 @@
 //! 6. Where the process is a guest's of the launcher's, it is told of when it is to be ended
 //!    ([`Processes::when_failed`]): it hung for longer than its heartbeat and a grace, or was cut off and
 //!    lives on.
-//! 7. `close` ends the attendant, removes the socket and gives up what the rings hold.
+//! 7. Processes that want to know are told of the device behind the port, and ask for neighbours, by a socket
+//!    of their own, at which the attendant alone is ([`DeviceTable`]).
+//! 8. `close` ends the attendant, removes the socket and gives up what the rings hold.
 //!
 //! Ports that one process attaches to share what it has, as far as their pool is one: a packet that it got by
 //! one port it may send by another, without a copy.
@@ -29,6 +31,8 @@ mod attendant;
 mod belief;
 mod config;
 mod custody;
+mod device_line;
+mod device_table;
 mod driver;
 mod hint;
 mod processes;
@@ -42,6 +46,7 @@ mod tests;
 pub use belief::believe;
 pub use config::{SCHEMA, Settings};
 pub use custody::Custody;
+pub use device_table::DeviceTable;
 pub use driver::{NativePort, OpenError};
 pub use processes::Processes;
 pub use pulse::{Failed, Failure};

@@ -7,7 +7,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 /// Messages that are taken off a socket at a time; what is sent beyond that is a flood, and waits.
 const MESSAGES_MAX: usize = 256;
@@ -60,6 +60,23 @@ impl Line {
         }
     }
 
+    /// Something was sent on the socket for devices: the process looks there for this word's sake, so that it
+    /// makes no system call to find nothing. Whatever it writes there itself is its own loss.
+    pub fn has_told_of_devices(&self) {
+        self.memory.word(words::DEVICES).fetch_add(1, Release);
+        self.wake();
+    }
+
+    /// Wakes the process if it sleeps, after something was published for it.
+    #[inline]
+    pub fn wake(&self) {
+        if sleep::should_wake(self.memory.word(words::PROCESS_SLEEPS)) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // A full socket wakes it as well, and a closed one has nothing to be woken.
+            let _ = rustix::net::send(&self.socket, &Answer::Wake.to_bytes(), flags);
+        }
+    }
+
     /// How often the process has shown that it lives.
     pub fn heartbeat(&self) -> u32 {
         self.memory.word(words::HEARTBEAT).load(Acquire)
@@ -97,11 +114,7 @@ impl Session {
     /// Wakes the process if it sleeps, after something was published for it.
     #[inline]
     pub fn wake(&self) {
-        if sleep::should_wake(self.line.memory.word(words::PROCESS_SLEEPS)) {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            // A full socket wakes it as well, and a closed one has nothing to be woken.
-            let _ = rustix::net::send(&self.line.socket, &Answer::Wake.to_bytes(), flags);
-        }
+        self.line.wake();
     }
 
     /// The word that says that this side sleeps.

@@ -1,12 +1,15 @@
 //! Custody against a model, and the port with a process that is this one.
 
-use crate::{Custody, Failed, Failure, NativePort, Processes, SCHEMA, Settings};
+mod devices;
+
+use crate::{Custody, DeviceTable, Failed, Failure, NativePort, Processes, SCHEMA, Settings};
 use local_socket::Users;
 use native_abi::{Descriptor, words};
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
@@ -38,6 +41,9 @@ struct Bench {
     socket: String,
     /// Processes that are to be ended.
     failed: Receiver<Failed>,
+    /// The device behind it, and what processes ask for there.
+    table: Arc<DeviceTable>,
+    asked: Receiver<Vec<IpAddr>>,
 }
 
 impl Bench {
@@ -49,8 +55,10 @@ impl Bench {
         let pool = pool(1024);
         let (processes, (tell, failed)) = (Processes::default(), channel());
         processes.when_failed(move |process| drop(tell.send(process)));
-        let port = NativePort::open(settings, pool.clone(), &processes).expect("opened");
-        Bench { _folder: folder, pool, port, socket, failed }
+        let (ask, asked) = channel();
+        let table = Arc::new(DeviceTable::new(move |addresses| drop(ask.send(addresses))));
+        let port = NativePort::open_at_device(settings, pool.clone(), &processes, &table).expect("opened");
+        Bench { _folder: folder, pool, port, socket, failed, table, asked }
     }
 
     fn attach(&mut self) -> Attachment {

@@ -4,6 +4,7 @@
  *
  *     hostile scribble SOCKET SEED   writes random words all over the shared memory, until it is cut off
  *     hostile lie SOCKET SEED        sends and returns buffers that it does not have, by counts that are possible, for ever
+ *     hostile devices SOCKET SEED    floods its socket for devices with asks, halves of them and garbage, and reads nothing
  *     hostile write SOCKET           tries to get a read-only pool written to; answers 0 when every way is barred
  */
 #include <errno.h>
@@ -18,29 +19,31 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int descriptors[2];
+static int descriptors[3];
 
-static int attach(const char *path)
+static int attach(const char *path, int devices)
 {
+    size_t count = devices ? 3 : 2;
     int connection = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     strncpy(address.sun_path, path, sizeof address.sun_path - 1);
     if (connect(connection, (struct sockaddr *)&address, sizeof address) != 0)
         return -1;
-    const char hello[16] = {'S', 'F', 'N', 'A', 'T', 'I', 'V', 'E', 1};
+    const char hello[16] = {'S', 'F', 'N', 'A', 'T', 'I', 'V', 'E', 1, 0, 0, 0, (char)devices};
     if (send(connection, hello, sizeof hello, 0) != sizeof hello)
         return -1;
     char answer[8192];
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof descriptors)];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {0};
     struct iovec bytes = {answer, sizeof answer};
     struct msghdr message = {
         .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     if (recvmsg(connection, &message, 0) < 48)
         return -1;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header == NULL || header->cmsg_len != CMSG_LEN(sizeof descriptors))
+    /* What does not ask for the third gets two, as before there was a third. */
+    if (header == NULL || header->cmsg_len != CMSG_LEN(count * sizeof(int)))
         return -1;
-    memcpy(descriptors, CMSG_DATA(header), sizeof descriptors);
+    memcpy(descriptors, CMSG_DATA(header), count * sizeof(int));
     return connection;
 }
 
@@ -104,6 +107,50 @@ static int lie(uint64_t seed)
     }
 }
 
+/* Asks that are good, cut short, too long or changed anywhere, as many as go, with descriptors now and then. */
+static int flood(uint64_t seed)
+{
+    uint8_t message[8 + 65 * 32];
+    state = seed * 2654435769u + 1;
+    for (;;) {
+        memset(message, 0, sizeof message);
+        message[0] = 5;
+        size_t entries = 1 + next() % 65, length = 8 + entries * 32;
+        for (size_t n = 0; n < entries; n++) {
+            uint8_t *entry = message + 8 + n * 32;
+            entry[0] = 3, entry[1] = 4, entry[5] = 2;
+            uint32_t address = (uint32_t)next();
+            memcpy(entry + 16, &address, sizeof address);
+        }
+        switch (next() % 4) {
+        case 0:
+            length = next() % length;
+            break;
+        case 1:
+            message[next() % length] = (uint8_t)next();
+            break;
+        default:
+            break;
+        }
+        /* An empty message is the end of the connection. */
+        if (length == 0)
+            continue;
+        if (next() % 8 != 0) {
+            send(descriptors[2], message, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+            continue;
+        }
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+        struct iovec bytes = {message, length};
+        struct msghdr with = {
+            .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr *header = CMSG_FIRSTHDR(&with);
+        header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptors[0], sizeof(int));
+        sendmsg(descriptors[2], &with, MSG_DONTWAIT | MSG_NOSIGNAL);
+        usleep(100);
+    }
+}
+
 static int barred(const char *way, int got_through)
 {
     if (got_through)
@@ -144,13 +191,15 @@ int main(int arguments, char **argument)
 {
     if (arguments < 3)
         return 2;
-    int connection = attach(argument[2]);
+    int connection = attach(argument[2], strcmp(argument[1], "devices") == 0);
     if (connection < 0) {
         perror(argument[2]);
         return 2;
     }
     if (strcmp(argument[1], "write") == 0)
         return try_to_write();
+    if (strcmp(argument[1], "devices") == 0)
+        return flood(arguments > 3 ? strtoull(argument[3], NULL, 10) : 1);
     if (strcmp(argument[1], "lie") == 0)
         return lie(arguments > 3 ? strtoull(argument[3], NULL, 10) : 1);
     return scribble(connection, arguments > 3 ? strtoull(argument[3], NULL, 10) : 1);

@@ -2,14 +2,17 @@
 //! can.
 
 use local_socket::Users;
+use nf_abi::{DeviceEntry, NeighbourState};
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
-use port_native::{NativePort, Processes, Settings};
+use port_native::{DeviceTable, NativePort, Processes, Settings};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -82,6 +85,9 @@ struct Pair {
     ports: [NativePort; 2],
     sockets: [String; 2],
     sent: u64,
+    /// The devices behind the ports, and what is asked for there: at which, and what.
+    tables: [Arc<DeviceTable>; 2],
+    asked: Receiver<(usize, Vec<IpAddr>)>,
 }
 
 impl Pair {
@@ -93,12 +99,18 @@ impl Pair {
         let config = PoolConfig { buffers: BUFFERS, pages, ..PoolConfig::default() };
         let (pool, processes) = (Arc::new(Pool::new("test", config).expect("a pool")), Processes::default());
         let sockets = ["in", "out"].map(|name| folder.path().join(name).to_str().expect("text").to_owned());
-        let ports = sockets.clone().map(|socket| {
-            let mut settings = Settings { write: true, ..Settings::new(&socket) };
-            change(&mut settings);
-            NativePort::open(settings, pool.clone(), &processes).expect("opened")
+        let (ask, asked) = channel();
+        let tables = [0, 1].map(|which| {
+            let ask = ask.clone();
+            Arc::new(DeviceTable::new(move |addresses| drop(ask.send((which, addresses)))))
         });
-        Pair { _folder: folder, pool, ports, sockets, sent: 0 }
+        let ports = [0, 1].map(|which| {
+            let mut settings = Settings { write: true, ..Settings::new(&sockets[which]) };
+            change(&mut settings);
+            let opened = NativePort::open_at_device(settings, pool.clone(), &processes, &tables[which]);
+            opened.expect("opened")
+        });
+        Pair { _folder: folder, pool, ports, sockets, sent: 0, tables, asked }
     }
 
     fn paths(&self) -> [&str; 2] {
@@ -381,6 +393,135 @@ fn a_function_that_builds_to_webassembly_runs_as_a_process() {
     // Addresses are swapped, by the function's default.
     assert_eq!(pool.to_vec(&frames[0])[..12], *[[2; 6], [1; 6]].concat());
     pool.free_batch(frames);
+}
+
+/// A function in C that asks for 10.0.0.2 behind its second interface and sends there what comes by the first,
+/// with the interface's MAC address; until it knows it drops.
+const SENDER: &str = r#"
+#include "superfluid.h"
+struct sender { uint8_t from[6], to[6], known; };
+SF_FUNCTION(struct sender)
+int32_t sf_init(void) { return 0; }
+void sf_devices(uint64_t now)
+{
+    struct sf_device_entry entries[64];
+    struct sender *self = sf_self();
+    int32_t length = sf_read(SF_STREAM_DEVICES, 0, entries, sizeof entries);
+    (void)now;
+    self->known = 0;
+    for (uint32_t n = 0; n < (uint32_t)length / sizeof *entries && n < 64; n++) {
+        if (entries[n].interface != 1)
+            continue;
+        if (entries[n].kind == SF_DEVICE_INTERFACE)
+            for (int m = 0; m < 6; m++)
+                self->from[m] = entries[n].mac[m];
+        if (entries[n].kind == SF_DEVICE_NEIGHBOUR && entries[n].state == SF_NEIGHBOUR_REACHABLE) {
+            self->known = 1;
+            for (int m = 0; m < 6; m++)
+                self->to[m] = entries[n].mac[m];
+        }
+    }
+}
+void sf_process(uint32_t count, uint64_t now)
+{
+    const uint8_t address[4] = {10, 0, 0, 2};
+    struct sender *self = sf_self();
+    (void)now;
+    for (uint32_t n = 0; n < count; n++) {
+        struct sf_record *record = &sf_records()[n];
+        uint8_t *frame = sf_data(record);
+        if (!self->known) {
+            sf_ask(1, 4, address);
+            record->verdict = sf_drop(0);
+            continue;
+        }
+        for (int m = 0; m < 6; m++)
+            frame[m] = self->to[m], frame[m + 6] = self->from[m];
+        record->verdict = sf_interface(1);
+    }
+}
+"#;
+
+#[test]
+fn a_function_in_c_learns_of_a_neighbour_and_that_it_has_changed() {
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sender.c");
+    std::fs::write(&source, SENDER).expect("written");
+    let adapter = Path::new(ROOT).join("include/superfluid_native_function.h");
+    let options = ["-DSF_NATIVE", "-D_GNU_SOURCE", "-include", adapter.to_str().expect("text")];
+    let program = compile("sender", &source, &options);
+    let mut pair = Pair::new(|settings| settings.heartbeat = Nanos(60_000_000_000));
+    let _running = Running::start(&program, &pair.paths());
+    pair.until_up();
+    let tell = |pair: &Pair, mac: u8| {
+        let own = DeviceEntry::Interface { interface: 0, is_up: true, mac: [2, 0, 0, 0, 0, 9], mtu: 1500 };
+        let neighbour = DeviceEntry::Neighbour {
+            interface: 0,
+            address: [10, 0, 0, 2].into(),
+            state: if mac == 0 { NeighbourState::Asked } else { NeighbourState::Reachable },
+            mac: [2, 0, 0, 0, 0, mac],
+        };
+        pair.tables[1].tell([own, neighbour].iter().flat_map(|entry| entry.encode()).collect());
+    };
+    pair.until("it asks", |pair| {
+        pair.offer(1);
+        pair.collect();
+        pair.asked.try_recv().is_ok_and(|asked| asked == (1, vec![[10, 0, 0, 2].into()]))
+    });
+    tell(&pair, 0);
+    for mac in [1, 2] {
+        tell(&pair, mac);
+        let mut frames = Vec::new();
+        pair.until("it sends there", |pair| {
+            pair.offer(1);
+            let mut out = Vec::new();
+            pair.ports[0].receive(&pair.pool, NOW, 64, &mut Vec::new());
+            pair.ports[1].receive(&pair.pool, NOW, 64, &mut out);
+            frames.extend(out.iter().map(|packet| pair.pool.to_vec(packet)[..12].to_vec()));
+            pair.pool.free_batch(out);
+            frames.iter().any(|frame| *frame == [2, 0, 0, 0, 0, mac, 2, 0, 0, 0, 0, 9])
+        });
+    }
+}
+
+#[test]
+fn a_process_that_floods_its_socket_for_devices_harms_itself_alone() {
+    let program = hostile();
+    let mut pair = Pair::new(|settings| settings.heartbeat = Nanos(60_000_000_000));
+    let entries = |n: u32| -> Arc<[u8]> {
+        let address = |host: u32| IpAddr::from((0x0a00_0000 + n * 4096 + host).to_be_bytes());
+        (0..4096).flat_map(|host| DeviceEntry::ask(0, address(host)).encode()).collect()
+    };
+    for (life, seed) in ["1", "2", "3"].into_iter().enumerate() {
+        let mut running = Running::start(&program, &["devices", &pair.sockets[0], seed]);
+        pair.until("it is up", |pair| pair.ports[0].status() == PortStatus::Up);
+        let before = (counted(&pair, "message_faults")[0], counted(&pair, "asks")[0]);
+        // It reads none of what it is told meanwhile; whatever tells waits for nothing.
+        let mut told = 0;
+        pair.until("garbage and asks are counted", |pair| {
+            told += 1;
+            pair.tables[0].tell(entries(told % 200));
+            pair.offer(1);
+            pair.collect();
+            let now = (counted(pair, "message_faults")[0], counted(pair, "asks")[0]);
+            now.0 > before.0 + 500 && now.1 > before.1 + 500 && told > 100
+        });
+        // No more than is allowed at a time, and addresses that are some.
+        for (which, addresses) in pair.asked.try_iter() {
+            assert!(which == 0 && addresses.len() <= nf_abi::MAX_ASKS, "life {life}: {}", addresses.len());
+        }
+        assert_eq!(pair.ports[0].status(), PortStatus::Up, "it goes on with its packets");
+        running.kill_and_wait();
+        pair.until_all_is_back();
+    }
+    // The next one is told as if nothing had been.
+    let text = "#include \"superfluid_native.h\"\nint main(int n, char **path) {\n  sfn_attachment *a; struct sfn_device d[5000];\n  \
+                (void)n;\n  if (sfn_attach(SFN_VERSION, path[1], &a, 0, 0)) return 1;\n  while (!sfn_devices_changed(a)) \
+                sfn_wait(&a, 1, 1000);\n  return sfn_devices(a, d, 5000) == 4096 && d[0].kind == SFN_DEVICE_NEIGHBOUR ? 0 : 2;\n}\n";
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("told.c");
+    std::fs::write(&source, text).expect("written");
+    let mut running = Running::start(&compile("told", &source, &["-D_GNU_SOURCE"]), &[&pair.sockets[0]]);
+    pair.until("it was told", |_| running.0.try_wait().expect("it is ours").is_some());
+    assert!(running.0.wait().expect("it has ended").success());
 }
 
 /// A rate, and no test: run it with `--release`, `--ignored` and `--nocapture` on a machine that does nothing
