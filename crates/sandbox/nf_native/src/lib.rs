@@ -16,8 +16,8 @@
 //! ```
 //!
 //! The life of such a process:
-//! 1. Its arguments are the sockets of its interfaces, in the order of its manifest, and where its
-//!    configuration is: YAML, checked as the platform checks a function's `config` ([`options`](USAGE)).
+//! 1. Its arguments are the sockets of its interfaces, in the order of its manifest, of which those at the end
+//!    may be left out that may have no wire, and where its configuration is: YAML, checked as the platform checks a function's `config` ([`options`](USAGE)).
 //! 2. It attaches to the ports, which have to be of one tenant, and writable if its manifest says `access:
 //!    write`.
 //! 3. Batches of packets are shown to the function where they lie. Verdicts are carried out: what goes to an
@@ -25,10 +25,12 @@
 //!    Packets of the function's own get buffers that the engine gives.
 //! 4. Its timer runs when it is due. What it logs is on standard error, events are on standard output, a line
 //!    each, and at the end, or from time to time, an account in JSON.
-//! 5. When a port is closed the function gives out what it still has to (`finish`), and the process ends with
+//! 5. What is behind its interfaces (link, addresses, gateways, neighbours) it is told as in the sandbox, and
+//!    what it asks for is asked by the port.
+//! 6. When a port is closed the function gives out what it still has to (`finish`), and the process ends with
 //!    status 0, to be started again.
 //!
-//! Limits: no services, devices and changed files; no state is carried over. Half as many packets are held as
+//! Limits: no services and changed files; no state is carried over. Half as many packets are held as
 //! the first port lends. 128 KiB of output are written in a second: what is beyond is lost and counted.
 //! Packets have the time at which they were taken as their time of reception.
 

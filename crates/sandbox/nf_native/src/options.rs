@@ -6,7 +6,8 @@ use nf_sdk::Nanos;
 
 /// How such a process is started.
 pub const USAGE: &str = "usage: PROGRAM [--config FILE] [--longest-hold SECONDS] [--report SECONDS] SOCKET...
-  SOCKET            that of each interface's port, in the order of the function's manifest
+  SOCKET            that of each interface's port, in the order of the function's manifest; those at the end that may have
+                    no wire (`optional_interfaces`) may be left out
   --config FILE     the function's configuration, as under `config` of a function; FILE.cbor as it is handed to functions.
                     Without it: the text that the first port has in its key `config`
   --longest-hold SECONDS
@@ -47,9 +48,13 @@ impl Options {
                 _ => options.sockets.push(argument),
             }
         }
-        let (found, wanted) = (options.sockets.len(), manifest.interfaces.len());
-        if found != wanted {
+        let (found, most) = (options.sockets.len(), manifest.interfaces.len());
+        let may_be_left_out = |name: &&String| manifest.optional_interfaces.contains(name);
+        let fewest = most - manifest.interfaces.iter().rev().take_while(may_be_left_out).count();
+        if !(fewest.max(1)..=most).contains(&found) {
             let names = manifest.interfaces.join(", ");
+            let wanted =
+                if fewest < most { format!("{} to {most}", fewest.max(1)) } else { most.to_string() };
             return Err(StartError::Arguments(format!(
                 "found {found} sockets; allowed: {wanted}, of the interfaces {names}"
             )));
@@ -93,6 +98,30 @@ mod tests {
         ] {
             let refused = read(line).expect_err(line);
             assert!(refused.starts_with(told) && refused.contains("usage: "), "{refused}");
+        }
+    }
+
+    #[test]
+    fn those_at_the_end_may_be_left_out_that_may_have_no_wire() {
+        let read = |optional: &str, line: &str| {
+            let manifest = format!(
+                "name: a\nversion: 1.0.0\nabi: 1\nsummary: S.\nlanguage: rust\naccess: read\ninterfaces: [a, b, c]\n\
+                 optional_interfaces: [{optional}]\nmemory_limit: 64KiB\n"
+            );
+            let manifest = crate::configuration::manifest(&manifest).expect("a manifest");
+            let arguments = line.split_whitespace().map(str::to_owned);
+            Options::read(arguments, &manifest).map_err(|error| error.to_string())
+        };
+        assert_eq!(read("b, c", "/a").expect("good").sockets.len(), 1);
+        assert_eq!(read("b, c", "/a /b /c").expect("good").sockets.len(), 3);
+        for (optional, line, told) in [
+            ("b, c", "", "found 0 sockets; allowed: 1 to 3, of the interfaces a, b, c"),
+            ("b, c", "/a /b /c /d", "found 4 sockets; allowed: 1 to 3"),
+            ("b", "/a /b", "found 2 sockets; allowed: 3, "),
+            ("c", "/a", "found 1 sockets; allowed: 2 to 3, "),
+        ] {
+            let refused = read(optional, line).expect_err(line);
+            assert!(refused.starts_with(told), "{refused}");
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::StartError;
 use manifest::{Access, Manifest};
 use nf_sdk::Nanos;
+use std::net::IpAddr;
 use std::time::Duration;
-use superfluid_native::{Attachment, Packet, Woken, wait};
+use superfluid_native::{Attachment, DeviceEntry, Packet, Woken, wait};
 
 /// An attachment for each interface; all share one pool.
 #[derive(Debug)]
@@ -77,10 +78,46 @@ impl Ports {
         self.0.first_mut().map_or(0, |port| port.allocate(packets))
     }
 
+    /// Whether a device behind one of them has changed since this was last called.
+    pub fn devices_changed(&mut self) -> bool {
+        self.0.iter_mut().fold(false, |changed, port| port.devices_changed() | changed)
+    }
+
+    /// What is behind all of them, by the function's interfaces, as the host would tell it.
+    pub fn devices(&self) -> Vec<DeviceEntry> {
+        let all =
+            (0..).zip(&self.0).flat_map(|(number, port)| port.devices().map(move |entry| of(entry, number)));
+        all.take(nf_abi::MAX_DEVICE_ENTRIES).collect()
+    }
+
+    /// Asks for neighbours behind an interface. What the port does not take is lost: functions ask again.
+    pub fn ask(&self, interface: u16, addresses: &[IpAddr]) {
+        if let Some(port) = self.0.get(usize::from(interface)) {
+            port.ask(addresses);
+        }
+    }
+
     /// Sleeps until there is something, or the time is there; false when a port is closed.
     pub fn wait(&mut self, now: Nanos, until: Option<Nanos>) -> bool {
         let mut all: Vec<&mut Attachment> = self.0.iter_mut().collect();
         let span = until.map(|until| Duration::from_nanos(until.since(now).0));
         !matches!(wait(&mut all, span), Woken::Closed(_))
+    }
+}
+
+/// What a port says of its one interface, which has this number here.
+fn of(entry: DeviceEntry, number: u16) -> DeviceEntry {
+    match entry {
+        DeviceEntry::Interface { is_up, mac, mtu, .. } => {
+            DeviceEntry::Interface { interface: number, is_up, mac, mtu }
+        }
+        DeviceEntry::Address { address, prefix, .. } => {
+            DeviceEntry::Address { interface: number, address, prefix }
+        }
+        DeviceEntry::Neighbour { address, state, mac, .. } => {
+            DeviceEntry::Neighbour { interface: number, address, state, mac }
+        }
+        DeviceEntry::Gateway { address, .. } => DeviceEntry::Gateway { interface: number, address },
+        member @ DeviceEntry::Member { .. } => member,
     }
 }

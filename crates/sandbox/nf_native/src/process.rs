@@ -10,6 +10,7 @@ use crate::slots::Slots;
 use manifest::Manifest;
 use nf_sdk::native::{Emitted, Runner};
 use nf_sdk::{MAX_BATCH, Nanos, NetworkFunction, PacketRecord, RANDOM, Verdict};
+use std::net::IpAddr;
 use std::time::SystemTime;
 use superfluid_native::Packet;
 
@@ -73,6 +74,7 @@ impl<F: NetworkFunction> Process<F> {
             let now = now();
             self.expire(now);
             self.bound();
+            self.learn(now);
             self.runner.timer_if_due(now);
             self.settle(now);
             self.refill();
@@ -110,6 +112,16 @@ impl<F: NetworkFunction> Process<F> {
         count
     }
 
+    /// Tells the function of its devices, if they are not what they were.
+    fn learn(&mut self, now: Nanos) {
+        if self.ports.devices_changed() {
+            let devices = self.ports.devices();
+            self.runner.set_devices(&devices, now);
+            self.settle(now);
+            self.bound();
+        }
+    }
+
     /// Notes where a packet goes.
     fn carry_out(&mut self, packet: Packet, verdict: Option<Verdict>, now: Nanos) {
         match verdict {
@@ -140,6 +152,10 @@ impl<F: NetworkFunction> Process<F> {
         self.output.write(&told, now);
         for emitted in told.emitted {
             self.give_up(emitted, now);
+        }
+        for asks in told.asks.chunk_by(|(one, _), (next, _)| one == next) {
+            let addresses: Vec<IpAddr> = asks.iter().map(|(_, address)| *address).collect();
+            self.ports.ask(asks[0].0, &addresses);
         }
         for (interface, leaving) in self.leaving.iter_mut().enumerate() {
             let sent = self.ports.send(interface, leaving);

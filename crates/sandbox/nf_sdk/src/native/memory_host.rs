@@ -34,6 +34,8 @@ pub struct Told {
     pub events: Vec<String>,
     /// Packets that it gave up, in order.
     pub emitted: Vec<Emitted>,
+    /// Interfaces and addresses that it asked for.
+    pub asks: Vec<(u16, IpAddr)>,
 }
 
 /// A held packet.
@@ -58,7 +60,7 @@ pub struct Backend {
     deadline: u64,
     pub(crate) refuses_packets: bool,
     /// Packets of its own that it may have and give up until it is asked what it has told, and the bytes that
-    /// one may have, if they are bounded.
+    /// one may have, if they are bounded; its asks are then, too.
     pub(crate) own_most: Option<(usize, usize)>,
     /// Packets of its own that it has given up since.
     own_emitted: usize,
@@ -107,12 +109,12 @@ impl Backend {
 
     /// What it has told and given up since this was last asked, which is forgotten here.
     pub(crate) fn take_told(&mut self) -> Told {
-        self.asks.clear();
         self.own_emitted = 0;
         Told {
             log: core::mem::take(&mut self.log),
             events: core::mem::take(&mut self.events),
             emitted: core::mem::take(&mut self.emitted),
+            asks: core::mem::take(&mut self.asks),
         }
     }
 
@@ -174,6 +176,9 @@ impl Backend {
             stream::STATE => self.state_out.extend_from_slice(bytes),
             stream::EVENT if bytes.len() > nf_abi::MAX_EVENT => return error::LIMIT,
             stream::EVENT => self.events.push(String::from_utf8_lossy(bytes).into_owned()),
+            stream::DEVICES if self.own_most.is_some() && self.asks.len() >= nf_abi::MAX_ASKS => {
+                return error::LIMIT;
+            }
             stream::DEVICES => match bytes.try_into().ok().and_then(DeviceEntry::decode) {
                 Some(DeviceEntry::Neighbour { interface, address, .. }) => {
                     self.asks.push((interface, address))

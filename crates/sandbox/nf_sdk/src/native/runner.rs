@@ -276,7 +276,8 @@ impl<F: NetworkFunction> Runner<F> {
     }
 
     /// Bounds the packets of the function's own, those that it has given up since [`Runner::take_told`]
-    /// included, and the bytes that one may have.
+    /// included, and the bytes that one may have. Of addresses it may ask for [`nf_abi::MAX_ASKS`] from then
+    /// on until it is asked what it has told.
     pub fn bound_packets(&mut self, most: usize, longest: usize) {
         self.host.backend_mut().own_most = Some((most, longest));
     }
