@@ -6,21 +6,23 @@
 //! | of a virtual machine | the machine's kernel, which is given them by the machine's own means | under `attach` |
 //! | `library`, `memif`, `vhost-user` | the platform, as for functions in the sandbox | under `attach` |
 //!
-//! Where the guest answers, the platform needs to know what it has for security groups alone. A program is
-//! told of no neighbours, so that there is nothing to say of routers and of addresses that come later.
+//! Where the guest answers, the platform needs to know what it has for security groups alone. A process by
+//! the library is told of its device and of neighbours as a function in the sandbox is, so that the same may
+//! be said of it; by `memif` and `vhost-user` nothing is told, so that there is nothing to say of routers and
+//! of addresses that come later.
 
 use crate::read::Reader;
 use crate::station::{own_mac, prefix};
 use crate::virtual_machine::mac_of;
 use neighbours::{Mac, Prefix, Settings};
 use std::net::IpAddr;
-use wiring::{ContainerInterface, ContainerKind, Edge, Endpoint, Opening};
+use wiring::{ContainerInterface, ContainerKind, Edge, Endpoint, InterfaceKind, Opening};
 use yaml_document::{Location, Node};
 
 /// Most addresses of an interface that the launcher makes.
 const ADDRESSES_MAX: usize = 16;
 
-/// What nothing is told a program of, or a virtual machine; and what the kernel of neither is given.
+/// What no program by shared memory alone is told of, nor a virtual machine; and what the kernel of neither is given.
 const NOT_TOLD: [&str; 3] = ["dhcp", "mtu", "slaac"];
 const NOT_GIVEN: [&str; 1] = ["gateways"];
 
@@ -52,6 +54,10 @@ impl Reader<'_> {
     pub(crate) fn may_be_said_of_guest(&mut self, place: &Location<'_>, port: &str, node: &Node) -> bool {
         let Some((_, container, number)) = self.wiring.container_interface(port) else { return false };
         let is_vm = container.kind == ContainerKind::Vm;
+        let as_what = container.interfaces.get(usize::from(number)).map(|it| it.kind);
+        if !is_vm && as_what == Some(InterfaceKind::Library) {
+            return true;
+        }
         let kind = container.kind.as_str();
         let own = is_vm.then_some("mac");
         // Routes are the kernel's that the launcher gives its addresses.

@@ -1,6 +1,7 @@
 //! Opening ports.
 
 use crate::catalog::Catalog;
+use crate::stations::Stations;
 use guest_wasm::watchdog;
 use indexmap::IndexMap;
 use packet_memory::Pool;
@@ -19,10 +20,10 @@ pub(crate) fn open(
     name: &str,
     port: &wiring::Port,
     pool: &Arc<Pool>,
-    catalog: &Catalog,
+    (catalog, stations): (&Catalog, &Stations),
     notices: &mut Vec<String>,
 ) -> Result<Box<dyn Port>, String> {
-    let mut opened = Opening { name, pool, catalog, notices }.open(&port.driver, &port.settings)?;
+    let mut opened = Opening { name, pool, catalog, stations, notices }.open(&port.driver, &port.settings)?;
     if let Some(BypassSide { container, second }) = &port.bypass {
         let joined = catalog.bypasses().join(container, *second, opened);
         opened = Box::new(joined.map_err(|error| error.to_string())?);
@@ -79,6 +80,7 @@ struct Opening<'a> {
     name: &'a str,
     pool: &'a Arc<Pool>,
     catalog: &'a Catalog,
+    stations: &'a Stations,
     notices: &'a mut Vec<String>,
 }
 
@@ -113,7 +115,8 @@ impl Opening<'_> {
                 if is_container_port(self.name) {
                     settings = settings.of_guest(self.catalog.guest_sockets());
                 }
-                let opened = NativePort::open(settings, pool, self.catalog.processes());
+                let table = self.stations.table(self.name);
+                let opened = NativePort::open_at_device(settings, pool, self.catalog.processes(), &table);
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "tap" => {

@@ -198,7 +198,7 @@ impl Host {
         let mut ports = HashMap::new();
         for (name, port) in &plan.add_ports {
             let pool = pool_of(&port.tenant)?;
-            let opened = drivers::open(name, port, &pool, catalog, notices);
+            let opened = drivers::open(name, port, &pool, (catalog, &self.stations), notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
         let mut stripes = HashMap::new();

@@ -9,7 +9,9 @@
 //! 3. What functions read ([`nf_abi::DeviceEntry`]) is made anew when it changed, and given to each that
 //!    opens the device; what they ask for comes by [`Stations::asked`]. What a guard asks for behind its
 //!    opener's interface is an address that the opener claims ([`claims`]).
-//! 4. [`Stations::end`] gives back what stations hold of others, and ends the thread.
+//! 4. Native processes that open devices are told the same, and ask the same: a port is one interface of
+//!    theirs ([`Stations::table`]), under the bounds of their tenants.
+//! 5. [`Stations::end`] gives back what stations hold of others, and ends the thread.
 //!
 //! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each station.
 //! Functions of a tenant ask for 2,000 addresses in a second, 4,096 at once, whose places in a station's
@@ -37,25 +39,26 @@ pub use shown::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 use crate::devices::NextHops;
 use asks::{Asked, Asks};
 use engine::{Fleet, FleetInstance};
-use feed::Feed;
+use feed::{Feed, Reader, is_read};
 use guest::Ask;
 use guest_wasm::watchdog;
 use neighbours::Settings;
 use nf_abi::DEVICE_ENTRY;
 use pace::Pace;
 use port::station as at_port;
+use port_native::DeviceTable;
 use station::Station;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use telemetry::clock::Nanos;
 use tenants::Tenants;
 use wiring::{INSIDE, OUTSIDE, Wiring, guarded_by};
 
-/// An instance, and the entries that it is told.
-type Told = (FleetInstance, Arc<[u8]>);
+/// A reader, and the entries that it is told.
+type Told = (Reader, Arc<[u8]>);
 
 /// Asks that are worked off before others have their turn at the stations.
 const ASKS_AT_ONCE: usize = 1024;
@@ -74,9 +77,12 @@ pub(crate) struct Stations {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     asks: Arc<Asks>,
+    /// What processes at ports are told, by the names of these, for as long as anything has it.
+    tables: Mutex<HashMap<String, Weak<DeviceTable>>>,
     /// The thread, once there is one.
     sleeper: Arc<OnceLock<Thread>>,
 }
@@ -156,7 +162,7 @@ pub(crate) struct There<'a> {
 
 impl Stations {
     pub(crate) fn new() -> Stations {
-        let shared = Shared { state: Mutex::default(), asks: Arc::default(), sleeper: Arc::default() };
+        let shared = Shared::default();
         Stations { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
@@ -167,6 +173,22 @@ impl Stations {
             asks.put(function, asked);
             wake(&sleeper);
         }
+    }
+
+    /// What processes at a port of this name are told of its device. It is the same for the next port of the
+    /// name, while the one before is there.
+    pub(crate) fn table(&self, port: &str) -> Arc<DeviceTable> {
+        let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|_, table| table.strong_count() > 0);
+        if let Some(table) = tables.get(port).and_then(Weak::upgrade) {
+            return table;
+        }
+        let (asked, name) = (self.asker(), port.to_owned());
+        let table = Arc::new(DeviceTable::new(move |addresses| {
+            asked(name.clone(), addresses.into_iter().map(|address| Ask { interface: 0, address }).collect());
+        }));
+        tables.insert(port.to_owned(), Arc::downgrade(&table));
+        table
     }
 
     /// Makes stations what the wiring says. What could not be done, one line each.
@@ -182,6 +204,7 @@ impl Stations {
             let sleeper = &self.shared.sleeper;
             state.follow(
                 there,
+                &|port| self.table(port),
                 now,
                 &|| {
                     let sleeper = sleeper.clone();
@@ -262,8 +285,15 @@ impl Shared {
             };
             if !told.is_empty() {
                 pace.spend(1, now);
+                let mut functions = Vec::new();
+                for (reader, entries) in told {
+                    match reader {
+                        Reader::Function(id) => functions.push((id, entries)),
+                        Reader::Port(table) => table.tell(entries),
+                    }
+                }
                 // Without the lock: workers come to a stop for it.
-                if fleet.set_devices(told).is_err() {
+                if !functions.is_empty() && fleet.set_devices(functions).is_err() {
                     return;
                 }
             }
@@ -281,6 +311,7 @@ impl State {
     fn follow(
         &mut self,
         there: &There<'_>,
+        table: &dyn Fn(&str) -> Arc<DeviceTable>,
         now: Nanos,
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
         troubles: &mut Vec<String>,
@@ -311,18 +342,25 @@ impl State {
         }
         let mut before = std::mem::take(&mut self.feeds);
         for (name, interfaces) in feed::openers(there.wiring) {
-            let Some(id) = there.instances.get(&name).copied() else { continue };
-            let Some(tenant) = there.wiring.instances.get(&name).map(|instance| &instance.tenant) else {
-                continue;
+            let (reader, tenant) = match (there.wiring.instances.get(&name), there.wiring.ports.get(&name)) {
+                (Some(instance), _) => {
+                    let Some(id) = there.instances.get(&name).copied() else { continue };
+                    (Reader::Function(id), &instance.tenant)
+                }
+                (None, Some(port)) => (Reader::Port(table(&name)), &port.tenant),
+                (None, None) => continue,
             };
-            let feed = before.remove(&name).filter(|feed| feed.id == id && feed.tenant == *tenant);
-            let mut feed = feed.unwrap_or_else(|| Feed::new(id, tenant));
+            let feed = before.remove(&name).filter(|feed| feed.reader == reader && feed.tenant == *tenant);
+            let mut feed = feed.unwrap_or_else(|| Feed::new(reader, tenant));
             feed.interfaces = interfaces;
             feed.members = there.wiring.instances.get(&name).map(feed::members).unwrap_or_default();
             self.feeds.insert(name, feed);
         }
         // One that opens no station any more knows of none.
-        let left = before.into_iter().filter(|(name, feed)| there.instances.get(name) == Some(&feed.id));
+        let left = before.into_iter().filter(|(name, feed)| match &feed.reader {
+            Reader::Function(id) => there.instances.get(name) == Some(id),
+            Reader::Port(_) => is_read(there.wiring, name),
+        });
         for (name, mut feed) in left {
             feed.interfaces.iter_mut().for_each(|interface| *interface = None);
             feed.members.clear();
@@ -381,7 +419,7 @@ impl State {
                 later = Some(later.map_or(ready, |other| other.min(ready)));
             } else if let Some(entries) = feed.changed(tenant.asker, &self.stations) {
                 *spent.entry(&feed.tenant).or_default() += (entries.len() / DEVICE_ENTRY) as u64;
-                told.push((feed.id, entries));
+                told.push((feed.reader.clone(), entries));
             }
         }
         for (name, entries) in spent {

@@ -66,6 +66,15 @@ fn a_container_opens_a_device_as_what_it_is_itself() {
     let at = |name: &str| Endpoint::Port(format!("p:{name}"));
     assert!(!wiring.station_of(&at("a")).expect("it has an address").answers_itself);
     assert!(wiring.station_of(&at("b")).is_none() && !wiring.answers_itself(&at("b")));
+
+    // Of what is told of its device the same is said as of a function in the sandbox.
+    let told =
+        program.replace("b: 'd:wan'", "b: {to: 'd:wan', dhcp: true, mtu: 1400, gateways: [192.0.2.1]}");
+    let wiring = read("open_to: [{tenant: default, function: p}]", &told).expect("it is good");
+    let end = at("b");
+    let station = wiring.station_of(&end).expect("it has some").settings;
+    let gateway: std::net::IpAddr = "192.0.2.1".parse().expect("an address");
+    assert_eq!((station.dhcp, station.mtu, &station.gateways[..]), (true, 1400, &[gateway][..]));
     let chain = file("share: single", &container("{}", "'d:lan'").replace(", tenant: red", ""))
         .replace("interfaces: {in: {}}", "interfaces: {in: {}, out: {as: tap}}")
         + "chains: {c: [web, 'd:wan']}\n";

@@ -5,13 +5,33 @@ use super::entries::entries;
 use super::station::Station;
 use engine::FleetInstance;
 use neighbours::Asker;
+use port_native::DeviceTable;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use wiring::{Device, Edge, Endpoint, Instance, Learner, Wiring};
+use wiring::{Device, Edge, Endpoint, Instance, InterfaceKind, Learner, Wiring};
 
-/// A function that opens a device with addresses, or did.
+/// What is told.
+#[derive(Clone, Debug)]
+pub(super) enum Reader {
+    /// A function of the sandbox.
+    Function(FleetInstance),
+    /// The processes at a port, which is one interface of theirs.
+    Port(Arc<DeviceTable>),
+}
+
+impl PartialEq for Reader {
+    fn eq(&self, other: &Reader) -> bool {
+        match (self, other) {
+            (Reader::Function(own), Reader::Function(other)) => own == other,
+            (Reader::Port(own), Reader::Port(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+/// A function, or a port of one that is a process, that opens a device with addresses, or did.
 pub(super) struct Feed {
-    pub(super) id: FleetInstance,
+    pub(super) reader: Reader,
     /// Whose it is.
     pub(super) tenant: String,
     /// What each of its interfaces is on the links of its device, where it is something.
@@ -24,9 +44,9 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(id: FleetInstance, tenant: &str) -> Feed {
+    pub(super) fn new(reader: Reader, tenant: &str) -> Feed {
         Feed {
-            id,
+            reader,
             tenant: tenant.to_owned(),
             interfaces: Vec::new(),
             members: Vec::new(),
@@ -79,12 +99,18 @@ pub(super) fn members(instance: &Instance) -> Vec<(u32, StationName)> {
 }
 
 /// Functions whose interfaces have addresses, open devices that have, or are wired to the guards of such:
-/// what each of them is on its links.
+/// what each of them is on its links. A process's interface is a port, which stands here by its own name.
 pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName>>> {
     let mut found: HashMap<String, Vec<Option<StationName>>> = HashMap::new();
     for (end, device) in wiring.edges.iter().filter_map(Edge::device_behind) {
-        let Endpoint::Interface(function, number) = end else { continue };
-        let Some(instance) = wiring.instances.get(function) else { continue };
+        let (reader, number, interfaces) = match end {
+            Endpoint::Interface(function, number) => {
+                let Some(instance) = wiring.instances.get(function) else { continue };
+                (function, *number, instance.interfaces)
+            }
+            Endpoint::Port(port) if is_read(wiring, port) => (port, 0, 1),
+            _ => continue,
+        };
         // A guard is told what its opener is.
         let opener = wiring.behind_guard(end);
         // What answers for itself has nothing of the device's.
@@ -98,11 +124,15 @@ pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<StationName
             continue;
         }
         let name = StationName { device: device.to_owned(), interface };
-        let all = found.entry(function.clone());
-        let all = all.or_insert_with(|| vec![None; usize::from(instance.interfaces)]);
-        if let Some(place) = all.get_mut(usize::from(*number)) {
+        let all = found.entry(reader.clone()).or_insert_with(|| vec![None; usize::from(interfaces)]);
+        if let Some(place) = all.get_mut(usize::from(number)) {
             *place = Some(name);
         }
     }
     found
+}
+
+/// Whether there are processes at a port that can be told of a device.
+pub(super) fn is_read(wiring: &Wiring, port: &str) -> bool {
+    wiring.ports.get(port).is_some_and(|port| port.driver == InterfaceKind::Library.driver())
 }

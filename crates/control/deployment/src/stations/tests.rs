@@ -114,7 +114,7 @@ impl Shared {
         let station = Station::new(&station_name(), &settings, now).expect("allowed settings");
         state.stations.insert(station_name(), station);
         for (name, id) in ["greedy", "modest"].into_iter().zip(crate::tests::two_instances()) {
-            let mut feed = Feed::new(id, name);
+            let mut feed = Feed::new(Reader::Function(id), name);
             feed.interfaces = vec![Some(station_name())];
             state.feeds.insert(name.to_owned(), feed);
         }
@@ -148,11 +148,11 @@ impl Shared {
     /// Which functions are told something, and how many entries.
     fn told(&mut self) -> Vec<(String, usize)> {
         let (told, _) = self.state.changed(self.now);
-        let name = |id: FleetInstance| {
-            let feed = self.state.feeds.iter().find(|(_, feed)| feed.id == id);
+        let name = |reader: &Reader| {
+            let feed = self.state.feeds.iter().find(|(_, feed)| feed.reader == *reader);
             feed.map(|(name, _)| name.clone()).unwrap_or_default()
         };
-        told.iter().map(|(id, entries)| (name(*id), entries.len() / DEVICE_ENTRY)).collect()
+        told.iter().map(|(reader, entries)| (name(reader), entries.len() / DEVICE_ENTRY)).collect()
     }
 }
 
@@ -313,9 +313,9 @@ fn guarded() -> Shared {
 impl Shared {
     /// What the guard is told that members have learned, if it is told anything.
     fn learned(&mut self) -> Option<Vec<(u32, IpAddr)>> {
-        let id = self.state.feeds["modest"].id;
+        let reader = self.state.feeds["modest"].reader.clone();
         let (told, _) = self.state.changed(self.now);
-        let (_, entries) = told.into_iter().find(|(of, _)| *of == id)?;
+        let (_, entries) = told.into_iter().find(|(of, _)| *of == reader)?;
         let entries = entries.as_chunks::<DEVICE_ENTRY>().0.iter().filter_map(nf_abi::DeviceEntry::decode);
         let members = entries.filter_map(|entry| match entry {
             nf_abi::DeviceEntry::Member { list, address } => Some((list, address)),
@@ -562,4 +562,58 @@ functions:
     let [(guard, station)] = told[..] else { panic!("{told:?}") };
     assert!(guard.contains("p:in"), "{guard}");
     assert_eq!(*station, Some(StationName { device: "d".to_owned(), interface }));
+}
+
+#[test]
+fn processes_at_a_port_are_told_and_ask_as_a_function_does() {
+    let stations = Stations::new();
+    let table = stations.table("p:in");
+    assert!(Arc::ptr_eq(&table, &stations.table("p:in")), "the next port of the name has the same");
+    let mut shared = Shared::new();
+    // In the place of the one tenant's function there is its process.
+    let mut feed = Feed::new(Reader::Port(table.clone()), "modest");
+    feed.interfaces = vec![Some(station_name())];
+    shared.state.feeds.remove("modest");
+    shared.state.feeds.insert("p:in".to_owned(), feed);
+    assert_eq!(shared.told(), [("p:in".to_owned(), 2)], "the interface and its address");
+    // What it asks for comes to the same list as what functions ask for, and is bounded there.
+    shared.ask("p:in", asks(on_link(0, 3), 0));
+    shared.ask("p:in", asks(on_link(0, 3), 1));
+    shared.pass(10);
+    assert_eq!(shared.told(), [("p:in".to_owned(), 5)], "it has one interface");
+    assert!(shared.known("greedy") == 0 && shared.known("modest") == 3, "they are its tenant's");
+    drop(table);
+    shared.state.feeds.clear();
+    stations.table("other");
+    assert_eq!(stations.shared.tables.lock().expect("no panic").len(), 1, "a port that is gone leaves none");
+}
+
+#[test]
+fn processes_by_the_library_are_told_of_the_devices_that_they_open() {
+    let file = "superfluid: 1
+ports: {lan: {type: af_packet, interface: eth0}, wan: {type: af_packet, interface: eth1}, dmz: {type: af_packet, interface: eth2}}
+groups: {base: {rules: []}}
+devices:
+  d: {mode: direct, over: [lan], addresses: [192.0.2.1/24]}
+  e: {mode: direct, over: [wan], groups: [base], zone: 1}
+  f: {mode: direct, over: [dmz]}
+functions:
+  r:
+    guest: program
+    command: [/usr/bin/r]
+    memory: 16MiB
+    interfaces: {a: {as: library}, b: {as: library}, c: {as: memif}}
+    attach: {a: d, b: {to: e, addresses: [198.51.100.1/24]}, c: {to: f, addresses: [203.0.113.1/24]}}
+";
+    let catalog = crate::Catalog::new(std::path::Path::new("."));
+    let wiring = config::check("f.yaml", file, &catalog).expect("it is good").wiring;
+    let told: BTreeMap<String, Vec<Option<StationName>>> = feed::openers(&wiring).into_iter().collect();
+    let at = |port: &str| told.get(port).cloned();
+    let name = |device: &str, interface| Some(StationName { device: device.to_owned(), interface });
+    assert_eq!(at("r:a"), Some(vec![name("d", None)]), "it is what the device is");
+    // Behind its guard, which is told the same.
+    let own = name("e", Some(("r".to_owned(), 1)));
+    assert_eq!(at("r:b"), Some(vec![own.clone()]));
+    assert!(told.iter().any(|(guard, stations)| guard.contains("r:b") && stations.get(1) == Some(&own)));
+    assert_eq!(at("r:c"), None, "nothing is told by memif");
 }
