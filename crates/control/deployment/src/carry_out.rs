@@ -54,8 +54,12 @@ impl Host {
         let devices = DeviceChange::of(&deployed, &prepared.plan);
         let plan = &prepared.plan;
         // A look at all wires, which a change of one function among thousands does without.
-        let concerns_stations =
-            devices.is_some() || !plan.adjust_instances.is_empty() || !plan.change_instances.is_empty();
+        // What a guest's interfaces are on the links of devices is said of the guest, and not of its wires.
+        let concerns_guests = !plan.add_containers.is_empty();
+        let concerns_stations = devices.is_some()
+            || concerns_guests
+            || !plan.adjust_instances.is_empty()
+            || !plan.change_instances.is_empty();
         if deployed.devices.keep_headers(prepared.plan.add_devices.values()) {
             let there = deployed.pools.values().map(|(pool, _)| pool);
             there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());

@@ -456,3 +456,44 @@ fn a_striped_bond_keeps_its_numbers_through_changes_and_goes_with_all_that_it_ha
         }
     }
 }
+
+#[test]
+fn what_a_guests_interface_is_on_a_link_changes_while_the_device_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut rig = Rig::new(1);
+    rig.catalog = Catalog::new(folder.path()).with_guest_sockets(folder.path());
+    let socket = folder.path().join("lan.sock").display().to_string();
+    let program = |address: &str| {
+        let interfaces = json!({"in": {"as": "library"}, "other": {"as": "memif"}});
+        let attach = json!({"in": {"to": "d", "addresses": [address]}});
+        let command = json!(["/usr/bin/p"]);
+        json!({"guest": "program", "command": command, "memory": "16MiB", "interfaces": interfaces, "attach": attach})
+    };
+    let mut changes = chain();
+    changes.truncate(1);
+    changes.extend([
+        put(Kind::Port, "lan", json!({"type": "memif", "role": "master", "socket": socket})),
+        device("d", json!({"mode": "direct", "over": ["lan"]})),
+        function("p", program("192.0.2.8/24")),
+    ]);
+    rig.apply(&changes);
+    let own = |rig: &Rig| {
+        let shown = rig.host.neighbours("d", None, None, 1);
+        let addresses = shown.stations.iter().flat_map(|station| &station.addresses);
+        addresses.map(|(own, _)| own.prefix.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(own(&rig), ["192.0.2.8/24"]);
+    rig.apply(&[function("p", program("192.0.2.9/24"))]);
+    assert_eq!(own(&rig), ["192.0.2.9/24"]);
+    // A process at the port is told of it, by what the port was opened with.
+    rig.host.start().expect("threads");
+    let table = rig.host.stations.table("p:in");
+    let is_told = || {
+        let entries = table.entries();
+        let (entries, _) = entries.as_chunks::<{ nf_abi::DEVICE_ENTRY }>();
+        let mut entries = entries.iter().filter_map(nf_abi::DeviceEntry::decode);
+        entries.any(|entry| matches!(entry, nf_abi::DeviceEntry::Address { interface: 0, prefix: 24, .. }))
+    };
+    wait("it is told of its address, which is its own after some seconds", is_told);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
