@@ -1,6 +1,7 @@
-//! Builds the stock images.
+//! Builds the stock images, and compresses them.
 
 use image::{BuildOptions, Names, build_directory};
+use miniz_oxide::deflate::compress_to_vec;
 use std::path::PathBuf;
 
 fn main() {
@@ -28,7 +29,7 @@ fn main() {
     names.sort();
 
     let options = BuildOptions { target_directory: out.join("functions"), names: Names::Dropped };
-    let mut list = String::from("static IMAGES: &[(&str, &[u8])] = &[\n");
+    let mut list = format!("static IMAGES: [Stock; {}] = [\n", names.len());
     for name in names {
         let directory = folder.join(&name);
         for part in ["function.yaml", "Cargo.toml", "src"] {
@@ -43,9 +44,10 @@ fn main() {
                 return;
             }
         };
-        let file = out.join(format!("{name}.wasm"));
-        std::fs::write(&file, image.wasm()).expect("OUT_DIR is writable");
-        list += &format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string());
+        let file = out.join(format!("{name}.deflate"));
+        std::fs::write(&file, compress_to_vec(image.wasm(), 10)).expect("OUT_DIR is writable");
+        let file = file.display().to_string();
+        list += &format!("    Stock::new({name:?}, {}, include_bytes!({file:?})),\n", image.wasm().len());
     }
     list += "];\n";
     std::fs::write(out.join("images.rs"), list).expect("OUT_DIR is writable");
