@@ -22,7 +22,8 @@ use yaml_document::{Location, Node};
 /// Most addresses of an interface that the launcher makes.
 const ADDRESSES_MAX: usize = 16;
 
-/// What no program by shared memory alone is told of, nor a virtual machine; and what the kernel of neither is given.
+/// What no program by shared memory alone is told of, nor a virtual machine; and what the kernel of neither
+/// is given.
 const NOT_TOLD: [&str; 3] = ["dhcp", "mtu", "slaac"];
 const NOT_GIVEN: [&str; 1] = ["gateways"];
 

@@ -112,11 +112,8 @@ fn the_function_in_rust_of_the_guide_is_checked() {
 fn a_program_that_stands_by_takes_over_as_the_guide_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/native.md")).expect("the guide");
-    let file = guide
-        .split("```yaml\n")
-        .nth(4)
-        .and_then(|rest| rest.split("```").next())
-        .expect("its fourth example");
+    let mut blocks = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let file = blocks.find(|block| block.contains("standby: 1")).expect("its example");
     let file = file.replace("/run/superfluid/", &format!("{}/", folder.path().to_str().expect("text")));
     let program = forwarder(folder.path());
     let daemon = Options::new(folder.path()).shared_cache().start();

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! The life of such a process:
-//! 1. Its arguments are the sockets of its interfaces, in the order of its manifest, of which those at the end
-//!    may be left out that may have no wire, and where its configuration is: YAML, checked as the platform checks a function's `config` ([`options`](USAGE)).
+//! 1. Its arguments are the sockets of its interfaces, in the order of its manifest (those at the end that
+//!    may have no wire may be left out), and where its configuration is: YAML, checked as the platform checks
+//!    a function's `config` ([`options`](USAGE)).
 //! 2. It attaches to the ports, which have to be of one tenant, and writable if its manifest says `access:
 //!    write`.
 //! 3. Batches of packets are shown to the function where they lie. Verdicts are carried out: what goes to an

@@ -77,10 +77,12 @@ impl Config {
         self
     }
 
-    /// What senders of packets do not know, another for each start of an instance: what tables are keyed with.
+    /// What senders of packets do not know, another for each start of an instance: what tables are keyed
+    /// with.
     ///
     /// # Errors
-    /// The host gave no random bytes, as one from before them does: tables are not keyed with something else.
+    /// The host gave no random bytes, as one from before them does: tables are not keyed with something
+    /// else.
     pub fn secret(&self) -> Result<Secret, Error> {
         self.secret.ok_or_else(|| Error::Refused(String::from("the host gives no random bytes")))
     }

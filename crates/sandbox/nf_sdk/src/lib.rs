@@ -13,8 +13,8 @@
 //! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds
 //! parts of a stream that come in any order and overlap, and [`reorder`] those of many streams in memory that
 //! is bounded. [`flow_table`] keeps flows by key in memory that is taken once; [`groups`], [`index`] and
-//! [`slab`] are parts of tables of another form; the [`Secret`] of an instance keys them. [`usual`] reads and rewrites the usual packet, [`wire`]
-//! corrects checksums, [`devices`] finds the MAC addresses of next hops.
+//! [`slab`] are parts of tables of another form; the [`Secret`] of an instance keys them. [`usual`] reads and
+//! rewrites the usual packet, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an

@@ -3,7 +3,8 @@
 //!
 //! 1. [`Config::secret`](crate::Config::secret) makes it, in `NetworkFunction::new`, of the bytes that the
 //!    host drew for this start.
-//! 2. [`Secret::seed`] gives each table a seed of its own: what becomes known of one tells nothing of another.
+//! 2. [`Secret::seed`] gives each table a seed of its own: what becomes known of one tells nothing of
+//!    another.
 //! 3. [`Secret::number`] makes choices that others see (a port, an identifier) and cannot foresee.
 //!
 //! Both are SipHash-2-4 (Aumasson and Bernstein, 2012), a pseudorandom function. What hashes a key for every

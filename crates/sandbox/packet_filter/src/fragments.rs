@@ -97,9 +97,9 @@ impl Fragments {
 
     /// The first of the places that a datagram may be in.
     fn home(&self, identity: &Line) -> usize {
-        let words =
-            core::array::from_fn(|pair| two(identity.0[2 * pair & 15], identity.0[2 * pair + 1 & 15]));
-        self.hash.of(&words) as usize % (FRAGMENTS / WAYS) * WAYS
+        let (pairs, _) = identity.0.as_chunks::<2>();
+        let word = |place: usize| pairs.get(place).map_or(0, |[low, high]| two(*low, *high));
+        self.hash.of(&core::array::from_fn(word)) as usize % (FRAGMENTS / WAYS) * WAYS
     }
 
     /// A packet was judged: remembers that if it is a first fragment.

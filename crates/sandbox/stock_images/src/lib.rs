@@ -1,8 +1,8 @@
 //! The images that the program brings along, so that `image: firewall` needs no file.
 //!
 //! The build script builds each folder below `functions/` as `superfluid image build` would, and embeds the
-//! outcome, compressed (RFC 1951): all of them are 3.6 MB, and 1.3 MB so. One is inflated when it is first asked
-//! for, once in a process.
+//! outcome, compressed (RFC 1951): all of them are 3.1 MB, and 1.2 MB so. One is inflated when it is first
+//! asked for, once in a process.
 //!
 //! Limits: building needs the compilers of the functions, see `scripts/setup`.
 

@@ -233,9 +233,9 @@ impl Attachment {
         std::mem::take(&mut self.devices.changed)
     }
 
-    /// What is known of the device behind the port, as [`Attachment::devices_changed`] or [`crate::wait`] read
-    /// it last: its interface is 0. Nothing where the port is at no device with addresses, or is of an older
-    /// program.
+    /// What is known of the device behind the port, as [`Attachment::devices_changed`] or [`crate::wait`]
+    /// read it last: its interface is 0. Nothing where the port is at no device with addresses, or is of an
+    /// older program.
     pub fn devices(&self) -> impl Iterator<Item = DeviceEntry> {
         self.devices.entries()
     }
@@ -245,15 +245,15 @@ impl Attachment {
         self.devices.bytes()
     }
 
-    /// Asks for the MAC addresses of neighbours; of how many, from the first one on. Where the engine takes no
-    /// more at present, or is an older program, not of all. The answer is a change of [`Attachment::devices`];
-    /// a neighbour that is not asked for again is forgotten after five minutes.
+    /// Asks for the MAC addresses of neighbours; of how many, from the first one on. Where the engine takes
+    /// no more at present, or is an older program, not of all. The answer is a change of
+    /// [`Attachment::devices`]; a neighbour that is not asked for again is forgotten after five minutes.
     pub fn ask(&self, addresses: &[IpAddr]) -> usize {
         self.devices.ask(addresses)
     }
 
-    /// Reads what has come of devices; whether there is something that [`Attachment::devices_changed`] has not
-    /// told yet and that came just now.
+    /// Reads what has come of devices; whether there is something that [`Attachment::devices_changed`] has
+    /// not told yet and that came just now.
     pub(crate) fn read_devices(&mut self) -> bool {
         let sent = self.rings.word(words::DEVICES).load(Acquire);
         if sent == self.devices_seen {

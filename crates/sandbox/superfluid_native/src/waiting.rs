@@ -18,8 +18,8 @@ pub enum Woken {
     Closed(usize),
 }
 
-/// Sleeps until there is something to receive by one of the attachments or its device has changed, for `timeout` at most; `None`: for
-/// ever. Shows the engine that the process lives, also while it sleeps.
+/// Sleeps until there is something to receive by one of the attachments or its device has changed, for
+/// `timeout` at most; `None`: for ever. Shows the engine that the process lives, also while it sleeps.
 pub fn wait(attachments: &mut [&mut Attachment], timeout: Option<Duration>) -> Woken {
     let until = timeout.map(|span| Instant::now() + span);
     loop {

@@ -395,8 +395,8 @@ fn a_function_that_builds_to_webassembly_runs_as_a_process() {
     pool.free_batch(frames);
 }
 
-/// A function in C that asks for 10.0.0.2 behind its second interface and sends there what comes by the first,
-/// with the interface's MAC address; until it knows it drops.
+/// A function in C that asks for 10.0.0.2 behind its second interface and sends there what comes by the
+/// first, with the interface's MAC address; until it knows it drops.
 const SENDER: &str = r#"
 #include "superfluid.h"
 struct sender { uint8_t from[6], to[6], known; };

@@ -8,8 +8,8 @@ use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 
-/// A guest that keeps what it read in `sf_init`. Each call answers by the mark: of eight bytes from the number
-/// in the low half of the mark on, those that it kept or, with a high half, those that it reads now.
+/// A guest that keeps what it read in `sf_init`. Each call answers by the mark: of eight bytes from the
+/// number in the low half of the mark on, those that it kept or, with a high half, those that it reads now.
 fn keeper() -> Arc<Program> {
     let wat = format!(
         r#"(module {IMPORTS}

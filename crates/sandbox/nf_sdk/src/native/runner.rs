@@ -71,8 +71,8 @@ pub struct Runner<F> {
 }
 
 impl<F: NetworkFunction> Runner<F> {
-    /// Makes the function from its configuration in CBOR, for a test: with the same random bytes each time, so
-    /// that all comes out the same.
+    /// Makes the function from its configuration in CBOR, for a test: with the same random bytes each time,
+    /// so that all comes out the same.
     ///
     /// # Errors
     /// What [`NetworkFunction::new`] answers.
