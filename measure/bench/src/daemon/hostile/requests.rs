@@ -26,10 +26,11 @@ const FOLLOWERS: usize = 16;
 const SPEC: usize = 4_000_000;
 const CHATTY: &str = "chatty";
 
-/// A token of the tenant that is to be noticed.
+/// A token of the tenant that is to be noticed, in place of the one of this name from a span before.
 pub(super) fn token(daemon: &Daemon, name: &str) -> Result<String, BenchError> {
     let [name, tenant] = [name, "blue"].map(|name| Name::new(name).map_err(BenchError::setup));
     let token = NewToken { name: name?, tenant: Some(tenant?), host: false, expires: None, read_only: false };
+    let _ = daemon.client.delete_token(&token.name);
     Ok(daemon.client.issue_token(&token).map_err(BenchError::setup)?.secret)
 }
 
