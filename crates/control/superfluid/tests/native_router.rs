@@ -6,11 +6,10 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use support::daemon::Options;
-use support::launcher::{Launcher, another_pid, kill, missing};
+use support::launcher::{Launcher, another_pid, folders, kill, missing};
 use testbed::{Line, Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -75,12 +74,7 @@ fn a_router_as_a_process_finds_its_next_hops_and_follows_one_that_changes() {
     }
     isolated("a_router_as_a_process_finds_its_next_hops_and_follows_one_that_changes", || {
         let line = Line::new().expect("a line");
-        let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir().expect("a folder");
-        // In `/tmp` guests have files of their own.
-        let programs = tempfile::Builder::new().prefix("superfluid-test-").tempdir_in("/var/tmp");
-        let programs = programs.expect("a folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("changed");
-        fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).expect("changed");
+        let (folder, programs) = folders();
         fs::copy(std::env::current_exe().expect("this test"), programs.path().join("router"))
             .expect("copied");
         let permits = format!(

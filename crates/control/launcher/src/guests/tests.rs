@@ -1,6 +1,7 @@
 //! What waits for what.
 
 use super::*;
+use rustix::fs::{CWD, FileType};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 

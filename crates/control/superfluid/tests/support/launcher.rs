@@ -3,9 +3,11 @@
 use super::commands::PROGRAM;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use testbed::{Background, Line};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -22,6 +24,18 @@ pub fn missing() -> Option<&'static str> {
         return Some("runc (Debian: runc)");
     }
     (!Path::new(BUSYBOX).exists()).then_some("busybox (Debian: busybox-static)")
+}
+
+/// A folder for a launcher, and one of programs: in `/tmp` guests have files of their own. Users of tenants
+/// pass through both.
+pub fn folders() -> (TempDir, TempDir) {
+    let make = |parent: &Path, mode| {
+        let folder = tempfile::Builder::new().prefix("superfluid-test-").tempdir_in(parent);
+        let folder = folder.expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("changed");
+        folder
+    };
+    (make(&std::env::temp_dir(), 0o711), make(Path::new("/var/tmp"), 0o755))
 }
 
 /// The launcher of a folder, which has its file there.
