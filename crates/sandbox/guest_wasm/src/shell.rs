@@ -395,9 +395,12 @@ pub(crate) struct Shells {
 struct Spare {
     shells: Vec<Shell>,
     pool: Weak<Pool>,
-    /// How many were taken since [`Shells::refill`] was last called.
-    taken: usize,
-    /// How many are to be ready; it follows the rate at which they are taken.
+    /// How many were taken since [`Shells::refill`] was last called, less those that came back since.
+    out: isize,
+    /// The most that this has been: how many had to be ready. Functions that are only tried, one after the
+    /// other, need one between them, however many they are.
+    most_out: usize,
+    /// How many are to be ready; it follows how many had to be.
     wanted: usize,
     /// Bytes of private memory that the last one was taken for.
     private: usize,
@@ -405,7 +408,7 @@ struct Spare {
 
 impl Spare {
     fn new(pool: &Arc<Pool>) -> Spare {
-        Spare { shells: Vec::new(), pool: Arc::downgrade(pool), taken: 0, wanted: 0, private: 0 }
+        Spare { shells: Vec::new(), pool: Arc::downgrade(pool), out: 0, most_out: 0, wanted: 0, private: 0 }
     }
 
     /// Most that are kept.
@@ -436,7 +439,8 @@ impl Shells {
         let spare = {
             let mut all = self.lock();
             let spare = all.entry(key(pool, access)).or_insert_with(|| Spare::new(pool));
-            spare.taken += 1;
+            spare.out += 1;
+            spare.most_out = spare.most_out.max(spare.out.max(0) as usize);
             spare.private = private.min(CLEARED_IN_PLACE);
             spare.shells.pop()
         };
@@ -453,20 +457,22 @@ impl Shells {
         }
         let mut all = self.lock();
         let spare = all.entry(key(&shell.pool, shell.access)).or_insert_with(|| Spare::new(&shell.pool));
+        spare.out -= 1;
         if spare.shells.len() < spare.most() {
             spare.shells.push(shell);
         }
     }
 
-    /// Makes shells where they are taken, twice as many as since the last call, and gives those up that are
-    /// not taken any more. Says whether any were taken. To be called every few milliseconds, on a thread that
-    /// no other waits for.
+    /// Makes shells where they are taken, twice as many as were out at a time since the last call, and gives
+    /// those up that are not taken any more. Says whether any were taken. To be called every few
+    /// milliseconds, on a thread that no other waits for.
     pub(crate) fn refill(&self) -> io::Result<bool> {
         let (mut missing, mut superfluous, mut busy) = (Vec::new(), Vec::new(), false);
         self.lock().retain(|(_, access), spare| {
-            let taken = std::mem::take(&mut spare.taken);
-            busy |= taken > 0;
-            spare.wanted = (taken * 2).max(spare.wanted - spare.wanted.div_ceil(16)).min(MOST_READY);
+            let needed = std::mem::take(&mut spare.most_out);
+            spare.out = 0;
+            busy |= needed > 0;
+            spare.wanted = (needed * 2).max(spare.wanted - spare.wanted.div_ceil(16)).min(MOST_READY);
             superfluous.extend(spare.shells.drain(spare.most().min(spare.shells.len())..));
             let Some(pool) = spare.pool.upgrade() else { return false };
             let count = spare.wanted.saturating_sub(spare.shells.len());
@@ -590,6 +596,28 @@ mod tests {
         shells.forget(&pool);
         assert!(Arc::strong_count(&pool) < before);
         assert_eq!(shells.counts().spare, 0);
+    }
+
+    #[test]
+    fn shells_that_come_back_at_once_have_no_others_made() {
+        let (shells, pool) = (Shells::default(), pool());
+        for _ in 0..100 {
+            let shell = shells.take(&pool, Access::Read, 0).expect("address space");
+            shells.put_back(shell, 0);
+        }
+        assert!(shells.refill().expect("address space"), "some were taken");
+        assert_eq!(shells.counts().spare, 2, "twice as many as were out at a time");
+        // What comes back from long ago serves what comes next: nothing has to be made for them.
+        let taken: Vec<Shell> =
+            (0..8).map(|_| shells.take(&pool, Access::Read, 0).expect("address space")).collect();
+        shells.refill().expect("address space");
+        let ready = shells.counts().spare;
+        taken.into_iter().for_each(|shell| shells.put_back(shell, 0));
+        let again: Vec<Shell> =
+            (0..8).map(|_| shells.take(&pool, Access::Read, 0).expect("a spare one")).collect();
+        assert!(!shells.refill().expect("nothing to do"), "none was missing");
+        assert!(shells.counts().spare <= ready);
+        drop(again);
     }
 
     #[test]
