@@ -1,6 +1,6 @@
 //! What is wrong, after RFC 9457.
 
-use crate::ObjectName;
+use crate::{Kind, ObjectName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,13 +22,20 @@ pub struct Fault {
 }
 
 /// What a [`Fault`] is about, for those that decide by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FaultKind {
     /// What stands there, or lacks.
     #[default]
     Value,
     /// A key that is none: the key stands where the fault is, and not its value.
     UnknownKey,
+    /// A name that no object of these kinds has.
+    NotFound {
+        /// What was looked for.
+        kinds: Vec<Kind>,
+        /// The name.
+        name: String,
+    },
     /// An image that is not on this host: it is not known whether anything is wrong.
     ImageElsewhere,
 }

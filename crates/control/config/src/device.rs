@@ -199,13 +199,16 @@ impl Reader<'_> {
         if !is_port {
             let kind = named.map(|named| named.what.kind());
             let ports: Vec<&str> = self.wiring.ports.keys().map(String::as_str).collect();
-            place.report(&mut self.faults, || {
-                let choices = spelling::choices(name, ports.iter().copied());
-                match kind {
-                    Some(kind) => format!("`{}` is a {kind}{choices}", spelling::shown(name)),
-                    None => format!("no port is named `{}`{choices}", spelling::shown(name)),
+            let choices = || spelling::choices(name, ports.iter().copied());
+            let shown = spelling::shown(name);
+            match kind {
+                Some(kind) => {
+                    place.report(&mut self.faults, || format!("`{shown}` is a {kind}{}", choices()));
                 }
-            });
+                None => place.report_not_found(&mut self.faults, &["ports"], name, || {
+                    format!("no port is named `{shown}`{}", choices())
+                }),
+            }
         }
         is_port
     }

@@ -213,7 +213,7 @@ impl Reader<'_> {
             // A tenant's groups are not named to others.
             let known = self.groups.iter().filter(|(_, group)| of(group)).map(|(name, _)| name.as_str());
             let known: Vec<&str> = known.collect();
-            place.report(&mut self.faults, || {
+            place.report_not_found(&mut self.faults, &["groups"], name, || {
                 format!(
                     "no group of `{tenant}` or `{DEFAULT_TENANT}` is named `{}`{}",
                     spelling::shown(name),
@@ -240,7 +240,7 @@ impl Reader<'_> {
                     let known = self.groups.iter().filter(|(_, other)| group.may_name(other));
                     let choices =
                         spelling::choices(named, known.map(|(name, _)| name.as_str()).collect::<Vec<_>>());
-                    place.report(&mut faults, || {
+                    place.report_not_found(&mut faults, &["groups"], named, || {
                         format!("no group is named `{}`{choices}", spelling::shown(named))
                     });
                 }

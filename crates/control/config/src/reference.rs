@@ -116,7 +116,7 @@ impl Names {
             None => (text, None),
         };
         let Some(named) = self.named.get(name) else {
-            place.report(faults, || {
+            place.report_not_found(faults, &["ports", "switches", "devices", "functions"], name, || {
                 format!(
                     "no port, switch, device or function is named `{}`{}",
                     spelling::shown(name),

@@ -3,7 +3,7 @@
 use super::containers::parts;
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, into_host, refused, unknown_here};
-use api::{Fault, Kind, ObjectName};
+use api::{Fault, FaultKind, Kind, ObjectName};
 use api_server::{ObjectChange, Prepared, Refusal, Work};
 use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
 use engine::Stopped;
@@ -16,12 +16,9 @@ use telemetry::steps;
 
 /// A fault of what names an object that is to be deleted, in words for that: other names are of no help.
 fn still_named(mut fault: Fault, deleted: &[ObjectChange]) -> Fault {
-    let names = |change: &&ObjectChange| {
-        let looked_for = fault.message.split_once(&format!(" is named `{}`", change.name));
-        // Of several of one name it is that of a kind which was looked for: `no group of `red``.
-        let kinds = looked_for.and_then(|(kinds, _)| kinds.split(" of ").next());
-        kinds.is_some_and(|kinds| kinds.contains(change.kind.as_str()))
-    };
+    let FaultKind::NotFound { kinds, name } = &fault.kind else { return fault };
+    // Of several of one name it is that of a kind which was looked for.
+    let names = |change: &&ObjectChange| kinds.contains(&change.kind) && change.name == *name;
     if let Some(change) = deleted.iter().find(names) {
         let name = ObjectName::new(change.kind, change.name.as_str());
         fault.message = format!("{name} is named here; allowed: to delete this first, or to change it");
@@ -297,19 +294,27 @@ mod tests {
             snapshot: None,
         };
         let deleted = [change(Kind::Device, "web"), change(Kind::Group, "web"), change(Kind::Port, "web2")];
-        let told = |message: &str| still_named(Fault::new("chains.edge[1]", message), &deleted).message;
+        let told =
+            |kind| still_named(Fault { kind, ..Fault::new("chains.edge[1]", "not found") }, &deleted).message;
+        let not_found =
+            |kinds: &[Kind], name: &str| FaultKind::NotFound { kinds: kinds.to_vec(), name: name.to_owned() };
         let named =
             |name: &str| format!("{name} is named here; allowed: to delete this first, or to change it");
-        for (message, name) in [
-            ("no port, switch, device or function is named `web`; allowed: lan", "device/web"),
-            ("no group is named `web`; allowed: base", "group/web"),
-            ("no group of `device` or `default` is named `web`; allowed: base", "group/web"),
-            ("no port is named `web2`; allowed: lan", "port/web2"),
+        let ends = [Kind::Port, Kind::Switch, Kind::Device, Kind::Function];
+        for (kinds, name, object) in [
+            (&ends[..], "web", "device/web"),
+            (&[Kind::Group], "web", "group/web"),
+            (&[Kind::Port], "web2", "port/web2"),
         ] {
-            assert_eq!(told(message), named(name), "{message}");
+            assert_eq!(told(not_found(kinds, name)), named(object));
         }
-        for other in ["no port is named `lan`; allowed: wan", "no stock image is named `web`", "no room"] {
-            assert_eq!(told(other), other);
+        for other in [
+            not_found(&[Kind::Port], "lan"),
+            not_found(&[Kind::Port], "web"),
+            FaultKind::Value,
+            FaultKind::UnknownKey,
+        ] {
+            assert_eq!(told(other), "not found");
         }
     }
 }

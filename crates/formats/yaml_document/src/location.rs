@@ -39,13 +39,20 @@ pub struct Fault {
 }
 
 /// What a [`Fault`] is about, for programs: its message is for people alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FaultKind {
     /// What stands there, or lacks.
     #[default]
     Value,
     /// A key that is none: the key stands where the fault is, and not its value.
     UnknownKey,
+    /// A name that no entry of these sections of the document has.
+    NotFound {
+        /// Where it was looked for: `["ports", "switches"]`.
+        sections: &'static [&'static str],
+        /// The name.
+        name: String,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -160,6 +167,18 @@ impl<'a> Location<'a> {
     /// The same of a key that is none.
     pub fn report_unknown_key(&self, faults: &mut Vec<Fault>, message: impl FnOnce() -> String) {
         self.report_one(faults, || self.unknown_key(message()));
+    }
+
+    /// The same of a name that no entry of these sections has.
+    pub fn report_not_found(
+        &self,
+        faults: &mut Vec<Fault>,
+        sections: &'static [&'static str],
+        name: &str,
+        message: impl FnOnce() -> String,
+    ) {
+        let kind = || FaultKind::NotFound { sections, name: name.to_owned() };
+        self.report_one(faults, || Fault { kind: kind(), ..self.fault(message()) });
     }
 
     fn report_one(&self, faults: &mut Vec<Fault>, fault: impl FnOnce() -> Fault) {

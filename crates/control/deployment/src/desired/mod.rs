@@ -252,6 +252,10 @@ fn told(fault: yaml_document::Fault) -> Fault {
     let kind = match fault.kind {
         yaml_document::FaultKind::Value => FaultKind::Value,
         yaml_document::FaultKind::UnknownKey => FaultKind::UnknownKey,
+        yaml_document::FaultKind::NotFound { sections, name } => {
+            let kinds = Kind::ALL.into_iter().filter(|kind| sections.contains(&kind.plural())).collect();
+            FaultKind::NotFound { kinds, name }
+        }
     };
     Fault { kind, ..Fault::new(fault.key, fault.message) }
 }
