@@ -159,9 +159,6 @@ fn state(instance: &InstanceAccount, throttled: bool) -> String {
     if throttled {
         words.push("held back by a cap".to_owned());
     }
-    if instance.overruns > 0 {
-        words.push(format!("{} overruns", instance.overruns));
-    }
     match &instance.down {
         Some(reason) => words.insert(0, format!("down: {reason}")),
         None if instance.paused => words.insert(0, "paused".to_owned()),
