@@ -1,4 +1,4 @@
-//! Tunnels of devices with Open vSwitch's userspace datapath at the other end.
+//! Open vSwitch's userspace datapath at the other end: of tunnels of devices, and with DPDK of memif ports.
 
 use crate::{LIMIT, Product, peer};
 use std::path::Path;
@@ -21,9 +21,24 @@ struct Switch<'h> {
 impl<'h> Switch<'h> {
     /// Starts it; none when it is not installed.
     fn start(host: &'h Namespace) -> Option<Switch<'h>> {
-        const PACKAGE: &str = "openvswitch-switch";
+        Switch::of(host, "ovs-vswitchd", "openvswitch-switch", &[])
+    }
+
+    /// With DPDK, in memory of ordinary pages.
+    fn with_dpdk(host: &'h Namespace) -> Option<Switch<'h>> {
+        let settings = [
+            "other_config:dpdk-init=true",
+            "other_config:dpdk-extra=\"--no-pci --no-huge --legacy-mem --no-shconf -m 512\"",
+            "other_config:per-port-memory=true",
+        ];
+        let daemon = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+        Switch::of(host, daemon, "openvswitch-switch-dpdk", &settings)
+    }
+
+    /// This daemon, started with these settings in its database.
+    fn of(host: &'h Namespace, program: &str, package: &str, settings: &[&str]) -> Option<Switch<'h>> {
         const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-        if !crate::is_installed(host, "ovs-vswitchd", PACKAGE) {
+        if !crate::is_installed(host, program, package) {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
@@ -34,10 +49,14 @@ impl<'h> Switch<'h> {
         let mut make = switch.command("ovsdb-tool");
         testbed::run(make.args(["create", &file, SCHEMA]), LIMIT).expect("a database");
         let control = format!("--unixctl={}", at("database.ctl"));
-        let database = peer(switch.command("ovsdb-server").args([&file, &listen, &control]), PACKAGE)?;
+        switch.database =
+            Some(peer(switch.command("ovsdb-server").args([&file, &listen, &control]), package)?);
+        if !settings.is_empty() {
+            switch.told(&["--no-wait", "init"]);
+            switch.told(&[&["--no-wait", "set", "Open_vSwitch", "."], settings].concat());
+        }
         let control = format!("--unixctl={}", at("switch.ctl"));
-        let daemon = peer(switch.command("ovs-vswitchd").args([&remote, &control]), PACKAGE)?;
-        (switch.database, switch.daemon) = (Some(database), Some(daemon));
+        switch.daemon = Some(peer(switch.command(program).args([&remote, &control]), package)?);
         Some(switch)
     }
 
@@ -51,10 +70,15 @@ impl<'h> Switch<'h> {
 
     /// Changes the configuration, and waits until it is in force.
     fn configure(&self, words: &str) {
+        self.told(&words.split_whitespace().collect::<Vec<_>>());
+    }
+
+    /// The same, of words that may have spaces.
+    fn told(&self, words: &[&str]) {
         let socket: &Path = &self.folder.path().join("db.sock");
         let mut command = self.command("ovs-vsctl");
         command.arg(format!("--db=unix:{}", socket.display())).arg("--retry").arg("--timeout=20");
-        testbed::run(command.args(words.split_whitespace()), LIMIT).unwrap_or_else(|error| panic!("{error}"));
+        testbed::run(command.args(words), LIMIT).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -116,6 +140,68 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
     let account = product.end();
     assert!(account["functions"]["gate"]["packets"].as_u64() > Some(100), "{account}");
     assert!(account["packets"]["dropped"]["bad-tunnel"].is_null(), "{account}");
+}
+
+/// Between client and server stand two memif ports in these roles, and a switch with DPDK at their other ends.
+fn between_memifs(ours: [&str; 2]) {
+    let line = Line::new().expect("a line");
+    let Some(switch) = Switch::with_dpdk(&line.server) else { return };
+    let sockets = ["in", "out"].map(|name| switch.folder.path().join(name).display().to_string());
+    let mut product = Product::start(
+        &line,
+        &format!(
+            "\
+superfluid: 1
+ports:
+  lan: {{type: af_packet, interface: sf-lan}}
+  wan: {{type: af_packet, interface: sf-wan}}
+  in: {{type: memif, role: {}, socket: {}, queues: 2}}
+  out: {{type: memif, role: {}, socket: {}, queues: 2}}
+functions:
+  gate:
+    image: firewall
+    config:
+      default_action: drop
+      rules:
+        - {{name: ping, action: accept, from: inside, protocol: icmp, icmp_type: 8}}
+        - {{name: web, action: accept, from: inside, protocol: tcp, destination_ports: 7000}}
+  behind: {{image: monitor}}
+chains: {{before: [lan, gate, in], after: [out, behind, wan]}}
+",
+            ours[0], sockets[0], ours[1], sockets[1]
+        ),
+    );
+    switch.configure("-- add-br br -- set bridge br datapath_type=netdev fail_mode=standalone");
+    for (n, (role, socket)) in ours.into_iter().zip(&sockets).enumerate() {
+        let theirs = if role == "master" { "client" } else { "server" };
+        let device = format!("net_memif{n},role={theirs},socket={socket},socket-abstract=no,rsize=10");
+        switch.configure(&format!(
+            "-- add-port br memif{n} -- set interface memif{n} type=dpdk options:n_rxq=2 \
+             options:dpdk-devargs={device}"
+        ));
+    }
+    product.until_done(&line.client, &format!("ping -c 1 -W 1 {SERVER}"));
+    line.client.run(&format!("ping -c 20 -i 0.01 -W 2 {SERVER}"), LIMIT).expect("answers");
+    testbed::echo(&line.client, &line.server, STREAM);
+    let account = product.end();
+    for name in ["gate", "behind"] {
+        assert!(account["functions"][name]["packets"].as_u64() > Some(100), "{account}");
+    }
+    for name in ["in", "out"] {
+        assert!(account["ports"][name]["packets"]["delivered"].as_u64() > Some(50), "{account}");
+    }
+}
+
+#[test]
+#[ignore = "make peers"]
+fn memif_as_master() {
+    isolated("open_vswitch::memif_as_master", || between_memifs(["master", "master"]));
+}
+
+#[test]
+#[ignore = "make peers"]
+fn memif_as_slave() {
+    isolated("open_vswitch::memif_as_slave", || between_memifs(["slave", "slave"]));
 }
 
 #[test]
