@@ -232,7 +232,10 @@ impl DeviceChange {
         for (port, names) in &self.layout.classifiers {
             let joint = Joint::Classifier(port.clone());
             let is_linked_anew = joints.contains(&joint);
-            if !is_linked_anew && !names.iter().any(|name| self.touched.contains(name)) {
+            // One that goes and had got no plug has no link that goes with it.
+            let before = laid.nodes.get(&joint).into_iter().flat_map(|node| &node.wanted);
+            let mut named = names.iter().chain(before.map(|wanted| &wanted.device));
+            if !is_linked_anew && !named.any(|name| self.touched.contains(name)) {
                 continue;
             }
             let wanted = names.iter().filter_map(|name| {
@@ -349,7 +352,15 @@ impl DeviceChange {
             });
             match plugs {
                 [Some(a), Some(b)] => drop(laid.links.insert(link.clone(), [a, b])),
-                _ => done(link, Err(engine::WireError::TooMany.into())),
+                // The end that has a plug left keeps it for another.
+                plugs => {
+                    for (joint, plug) in [&link.0, &link.1].into_iter().zip(plugs) {
+                        if let (Some(node), Some(SwitchPort(plug))) = (laid.nodes.get_mut(joint), plug) {
+                            node.taken.remove(&plug);
+                        }
+                    }
+                    done(link, Err(engine::WireError::TooMany.into()));
+                }
             }
         }
         self.program(deployed, change, done);
@@ -406,11 +417,11 @@ impl DeviceChange {
             let joint = Joint::Classifier(port.clone());
             let laid = &mut deployed.devices;
             let plug = |of: Joint| laid.links.get(&(joint.clone(), of)).map(|[plug, _]| *plug);
-            let plugs = wanted.iter().map(|wanted| plug(Joint::Device(wanted.device.clone())));
+            // A device that has got no plug has been told of. What it wants is dropped, and is for no other.
+            let plugs = wanted.iter().map(|wanted| plug(Joint::Device(wanted.device.clone()))).collect();
             let end = (Joint::End(Endpoint::Port(port.clone())), joint.clone());
             let outside = laid.links.get(&end).map(|[_, outside]| *outside);
-            // What has no plug has been told of.
-            let (Some(plugs), Some(outside)) = (plugs.collect::<Option<Vec<_>>>(), outside) else { continue };
+            let Some(outside) = outside else { continue };
             let before = match laid.forwarding(&joint) {
                 Some(Forwarding::Ports(before)) => Some(before.as_ref()),
                 _ => None,
@@ -461,11 +472,13 @@ fn settings(
     let plug = |laid: &LaidDevices, end: &Joint| {
         laid.links.get(&(end.clone(), joint.clone())).map(|[_, plug]| *plug)
     };
-    let ports = device.over.keys().filter_map(|port| {
+    let ports = device.over.keys().map(|port| {
         let classifier = plug(&deployed.devices, &Joint::Classifier(port.clone()));
         classifier.or_else(|| plug(&deployed.devices, &Joint::End(Endpoint::Port(port.clone()))))
     });
-    let ports = ports.collect();
+    // Sides are known by the places of their ports: where one has got no plug, which has been told of,
+    // nothing passes the device.
+    let ports = ports.collect::<Option<Vec<SwitchPort>>>().unwrap_or_default();
     let mut plugged = Vec::new();
     for (opener, opening) in openers {
         let side = opening.port.as_ref().and_then(|port| device.over.get_index_of(port));
@@ -658,4 +671,14 @@ fn ends(deployed: &Deployed, link: &Link) -> Option<[End; 2]> {
         node => deployed.devices.id(node).map(|id| End::Switch(id, plug)),
     };
     Some([end(&link.0, plugs[0])?, end(&link.1, plugs[1])?])
+}
+
+#[cfg(test)]
+impl LaidDevices {
+    /// Gives all plugs away that a port's classifier has left.
+    pub(crate) fn use_up_plugs(&mut self, port: &str) {
+        if let Some(node) = self.nodes.get_mut(&Joint::Classifier(port.to_owned())) {
+            node.taken.extend(0..=u16::MAX);
+        }
+    }
 }

@@ -37,8 +37,8 @@ impl Policies {
 pub struct PortDevices {
     port: SwitchPort,
     classifier: Classifier,
-    /// The plug of each device, by its class.
-    devices: Vec<SwitchPort>,
+    /// The plug of each device, by its class. What one wants that has none goes nowhere, and to no other.
+    devices: Vec<Option<SwitchPort>>,
     /// The one device that takes everything, if that needs no look at the packets.
     all: Option<Way>,
     counters: Arc<Counters>,
@@ -51,20 +51,21 @@ impl PortDevices {
         devices: Vec<(Rule, SwitchPort)>,
         before: Option<&PortDevices>,
     ) -> PortDevices {
-        let (rules, plugs) = devices.into_iter().unzip();
+        let (rules, plugs) = devices.into_iter().map(|(rule, plug)| (rule, Some(plug))).unzip();
         PortDevices::of(port, Policies::new(rules), plugs, before)
     }
 
-    /// The devices at a port by their plugs, in the order of what they want. It goes on counting for the one
-    /// before, if there is one.
+    /// The devices at a port by their plugs, in the order of what they want; `None`: of a device that has got
+    /// none. It goes on counting for the one before, if there is one.
     pub fn of(
         port: SwitchPort,
         policies: Policies,
-        devices: Vec<SwitchPort>,
+        devices: Vec<Option<SwitchPort>>,
         before: Option<&PortDevices>,
     ) -> PortDevices {
         let Policies { classifier, all } = policies;
-        let plug = |class: u16| devices.get(usize::from(class)).copied().map_or(Way::Nowhere, Way::To);
+        let plug =
+            |class: u16| devices.get(usize::from(class)).copied().flatten().map_or(Way::Nowhere, Way::To);
         PortDevices {
             port,
             all: all.map(|class| class.map_or(Way::Nowhere, plug)),
@@ -99,13 +100,13 @@ impl PortDevices {
     pub fn decide(&self, head: &[u8], length: u32, mut see: impl FnMut(SwitchPort)) -> Way {
         let mut is_seen = false;
         let taken = self.classifier.classify(head, length, |class| {
-            if let Some(device) = self.devices.get(usize::from(class)) {
+            if let Some(Some(device)) = self.devices.get(usize::from(class)) {
                 is_seen = true;
                 see(*device);
             }
         });
-        match taken.and_then(|class| self.devices.get(usize::from(class))) {
-            Some(device) => Way::To(*device),
+        match taken.and_then(|class| *self.devices.get(usize::from(class))?) {
+            Some(device) => Way::To(device),
             None if is_seen => Way::Seen,
             None => Way::Nowhere,
         }

@@ -497,3 +497,44 @@ fn what_a_guests_interface_is_on_a_link_changes_while_the_device_stays() {
     wait("it is told of its address, which is its own after some seconds", is_told);
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
+
+#[test]
+fn a_device_that_gets_no_place_at_a_port_takes_nothing_and_the_others_there_go_on() {
+    let mut rig = rig(1);
+    rig.host.start().expect("threads");
+    let over = |receive: &str, priority: u32| json!({"mode": "bond", "over": {"source": {"receive": receive, "priority": priority}}});
+    rig.apply(&[
+        device("udp", over("udp", 3)),
+        function("f", reflector("udp")),
+        device("tcp", over("tcp", 2)),
+        function("g", reflector("tcp")),
+    ]);
+    rig.moves("f");
+    rig.host.deployed().devices.use_up_plugs("source");
+    let change = |rig: &mut Rig, changes: &[ObjectChange]| {
+        let plan = rig.check(changes).expect("right");
+        let prepared = rig.host.prepare(plan, HashMap::new(), &rig.catalog).expect("it can be made");
+        let troubles = rig.host.carry_out(prepared).expect("it has not stopped").troubles;
+        rig.desired.take_over(changes.iter().cloned());
+        troubles
+    };
+    // One comes for which there is no place, with a change of another.
+    let late =
+        [device("late", over("tcp", 1)), function("h", reflector("late")), device("tcp", over("udp", 2))];
+    let troubles = change(&mut rig, &late);
+    assert!(!troubles.is_empty() && troubles.iter().all(|trouble| trouble.contains("late")), "{troubles:?}");
+    rig.moves("g");
+    // What it wants is dropped, with its reason, and comes to no other device.
+    change(&mut rig, &[device("late", over("udp", 1))]);
+    let no_device = |rig: &Rig| {
+        let account = rig.account();
+        let source = account.ports.iter().find(|port| port.name == "source").expect("it is there");
+        source.counters.ledger.dropped[telemetry::DropReason::NoDevice]
+    };
+    wait("packets that it wants are dropped", || no_device(&rig) > 0);
+    assert_eq!(rig.packets("h"), 0);
+    // When it goes, they come to the next one.
+    change(&mut rig, &[delete(Kind::Function, "h"), delete(Kind::Device, "late")]);
+    rig.moves("g");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}

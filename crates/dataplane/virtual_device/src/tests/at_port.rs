@@ -84,3 +84,15 @@ fn what_none_takes_ends_where_it_was_seen_or_nowhere() {
         PortDevicesCounters { received: 6, seen: 2, unwanted: 5, ..PortDevicesCounters::default() };
     assert_eq!(after.counters(), counters);
 }
+
+#[test]
+fn what_a_device_wants_that_has_no_plug_is_for_no_other() {
+    let rules = || vec![rule("udp", 1, false), rule("", 2, false), rule("ip", 3, true)];
+    let of =
+        |plugs: [Option<SwitchPort>; 3]| PortDevices::of(PORT, Policies::new(rules()), plugs.to_vec(), None);
+    let without_first = of([None, Some(device(2)), None]);
+    assert_eq!(classify(&without_first, 17), (Way::Nowhere, vec![]));
+    assert_eq!(classify(&without_first, 6), (Way::To(device(2)), vec![]));
+    let all = PortDevices::of(PORT, Policies::new(vec![rule("", 1, false)]), vec![None], None);
+    assert_eq!(whole(&all, PORT, 1), Some(Way::Nowhere));
+}
