@@ -3,7 +3,7 @@
 use super::controller::Controller;
 use super::neighbours::frames;
 use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
-use deployment::{DeviceReading, OpenerReading, SideReading};
+use deployment::{Catalog, DeviceReading, Host, OpenerReading, SideReading};
 use guest_wasm::watchdog;
 use virtual_device::Entered;
 use wiring::{Endpoint, Opener, Shadowed, container_port};
@@ -82,14 +82,7 @@ impl Controller {
 
     /// An end of a wire, its interface by name: `fw:inside`.
     pub(super) fn end_in_words(&self, end: &Endpoint) -> String {
-        let Endpoint::Interface(function, number) = end else { return end.to_string() };
-        if let Some(container) = self.host.container(function) {
-            let name = container.interfaces.get(usize::from(*number)).map(|it| &it.name);
-            return name.map_or_else(|| end.to_string(), |name| container_port(function, name));
-        }
-        let image = self.host.image_of(function).and_then(|image| self.catalog.load(&image).ok());
-        let name = image.and_then(|image| image.manifest().interfaces.get(usize::from(*number)).cloned());
-        name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))
+        end_in_words(&self.host, &self.catalog, end)
     }
 
     /// What policies lose; the names of others' devices are nothing to a tenant.
@@ -101,6 +94,18 @@ impl Controller {
         };
         found.told(&named(&found.first), &named(&found.second))
     }
+}
+
+/// An end of a wire, its interface by name: `fw:inside`.
+pub(crate) fn end_in_words(host: &Host, catalog: &Catalog, end: &Endpoint) -> String {
+    let Endpoint::Interface(function, number) = end else { return end.to_string() };
+    if let Some(container) = host.container(function) {
+        let name = container.interfaces.get(usize::from(*number)).map(|it| &it.name);
+        return name.map_or_else(|| end.to_string(), |name| container_port(function, name));
+    }
+    let image = host.image_of(function).and_then(|image| catalog.load(&image).ok());
+    let name = image.and_then(|image| image.manifest().interfaces.get(usize::from(*number)).cloned());
+    name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))
 }
 
 /// What is told of a port whose link has no room for the headers that are put on, beside packets as long as

@@ -69,6 +69,7 @@ pub use shelf::Registries;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Store;
+pub use watch::Hop;
 
 /// What a controller is told when it starts.
 #[derive(Debug)]

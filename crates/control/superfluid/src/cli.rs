@@ -78,7 +78,8 @@ pub(crate) struct RunOptions {
     /// Leave out of the final account what functions report and count themselves.
     #[arg(long, conflicts_with = "json")]
     pub(crate) brief: bool,
-    /// Capture the packets at a function or a port into a pcapng file, with the verdict of each as a comment.
+    /// Capture the packets at a port, function, interface, device, side of a device (`edge:lan`) or wire into
+    /// a pcapng file, with the verdict of each as a comment.
     #[arg(long, value_name = "HOP=FILE")]
     pub(crate) capture: Vec<HopFile>,
     /// Capture these packets only, in the language of pcap-filter(7); also `dropped` and `passed`.

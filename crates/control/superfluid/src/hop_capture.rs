@@ -1,9 +1,9 @@
 //! `run --capture HOP=FILE`: what is seen at a hop, in a pcapng file with the hop and the verdict of each
 //! packet.
 
-use capture::{Filter, Settings};
-use deployment::{Catalog, HopNames, HopPackets, HopTap};
-use engine::Tap;
+use capture::{Filter, Recorder, Settings};
+use controller::Hop;
+use deployment::Catalog;
 use std::path::PathBuf;
 use std::str::FromStr;
 use wiring::Wiring;
@@ -37,15 +37,8 @@ pub(crate) struct Wanted {
     pub(crate) limit: u64,
 }
 
-/// Where a capture looks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Hop {
-    Port(String),
-    Function(String),
-}
-
-/// A hop, and the tap that is to see its packets.
-pub(crate) type HopTaps = Vec<(Hop, Box<dyn Tap>)>;
+/// Hops, and what is to record their packets.
+pub(crate) type Hops = Vec<(Hop, Recorder)>;
 
 /// One capture that is running.
 pub(crate) struct Running {
@@ -54,7 +47,7 @@ pub(crate) struct Running {
     pub(crate) told: bool,
 }
 
-/// Makes the files. The taps are to be given to the hops.
+/// Makes the files. The recorders are to be shown the packets of the hops.
 ///
 /// # Errors
 /// All hops that there are not, and files that cannot be written, in words for the operator.
@@ -62,23 +55,23 @@ pub(crate) fn begin(
     wanted: &Wanted,
     wiring: &Wiring,
     catalog: &Catalog,
-) -> Result<(HopTaps, Vec<Running>), Vec<String>> {
+) -> Result<(Hops, Vec<Running>), Vec<String>> {
     let mut faults = Vec::new();
     let mut hops = Vec::new();
     for (n, HopFile { hop, file }) in wanted.hops.iter().enumerate() {
         if wanted.hops[..n].iter().any(|other| other.file == *file) {
             faults.push(format!("{}: two captures into one file", file.display()));
         }
-        match find(hop, wiring, catalog) {
+        match Hop::find(hop, wiring, catalog) {
             Ok(found) => hops.push((found, hop, file)),
-            Err(fault) => faults.push(fault),
+            Err(fault) => faults.push(format!("--capture {hop}: {fault}")),
         }
     }
     if !faults.is_empty() {
         return Err(faults);
     }
-    let (mut taps, mut running) = (HopTaps::new(), Vec::new());
-    for ((place, names), hop, file) in hops {
+    let (mut recorded, mut running) = (Hops::new(), Vec::new());
+    for (place, hop, file) in hops {
         let settings = Settings {
             place: hop.clone(),
             filter: wanted.filter.clone(),
@@ -88,31 +81,13 @@ pub(crate) fn begin(
         };
         match capture::begin(file, settings) {
             Ok((recorder, capture)) => {
-                taps.push((place, Box::new(HopTap::new(names, HopPackets::All, recorder))));
+                recorded.push((place, recorder));
                 running.push(Running { hop: hop.clone(), capture, told: false });
             }
             Err(error) => faults.push(format!("{}: {error}", file.display())),
         }
     }
-    if faults.is_empty() { Ok((taps, running)) } else { Err(faults) }
-}
-
-fn find(name: &str, wiring: &Wiring, catalog: &Catalog) -> Result<(Hop, HopNames), String> {
-    if wiring.ports.contains_key(name) {
-        return Ok((Hop::Port(name.to_owned()), HopNames::of_port(name)));
-    }
-    let Some(instance) = wiring.instances.get(name) else {
-        let names = wiring.ports.keys().chain(wiring.instances.keys()).map(String::as_str);
-        return Err(format!(
-            "--capture {name}: there is no such hop{}",
-            yaml_document::spelling::choices(name, names)
-        ));
-    };
-    if wiring.observations.iter().any(|observation| observation.observer == name) {
-        return Err(format!("--capture {name}: it is an observer; allowed: the function that it observes"));
-    }
-    let names = HopNames::of_function(name, &instance.image, catalog)?;
-    Ok((Hop::Function(name.to_owned()), names))
+    if faults.is_empty() { Ok((recorded, running)) } else { Err(faults) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::cli::RunOptions;
 use crate::end_signals;
 use crate::event_json;
 use crate::event_log::{EventLog, Written};
-use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
+use crate::hop_capture::{self, Hops, Running, Wanted};
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         snap_length: options.capture_snap.unwrap_or(0),
         limit: options.capture_limit.unwrap_or(0),
     };
-    let (taps, captures) = match hop_capture::begin(&wanted, &wiring, &catalog) {
+    let (hops, captures) = match hop_capture::begin(&wanted, &wiring, &catalog) {
         Ok(begun) => begun,
         Err(faults) => {
             for fault in &faults {
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             drop(events.send(Message::Event(event)));
         }
     };
-    let host = Arc::new(match set_up(&wiring, &catalog, taps, options.perf_map, tell) {
+    let host = Arc::new(match set_up(&wiring, &catalog, hops, options.perf_map, tell) {
         Ok(host) => host,
         Err(error) => {
             console::error().line(&format!("{}: {error}", options.file.display()));
@@ -265,14 +265,15 @@ fn failure(function: &InstanceAccount) -> Option<String> {
     })
 }
 
-/// A host that does what a wiring says, its packets shown to taps; its workers have no threads yet.
+/// A host that does what a wiring says, the packets of hops shown to recorders; its workers have no threads
+/// yet.
 ///
 /// # Errors
 /// Why not, in words for the operator; whatever was opened is closed again.
 fn set_up(
     wiring: &Wiring,
     catalog: &Catalog,
-    taps: HopTaps,
+    hops: Hops,
     perf_map: bool,
     tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Host, String> {
@@ -287,14 +288,8 @@ fn set_up(
     if let Some(trouble) = done.troubles.first() {
         return Err(trouble.clone());
     }
-    for (hop, tap) in taps {
-        let tapped = match &hop {
-            Hop::Port(name) => host.port(name).map(|port| host.fleet().tap_port(port, tap)),
-            Hop::Function(name) => {
-                host.function(name).map(|instance| host.fleet().tap_instance(instance, tap))
-            }
-        };
-        tapped.unwrap_or(Ok(())).map_err(|error| error.to_string())?;
+    for (hop, recorder) in hops {
+        hop.record(&host, catalog, &recorder)?;
     }
     for notice in host.take_notices() {
         console::error().line(&format!("notice: {notice}"));

@@ -2,7 +2,7 @@
 
 use super::super::controller::Controller;
 use super::tap_points::{TapPoint, View};
-use super::{LOOK, MakeTap, filter, invalid, put, until};
+use super::{LOOK, MakeTap, filter, invalid, names_at, put, until};
 use ::capture::{Settings, Target, begin_to};
 use api::Capture;
 use api_server::{Outlet, Refusal};
@@ -65,8 +65,9 @@ impl Controller {
         let captured = view.captured(&wanted.at).map_err(|why| invalid("at", why))?;
         let places: Vec<TapPoint> = captured.iter().map(|(place, _)| place.clone()).collect();
         let permit = self.watch_permit(tenant, &places)?;
-        let named =
-            |(place, which): (TapPoint, HopPackets)| Ok((self.names_at(&place, &wiring)?, place, which));
+        let named = |(place, which): (TapPoint, HopPackets)| {
+            Ok((names_at(host, &self.catalog, &place, &wiring)?, place, which))
+        };
         let named = captured.into_iter().map(named).collect::<Result<Vec<_>, String>>();
         let named = named.map_err(Refusal::Broken)?;
         let settings = Settings {

@@ -18,6 +18,7 @@
 
 mod capture;
 mod own;
+mod place;
 mod tap_points;
 mod tell;
 mod trace;
@@ -26,14 +27,16 @@ mod way;
 use super::controller::{Controller, lock};
 use api::Fault;
 use api_server::Refusal;
-use deployment::{HopNames, Host, Plugged};
+use deployment::Host;
 use engine::{Passage, Tap};
 use packet_memory::{Packet, Pool};
+pub use place::Hop;
+use place::names_at;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tap_points::{TapPoint, View};
-use wiring::{Opener, Plan, Wiring};
+use wiring::Plan;
 
 /// Traces and captures of administrators at a time.
 const MOST: usize = 8;
@@ -172,35 +175,6 @@ impl Controller {
         }
     }
 
-    /// The names behind a place's numbers.
-    fn names_at(&self, place: &TapPoint, wiring: &Wiring) -> Result<HopNames, String> {
-        match place {
-            TapPoint::Port(name) => Ok(HopNames::of_port(name)),
-            TapPoint::Function(name) => match wiring.instances.get(name) {
-                Some(instance) => HopNames::of_function(name, &instance.image, &self.catalog),
-                None => Err(format!("there is no function `{name}`")),
-            },
-            TapPoint::Device(name, _) => {
-                let mut names = HopNames::of_port(name);
-                let plugs = self.host.device_place(name, None).map(|place| place.plugs).unwrap_or_default();
-                for (plug, end) in plugs {
-                    names
-                        .interfaces
-                        .resize_with(names.interfaces.len().max(usize::from(plug) + 1), String::new);
-                    names.interfaces[usize::from(plug)] = match end {
-                        Plugged::Port(port) => {
-                            names.ports.insert(plug);
-                            port
-                        }
-                        Plugged::Opener(Opener::Interface(end)) => self.end_in_words(&end),
-                        Plugged::Opener(Opener::Service(service)) => format!("service {}", service.number),
-                    };
-                }
-                Ok(names)
-            }
-        }
-    }
-
     /// Takes those taps out that are over.
     fn end_taps(&self) {
         let fleet = self.host.fleet().clone();
@@ -209,35 +183,10 @@ impl Controller {
     }
 }
 
-/// Puts taps to ports, functions and devices, by their names, at one quiet point. Those that have gone
-/// meanwhile have none.
+/// Puts taps to places, which see nothing any more when the permit is over.
 fn put(host: &Host, permit: &WatchPermit, taps: Vec<(TapPoint, MakeTap)>) -> Result<(), Refusal> {
-    let (mut ends, mut devices) = (Vec::new(), Vec::new());
-    for (place, make) in taps {
-        let mut make = permit.guarded(make);
-        match &place {
-            TapPoint::Port(name) => ends.extend(host.port(name).map(|id| (engine::End::Port(id), make()))),
-            TapPoint::Function(name) => {
-                ends.extend(host.function(name).map(|id| (engine::End::Instance(id, 0), make())));
-            }
-            TapPoint::Device(name, side) => {
-                devices.extend(host.device_place(name, side.as_deref()).map(|place| (place, make)));
-            }
-        }
-    }
-    let put = host.fleet().change(move |change| {
-        for (end, tap) in ends {
-            match end {
-                engine::End::Port(id) => change.tap_port(id, tap),
-                engine::End::Instance(id, _) => change.tap_instance(id, tap),
-                engine::End::Switch(..) => {}
-            }
-        }
-        for (place, make) in devices {
-            change.tap_switch(place.id, place.plug, make);
-        }
-    });
-    put.map_err(|error| Refusal::Busy(error.to_string()))
+    let taps = taps.into_iter().map(|(place, make)| (place, permit.guarded(make))).collect();
+    place::put(host, taps).map_err(|error| Refusal::Busy(error.to_string()))
 }
 
 fn invalid(at: &str, message: impl Into<String>) -> Refusal {

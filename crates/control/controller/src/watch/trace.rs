@@ -4,7 +4,7 @@ use super::super::controller::Controller;
 use super::tap_points::{Spot, TapPoint, View};
 use super::tell::Teller;
 use super::way::{Following, Pick, TraceTap};
-use super::{LOOK, MakeTap, filter, invalid, put, until};
+use super::{LOOK, MakeTap, filter, invalid, names_at, put, until};
 use api::{Trace, TraceEnd, TraceLine};
 use api_server::{Outlet, Refusal};
 use deployment::InjectError;
@@ -68,7 +68,7 @@ impl Controller {
             }
             Some(hex) => Some(injection(hex, at.as_deref(), &wiring, &places)?),
         };
-        let names = places.iter().map(|place| self.names_at(place, &wiring));
+        let names = places.iter().map(|place| names_at(host, &self.catalog, place, &wiring));
         let names = names.collect::<Result<Vec<_>, String>>().map_err(Refusal::Broken)?;
         let (told, ways) = sync_channel(WAITING);
         let clock = *guest_wasm::watchdog::clock();

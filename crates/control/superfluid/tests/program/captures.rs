@@ -50,8 +50,11 @@ fn captures_of_hops_that_are_not_there_are_refused_before_anything_starts() {
     let file = file.display().to_string();
     let capture = |what: &str| format!("{what}={}", folder.path().join("x.pcapng").display());
     for (arguments, message) in [
-        (vec!["--capture".to_owned(), capture("gaet")], "there is no such hop"),
-        (vec!["--capture".to_owned(), capture("flows")], "it is an observer"),
+        (
+            vec!["--capture".to_owned(), capture("gaet")],
+            "--capture gaet: there is no port, device or function `gaet`; allowed: source, end, gate, swap, flows; did you mean `gate`",
+        ),
+        (vec!["--capture".to_owned(), capture("flows")], "`flows` is an observer"),
         (vec!["--capture".to_owned(), "gate=/no/such/folder/x.pcapng".to_owned()], "No such file"),
         (
             vec!["--capture".to_owned(), capture("gate"), "--capture".to_owned(), capture("end")],
@@ -73,6 +76,67 @@ fn captures_of_hops_that_are_not_there_are_refused_before_anything_starts() {
         let output = superfluid().args(&all).output().expect("it starts");
         assert_eq!(output.status.code(), Some(2), "{all:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}
+
+/// What is captured at a hop, and how many packets that were.
+fn captured(lines: &[Value], hop: &str, folder: &Path) -> (u64, String) {
+    let told = lines.iter().find(|line| line["event"] == "captured" && line["hop"] == hop).expect(hop);
+    let count = |key: &str| told[key].as_u64().expect("a number");
+    let file = fs::read(folder.join(told["file"].as_str().expect("a file"))).expect("written");
+    (count("written") + count("lost"), text(&file))
+}
+
+#[test]
+fn devices_sides_of_devices_and_wires_are_hops() {
+    let yaml = "
+superfluid: 1
+ports:
+  source: {type: generator, flows: 500, count: 8000, rate: 50kpps, destination_ports: 50-57}
+  end: {type: sink}
+  asked: {type: sink}
+devices:
+  edge: {mode: bridge, over: {source: {receive: udp and not port 53}, end: {}}}
+  names: {mode: direct, over: {source: {receive: udp port 53}}}
+  pair: {mode: rootless}
+functions:
+  gate: {image: forwarder, config: {reflect: true}, attach: {left: edge}}
+  first: {image: forwarder, attach: {left: names, right: pair}}
+  last: {image: forwarder, attach: {left: pair, right: asked}}
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let hops = ["edge", "edge:end", "edge:source", "names", "pair", "first:1~pair", "last:left"];
+    let mut more = Vec::new();
+    for (n, hop) in hops.iter().enumerate() {
+        more.extend([
+            "--capture".to_owned(),
+            format!("{hop}={}", folder.path().join(format!("{n}")).display()),
+        ]);
+    }
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let (lines, output) = run_in(folder.path(), yaml, &more);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let delivered =
+        |port: &str| last(&lines)["ports"][port]["packets"]["delivered"].as_u64().expect("a count");
+    let (end, asked) = (delivered("end"), delivered("asked"));
+    assert!(end > 0 && asked > 0 && end + asked == 8000, "{end} {asked}");
+    let at = |hop: &str| captured(&lines, hop, folder.path());
+    // A packet passes the device twice: to its opener, and from it to the other port.
+    let (number, file) = at("edge");
+    assert_eq!(number, 2 * end);
+    assert!(
+        file.contains("edge: from source: to gate:left") && file.contains("edge: from gate:left: to end")
+    );
+    let (number, file) = at("edge:end");
+    assert_eq!(number, end);
+    assert!(!file.contains("from source"));
+    let (number, file) = at("edge:source");
+    assert_eq!(number, end);
+    assert!(file.contains("edge: from source: to gate:left") && !file.contains("to end"));
+    assert_eq!(at("names").0, asked);
+    // What is laid as a wire is seen at its ends.
+    for hop in ["pair", "first:1~pair", "last:left"] {
+        assert_eq!(at(hop).0, asked, "{hop}");
     }
 }
 
