@@ -39,6 +39,7 @@ pub mod paths;
 mod problem;
 mod registry_login;
 mod snapshot;
+mod tenant_device;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -69,6 +70,7 @@ pub use page_link::{LINK_PREFIX, PageLink};
 pub use problem::{Fault, FaultKind, FaultSource, Problem, ProblemType};
 pub use registry_login::{NewRegistryLogin, Password, RegistryLogin};
 pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
+pub use tenant_device::{TENANT_KEYS, TENANT_PORT_KEYS, kept_from_tenants, ports_under};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{
     Capture, TRACED, TRACED_HEADS, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd,

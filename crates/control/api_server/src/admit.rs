@@ -1,7 +1,8 @@
 //! What a tenant may change, checked when it is asked for and once more while no other change is under way.
 //!
-//! A tenant's token changes functions and security groups of the tenant, and chains, wires and observers that
-//! name functions and ports of the tenant alone. The rules of its groups name groups of the tenant alone.
+//! A tenant's token changes functions and security groups of the tenant, devices of its own
+//! ([`mod@crate::tenant_devices`]), and chains, wires and observers that name functions, ports and devices of
+//! the tenant alone. The rules of its groups name groups of the tenant alone.
 //! What it may not see is as if it were not there, except that a name can be taken. What of a function's spec
 //! is the host's, such as an image in a file, is for [`Control::confined`](crate::Control::confined) to say;
 //! it stays as an administrator has written it.
@@ -12,9 +13,10 @@ use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, may_change};
 use crate::state::State;
 use crate::stored::Stored;
+use crate::tenant_devices::{KnownDevice, Takes, stations_in};
 use api::{Fault, Kind, ObjectName, Problem, ProblemType};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a change by a tenant comes to, by what is wrong with it.
 #[derive(Default)]
@@ -47,7 +49,8 @@ impl State {
                 wanted.objects.iter().filter(|object| object.id.kind == kind && object.spec.is_some());
             of_kind.map(|object| object.id.name.as_str()).collect()
         };
-        let (come, groups) = (coming(Kind::Function), coming(Kind::Group));
+        let groups = coming(Kind::Group);
+        let come = &coming(Kind::Function) | &coming(Kind::Device);
         for object in &wanted.objects {
             let WantedObject { id, spec, precondition, .. } = object;
             let there = self.store.read(id.kind.as_str(), &id.name);
@@ -57,7 +60,7 @@ impl State {
                 // A whole document may name it, as it is.
                 if spec.is_none() || before != *spec {
                     let message = format!(
-                        "{id} is not the tenant's to change; allowed: functions, groups, chains, wires and observers of `{tenant}`"
+                        "{id} is not the tenant's to change; allowed: functions, groups, devices, chains, wires and observers of `{tenant}`"
                     );
                     wrong.forbidden.push(Fault::new(place(id), message));
                 }
@@ -67,20 +70,30 @@ impl State {
                 if mine.is_none() {
                     return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}")));
                 }
+                self.kept_device(tenant, id, before.as_ref(), &mut wrong);
                 continue;
             };
             match id.kind {
+                // A whole document may name it, as it is.
+                Kind::Device if before.as_ref() == Some(spec) => continue,
+                Kind::Device => {
+                    self.kept_device(tenant, id, before.as_ref(), &mut wrong);
+                    self.device(tenant, id, spec, &mut wrong);
+                }
                 Kind::Function => {
                     self.function(tenant, object, (before.as_ref(), spec), &come, &mut wrong)?
                 }
                 Kind::Group => self.group(tenant, id, spec, &groups, &mut wrong),
                 _ => self.names(tenant, id, spec, &come, &mut wrong),
             }
-            let function = |kind| self.store.read(Kind::as_str(kind), &id.name).is_some();
-            let taken = there.is_some() && mine.is_none()
-                || id.kind == Kind::Function
-                    && before.is_none()
-                    && [Kind::Port, Kind::Switch, Kind::Device].into_iter().any(function);
+            // Functions, ports, switches and devices share their names.
+            let others: &[Kind] = match id.kind {
+                Kind::Function => &[Kind::Port, Kind::Switch, Kind::Device],
+                Kind::Device => &[Kind::Port, Kind::Switch, Kind::Function],
+                _ => &[],
+            };
+            let is_there = |kind: &Kind| self.store.read(kind.as_str(), &id.name).is_some();
+            let taken = there.is_some() && mine.is_none() || before.is_none() && others.iter().any(is_there);
             if taken && precondition.holds(None) {
                 wrong
                     .taken
@@ -101,7 +114,48 @@ impl State {
                 return Err(faulty(of, faults));
             }
         }
-        self.room(tenant, created, bytes)
+        self.room(tenant, created, bytes)?;
+        self.room_for_devices(tenant, wanted)
+    }
+
+    /// Whether a tenant may have devices that take so much more of the host.
+    fn room_for_devices(&self, tenant: &str, wanted: &Wanted) -> Result<(), Problem> {
+        let come = wanted.objects.iter().filter(|object| object.id.kind == Kind::Device);
+        let come = come.filter_map(|object| Some((object.id.name.as_str(), object.spec.as_ref()?)));
+        let come: BTreeMap<&str, &Value> =
+            come.filter(|(_, spec)| self.owners.may_change_device(tenant, spec)).collect();
+        let its = |device: &String| {
+            come.contains_key(device.as_str()) || self.owners.changes_device(tenant, device)
+        };
+        let functions = wanted.objects.iter().filter(|object| object.id.kind == Kind::Function);
+        let stations = functions.filter_map(|object| object.spec.as_ref()).flat_map(stations_in);
+        let stations = Takes { stations: stations.filter(its).count(), ..Takes::default() };
+        let more = come.values().map(|spec| KnownDevice::of(spec).takes).sum::<Takes>() + stations;
+        if more == Takes::default() {
+            return Ok(());
+        }
+        let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
+        let before = self.owners.device_takes(tenant, &BTreeSet::new());
+        let after = self.owners.device_takes(tenant, &named) + more;
+        let limits = &self.limits;
+        for (what, before, found, allowed) in [
+            ("devices", before.devices, after.devices, limits.tenant_devices),
+            ("bytes of `receive` of devices", before.receive, after.receive, limits.tenant_receive),
+            (
+                "devices with addresses, and interfaces with addresses at them,",
+                before.stations,
+                after.stations,
+                limits.tenant_stations,
+            ),
+        ] {
+            // What is too much already can become less.
+            if found > allowed && found > before {
+                let detail =
+                    format!("{what} of the tenant `{tenant}`: found {found}; allowed: at most {allowed}");
+                return Err(Problem::new(ProblemType::NoRoom, detail));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a tenant may have so much more.
@@ -118,14 +172,14 @@ impl State {
         };
         if objects + created > limits.tenant_objects {
             return full(
-                "functions, groups, chains, wires and observers",
+                "functions, groups, devices, chains, wires and observers",
                 objects + created,
                 limits.tenant_objects,
             );
         }
         if all + bytes > limits.tenant_bytes {
             return full(
-                "bytes of specs of functions, groups, chains, wires and observers",
+                "bytes of specs of functions, groups, devices, chains, wires and observers",
                 all + bytes,
                 limits.tenant_bytes,
             );
@@ -198,6 +252,42 @@ impl State {
         }
     }
 
+    /// Whether a device that is there is the tenant's to change, or to delete.
+    fn kept_device(&self, tenant: &str, id: &ObjectName, before: Option<&Value>, wrong: &mut Wrong) {
+        let Some(before) = before.filter(|_| id.kind == Kind::Device) else { return };
+        if !self.owners.may_change_device(tenant, before) {
+            let message = format!(
+                "{id} is as an administrator has made it, with more than a tenant may say, or over ports that are not the \
+                 tenant's; allowed: as it is"
+            );
+            wrong.forbidden.push(Fault::new(place(id), message));
+        }
+    }
+
+    /// A device of which the tenant may say all that it says, over ports of the tenant that no other's device
+    /// is over.
+    fn device(&self, tenant: &str, id: &ObjectName, spec: &Value, wrong: &mut Wrong) {
+        let at = place(id);
+        self.own(tenant, &at, spec, wrong);
+        wrong.forbidden.extend(api::kept_from_tenants(spec).into_iter().map(|(key, allowed)| {
+            let message = format!("an administrator says this; allowed: {}", allowed.join(", "));
+            Fault::new(format!("{at}.{key}"), message)
+        }));
+        for (key, port) in api::ports_under(spec) {
+            let shown = yaml_document::spelling::shown(&port);
+            if !self.owners.is_of(&ObjectName::new(Kind::Port, port.clone()), tenant) {
+                let message = format!("found `{shown}`; allowed: ports of `{tenant}`");
+                wrong.invalid.push(Fault::new(format!("{at}.{key}"), message));
+            } else if self.owners.is_under_others(tenant, &port, &id.name) {
+                let message = format!(
+                    "a device that is not the tenant's to change is over `{shown}`; allowed: ports of `{tenant}` that no such \
+                     device is over"
+                );
+                wrong.forbidden.push(Fault::new(format!("{at}.{key}"), message));
+            }
+        }
+    }
+
     fn names(&self, tenant: &str, id: &ObjectName, spec: &Value, come: &BTreeSet<&str>, wrong: &mut Wrong) {
         for name in names_in(id.kind, &id.name, spec) {
             if !self.joins(tenant, &name, come) {
@@ -209,6 +299,18 @@ impl State {
     /// Whether a tenant may connect something with what has this name.
     fn joins(&self, tenant: &str, name: &str, come: &BTreeSet<&str>) -> bool {
         come.contains(name) || self.owners.has(tenant, name)
+    }
+
+    /// What a tenant has and may delete, by kind in their order.
+    pub fn prunable(&self, tenant: &str) -> Vec<ObjectName> {
+        let kinds = Kind::ALL.into_iter().filter(|kind| may_change(tenant, *kind));
+        let own = kinds.flat_map(|kind| {
+            let names = self.owners.page(tenant, kind, None, usize::MAX);
+            names.into_iter().map(move |name| ObjectName::new(kind, name))
+        });
+        let changes =
+            |id: &ObjectName| id.kind != Kind::Device || self.owners.changes_device(tenant, &id.name);
+        own.filter(changes).collect()
     }
 
     /// Of functions, those that a client is shown.

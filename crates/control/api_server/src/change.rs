@@ -25,7 +25,7 @@ use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::runs;
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
-use crate::rights::{Rights, may_change};
+use crate::rights::Rights;
 use crate::state::State;
 use crate::stored::{Stored, written};
 use crate::timing::Timing;
@@ -631,10 +631,8 @@ impl State {
             }
         };
         if let Some(tenant) = wanted.rights.tenant() {
-            for kind in Kind::ALL.into_iter().rev().filter(|kind| may_change(tenant, *kind)) {
-                let names = self.owners.page(tenant, kind, None, usize::MAX);
-                names.into_iter().for_each(|name| delete(ObjectName::new(kind, name)));
-            }
+            // What names others goes first.
+            self.prunable(tenant).into_iter().rev().for_each(delete);
             return;
         }
         for kind in Kind::ALL.into_iter().rev() {

@@ -92,6 +92,7 @@ mod state;
 mod stored;
 mod stream;
 mod tenancy;
+mod tenant_devices;
 mod tenant_permits;
 #[cfg(test)]
 mod tests;

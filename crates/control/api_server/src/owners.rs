@@ -3,13 +3,15 @@
 //! A function, a port, a security group and a device are the tenant's that their `tenant` names; without it,
 //! `default`'s. A chain, a wire and an observer are a tenant's if all that they name are functions, ports and
 //! devices of that tenant. A tenant's object is its own. All else, and what joins tenants or reaches a
-//! switch, is the administrator's alone.
+//! switch, is the administrator's alone. Which devices a tenant changes itself is another question
+//! ([`mod@crate::tenant_devices`]).
 //!
 //! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and
 //! a history with owners, since the store does not know whose something was that is gone. Where a spec itself
 //! is shown, the spec decides and not the index.
 
 use crate::control::ObjectChange;
+use crate::tenant_devices::{DeviceIndex, KnownDevice, Takes};
 use api::{DEFAULT_TENANT, Event, Happened, Kind, ObjectName};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -33,6 +35,7 @@ struct Index {
     of: HashMap<ObjectName, (Option<String>, usize)>,
     /// Of devices: other tenants whose functions may open them, one function alone or all.
     open_to: HashMap<String, BTreeSet<(String, Option<String>)>>,
+    devices: DeviceIndex,
     /// The same the other way.
     owned: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
     /// Chains, wires and observers, with the names in them, and their bytes.
@@ -71,6 +74,7 @@ impl Owners {
             tenants: BTreeSet::new(),
             of: HashMap::new(),
             open_to: HashMap::new(),
+            devices: DeviceIndex::default(),
             owned: BTreeMap::new(),
             links: HashMap::new(),
             naming: HashMap::new(),
@@ -179,6 +183,40 @@ impl Owners {
         })
     }
 
+    /// Whether a device with this spec is a tenant's to change.
+    pub fn may_change_device(&self, tenant: &str, spec: &Value) -> bool {
+        self.tenant_of(spec).as_deref() == Some(tenant)
+            && self.index().is_tenants(tenant, &KnownDevice::of(spec))
+    }
+
+    /// Whether a device over a port, beside the one of this name, is not a tenant's to change.
+    pub fn is_under_others(&self, tenant: &str, port: &str, beside: &str) -> bool {
+        let index = self.index();
+        index.devices.over(port).any(|device| device != beside && !index.changes_device(tenant, device))
+    }
+
+    /// What the devices take that a tenant may change, without what these objects take.
+    pub fn device_takes(&self, tenant: &str, without: &BTreeSet<&ObjectName>) -> Takes {
+        let index = self.index();
+        let of = |id: &ObjectName| match id.kind {
+            Kind::Device if index.changes_device(tenant, &id.name) => {
+                index.devices.device(&id.name).map_or_else(Takes::default, |device| device.takes)
+            }
+            Kind::Function => {
+                let stations = index.devices.stations_of(&id.name).iter();
+                let stations = stations.filter(|device| index.changes_device(tenant, device)).count();
+                Takes { stations, ..Takes::default() }
+            }
+            _ => Takes::default(),
+        };
+        index.owned(tenant).flatten().filter(|id| !without.contains(id)).map(of).sum()
+    }
+
+    /// Whether a device that is there is a tenant's to change.
+    pub fn changes_device(&self, tenant: &str, device: &str) -> bool {
+        self.index().changes_device(tenant, device)
+    }
+
     /// Whether a name in a chain, a wire or an observer is a function's, a port's or a device's of a tenant.
     pub fn has(&self, tenant: &str, name: &str) -> bool {
         self.index().owner_of_name(name).as_deref() == Some(tenant)
@@ -203,10 +241,11 @@ impl Owners {
         self.index().page(tenant, kind, after, limit)
     }
 
-    /// How many functions, groups, chains, wires and observers a tenant has, and the bytes of their specs.
+    /// How many functions, groups, devices, chains, wires and observers a tenant has, and the bytes of their
+    /// specs.
     pub fn size(&self, tenant: &str) -> (usize, usize) {
         let index = self.index();
-        let changed = |id: &&ObjectName| matches!(id.kind, Kind::Function | Kind::Group);
+        let changed = |id: &&ObjectName| matches!(id.kind, Kind::Function | Kind::Group | Kind::Device);
         let own: Vec<&ObjectName> = index.owned(tenant).flatten().filter(changed).collect();
         let bytes: usize = own.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
         let links = LINKS.into_iter().flat_map(|kind| {
@@ -235,6 +274,10 @@ impl Index {
                     self.open_to.remove(&id.name);
                     let grants = change.spec.as_ref().map(grants_in).filter(|grants| !grants.is_empty());
                     self.open_to.extend(grants.map(|grants| (id.name.clone(), grants)));
+                    self.devices.take_device(&id.name, change.spec.as_ref());
+                }
+                if change.kind == Kind::Function {
+                    self.devices.take_function(&id.name, change.spec.as_ref());
                 }
                 if let Some((before, _)) = self.of.remove(&id)
                     && let Some(owned) = self.owned.get_mut(&before)
@@ -285,6 +328,19 @@ impl Index {
             }
             Kind::Workers | Kind::Switch | Kind::Service => None,
         }
+    }
+
+    /// Whether a device that is there is a tenant's to change.
+    fn changes_device(&self, tenant: &str, device: &str) -> bool {
+        self.owner(&ObjectName::new(Kind::Device, device)).as_deref() == Some(tenant)
+            && self.devices.device(device).is_some_and(|known| self.is_tenants(tenant, known))
+    }
+
+    /// Whether a tenant says all of a device, and has all ports that it is over.
+    fn is_tenants(&self, tenant: &str, device: &KnownDevice) -> bool {
+        let is_own =
+            |port: &String| self.owner(&ObjectName::new(Kind::Port, port.clone())).as_deref() == Some(tenant);
+        !device.is_kept && device.over.iter().all(is_own)
     }
 
     fn owner_of_name(&self, name: &str) -> Option<String> {

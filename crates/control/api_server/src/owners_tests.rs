@@ -152,3 +152,37 @@ fn what_goes_leaves_nothing_behind() {
     assert!(index.of.is_empty() && index.owned.is_empty() && index.links.is_empty());
     assert!(index.naming.is_empty());
 }
+
+#[test]
+fn a_device_is_its_tenants_to_change_if_nothing_of_it_is_an_administrators() {
+    let owners = two_tenants();
+    let device = |name: &str, spec: Value| owners.take(6, &[put(Kind::Device, name, spec)]);
+    device("pair", json!({"mode": "rootless", "tenant": "red"}));
+    device("own", json!({"mode": "direct", "tenant": "red", "over": {"lan": {"receive": "udp"}}}));
+    device("granted", json!({"mode": "rootless", "tenant": "red", "open_to": [{"tenant": "blue"}]}));
+    device("given", json!({"mode": "direct", "tenant": "red", "over": ["wan"]}));
+    let changes = |name: &str| owners.changes_device("red", name);
+    assert_eq!(["pair", "own", "granted", "given", "none"].map(changes), [true, true, false, false, false]);
+    assert!(!owners.changes_device("blue", "pair") && !owners.changes_device("blue", "given"));
+    // By what is over a port, the device itself left out.
+    assert!(
+        !owners.is_under_others("red", "lan", "another") && owners.is_under_others("blue", "lan", "another")
+    );
+    assert!(owners.is_under_others("red", "wan", "own") && !owners.is_under_others("red", "wan", "given"));
+    // Addresses at its own devices count, wherever they are said.
+    owners.take(7, &[put(
+        Kind::Function,
+        "fw",
+        json!({"image": "a", "tenant": "red", "attach": {"inside": {"to": "own:lan", "addresses": ["192.0.2.9/24"]},
+            "outside": {"to": "given", "dhcp": true}, "third": {"to": "own", "dhcp": false}}}),
+    )]);
+    let takes = |devices, receive, stations| Takes { devices, receive, stations };
+    assert_eq!(owners.device_takes("red", &BTreeSet::new()), takes(2, 3, 1));
+    assert_eq!(owners.device_takes("red", &BTreeSet::from([&id(Kind::Device, "own")])), takes(1, 0, 1));
+    // The port is another tenant's now: the device over it is an administrator's to change.
+    owners.take(8, &[put(Kind::Port, "lan", json!({"type": "null", "tenant": "blue"}))]);
+    assert!(!changes("own") && owners.is_under_others("red", "lan", ""));
+    assert_eq!(owners.device_takes("red", &BTreeSet::new()), takes(1, 0, 0));
+    owners.take(9, &[change(Kind::Device, "own", None), change(Kind::Function, "fw", None)]);
+    assert!(!owners.is_under_others("red", "lan", ""));
+}

@@ -109,17 +109,19 @@ impl Call {
 }
 
 /// Whether objects of a kind are for a tenant to make. The security groups of the tenant `default` are the
-/// administrator's: they bind the others.
+/// administrator's: they bind the others. Which devices are is said by [`mod@tenant_devices`].
+///
+/// [`mod@tenant_devices`]: crate::tenant_devices
 pub(crate) fn may_change(tenant: &str, kind: Kind) -> bool {
     is_a_tenants_to_change(kind) && (kind != Kind::Group || tenant != DEFAULT_TENANT)
 }
 
-/// Kinds of objects that a tenant makes for itself. Of ports, devices and of itself it has what the
-/// administrator gives it.
+/// Kinds of objects that a tenant makes for itself. Of ports and of itself it has what the administrator
+/// gives it.
 fn is_a_tenants_to_change(kind: Kind) -> bool {
     match kind {
-        Kind::Function | Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => true,
-        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => false,
+        Kind::Function | Kind::Group | Kind::Device | Kind::Chain | Kind::Wire | Kind::Observer => true,
+        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => false,
     }
 }
 

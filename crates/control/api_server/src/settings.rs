@@ -213,10 +213,17 @@ pub struct Limits {
     pub unknown_time: Duration,
     /// Connections of a tenant.
     pub tenant_connections: usize,
-    /// Functions, chains, wires and observers that a tenant can make itself, with those that it has.
+    /// Functions, groups, devices, chains, wires and observers that a tenant can make itself, with those that
+    /// it has.
     pub tenant_objects: usize,
     /// Bytes of the specs of all of these.
     pub tenant_bytes: usize,
+    /// Devices that a tenant makes itself.
+    pub tenant_devices: usize,
+    /// Bytes of the `receive` of all of these: each packet at a port may be compared with all of it.
+    pub tenant_receive: usize,
+    /// Of these, those that have addresses, and interfaces that have addresses of their own at one.
+    pub tenant_stations: usize,
     /// Snapshots of a tenant.
     pub tenant_snapshots: usize,
     /// Operations of a tenant that are not ended; those of all tenants are half of all at most.
@@ -252,6 +259,9 @@ impl Default for Limits {
             tenant_connections: 64,
             tenant_objects: 4096,
             tenant_bytes: 64 << 20,
+            tenant_devices: 64,
+            tenant_receive: 8 << 10,
+            tenant_stations: 32,
             tenant_snapshots: 64,
             tenant_operations: 8,
             alive: Duration::from_secs(15),

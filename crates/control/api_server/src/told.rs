@@ -13,9 +13,9 @@
 use crate::answer::{faulty, refused};
 use crate::change::Wanted;
 use crate::control::{ObjectChange, Refusal};
-use crate::rights::{Rights, may_change};
+use crate::rights::Rights;
 use crate::state::State;
-use api::{Fault, FaultSource, Kind, ObjectName, Problem, ProblemType};
+use api::{Fault, FaultSource, ObjectName, Problem, ProblemType};
 use std::collections::BTreeSet;
 
 /// What stands for faults that a tenant is not told.
@@ -128,11 +128,8 @@ impl State {
             named.map(|object| change(&object.id, object.spec.clone(), object.snapshot.clone())).collect();
         if wanted.prune {
             let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
-            for kind in Kind::ALL.into_iter().filter(|kind| may_change(tenant, *kind)) {
-                let names = self.owners.page(tenant, kind, None, usize::MAX);
-                let ids = names.into_iter().map(|name| ObjectName::new(kind, name));
-                changes.extend(ids.filter(|id| !named.contains(id)).map(|id| change(&id, None, None)));
-            }
+            let ids = self.prunable(tenant).into_iter();
+            changes.extend(ids.filter(|id| !named.contains(id)).map(|id| change(&id, None, None)));
         }
         changes
     }

@@ -158,6 +158,15 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     }
     assert_eq!(daemon.refused(red, "/v1/functions/blue-fw", of(json!({}))).0, 409);
     assert_eq!(daemon.refused(red, "/v1/ports/mine", json!({"type": "null", "tenant": "red"})).0, 403);
+    let over = |port: &str| json!({"mode": "direct", "tenant": "red", "over": [port]});
+    assert_eq!(
+        daemon.refused(red, "/v1/devices/x", over("blue-in")),
+        (422, vec!["devices.x.over[0]".to_owned()])
+    );
+    assert_eq!(
+        daemon.refused(red, "/v1/devices/blue-in", json!({"mode": "rootless", "tenant": "red"})).0,
+        409
+    );
     // What an administrator joins with its function is in the way of a deletion, and not told.
     let joined = json!({"spec": ["blue-free", "red-two:0"]});
     daemon.json(
@@ -385,4 +394,94 @@ fn a_tenant_traces_and_captures_where_every_packet_is_its_own() {
     assert_eq!(captured("own").0, 422, "packets of blue's may pass there now");
     assert!(!all.is_empty());
     drop(second);
+}
+
+#[test]
+fn packets_pass_devices_that_a_tenant_has_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path());
+    daemon.json(None, "POST", "/v1/apply?wait=true", Some(document()));
+    let token = |tenant: &str| {
+        daemon.admin.done(&format!("token create {tenant} --tenant {tenant} --file {tenant}.token"));
+        std::fs::read_to_string(folder.path().join(format!("{tenant}.token")))
+            .expect("reads")
+            .trim()
+            .to_owned()
+    };
+    let (red, blue) = (token("red"), token("blue"));
+    let put = |path: &str, spec: Value| {
+        daemon.json(Some(&red), "PUT", &format!("{path}?wait=true"), Some(json!({"spec": spec})))
+    };
+    let forwarder = |left: &str, right: &str| json!({"image": "forwarder", "tenant": "red", "attach": {"left": left, "right": right}});
+    let pair = |more: &str| json!({"mode": "rootless", "tenant": "red", "share": more});
+    let packets = |name: &str| {
+        let function = daemon.json(Some(&red), "GET", &format!("/v1/functions/{name}"), None);
+        function["status"]["packets"].as_u64().unwrap_or(0)
+    };
+    // One over a port of its own, and one by which its functions hand over to each other.
+    put(
+        "/v1/devices/front",
+        json!({"mode": "direct", "tenant": "red", "over": {"red-in": {"receive": "udp"}}}),
+    );
+    put("/v1/devices/pair", pair("single"));
+    put("/v1/functions/first", forwarder("front", "pair"));
+    put("/v1/functions/last", forwarder("pair", "red-out"));
+    daemon.admin.wait("packets pass the rootless device", || packets("last") > 0);
+    // It is changed while packets pass, and a third function gets copies.
+    put("/v1/devices/pair", pair("duplicate"));
+    put("/v1/functions/third", json!({"image": "forwarder", "tenant": "red", "attach": {"left": "pair"}}));
+    daemon.admin.wait("copies come to the third", || packets("third") > 0);
+    let status = daemon.json(Some(&red), "GET", "/v1/devices/pair", None)["status"].clone();
+    assert_eq!(
+        (status["state"].as_str(), status["openers"].as_array().map(Vec::len)),
+        (Some("up"), Some(3)),
+        "{status}"
+    );
+    assert!(status["copied"].as_u64() > Some(0), "{status}");
+    let described = daemon.tenant("red.token").done("describe device front");
+    assert!(described.contains("red-in") && described.contains("first"), "{described}");
+
+    // For another tenant there is none of it: it is told the same of what is not there.
+    assert_eq!(daemon.ask(Some(&blue), "GET", "/v1/devices/pair", None).0, 404);
+    assert_eq!(daemon.ask(Some(&blue), "DELETE", "/v1/devices/pair", None).0, 404);
+    let told = |device: &str| {
+        let spec = json!({"image": "forwarder", "tenant": "blue", "attach": {"left": device}});
+        let (status, text) =
+            daemon.ask(Some(&blue), "PUT", "/v1/functions/blue-x", Some(json!({"spec": spec})));
+        (status, text.replace(device, "NAME"))
+    };
+    assert_eq!(told("pair"), told("nothing-there"));
+    assert_eq!(told("pair").0, 422);
+
+    // Its own faults are told with their place, and nothing of others.
+    let (status, text) = daemon.ask(Some(&red), "DELETE", "/v1/devices/pair", None);
+    assert!(status == 409 && text.contains("functions.first.attach.right"), "{status} {text}");
+    let wrong = json!({"mode": "direct", "tenant": "red", "over": {"red-in": {"receive": "udp prot 53"}}});
+    let (status, text) = daemon.ask(Some(&red), "PUT", "/v1/devices/front", Some(json!({"spec": wrong})));
+    assert!(status == 422 && text.contains("devices.front.over.red-in.receive"), "{status} {text}");
+    // Whether a tenant is there it does not learn by a device.
+    for tenant in ["blue", "none-such"] {
+        let spec = json!({"mode": "rootless", "tenant": "red", "open_to": [{"tenant": tenant}]});
+        assert_eq!(
+            daemon.refused(&red, "/v1/devices/pair", spec),
+            (403, vec!["devices.pair.open_to".to_owned()])
+        );
+    }
+    // Where the administrator puts another tenant's device over the port, this one takes nothing from it.
+    let given = json!({"mode": "direct", "tenant": "blue", "over": {"red-in": {"receive": "tcp"}}});
+    daemon.json(None, "PUT", "/v1/devices/given", Some(json!({"spec": given})));
+    let greedy = json!({"mode": "direct", "tenant": "red", "over": {"red-in": {"priority": 0}}});
+    assert_eq!(
+        daemon.refused(&red, "/v1/devices/front", greedy.clone()),
+        (403, vec!["devices.front.over.red-in".to_owned()])
+    );
+    daemon.json(None, "DELETE", "/v1/devices/given", None);
+    put("/v1/devices/front", greedy);
+
+    // All goes, in one document and one by one.
+    let nothing = json!({"superfluid": 1, "devices": {"pair": pair("single")}});
+    let done = daemon.json(Some(&red), "POST", "/v1/apply?prune=true&wait=true", Some(nothing));
+    assert_eq!(done["deleted"].as_array().map(Vec::len), Some(4), "{done}");
+    daemon.json(Some(&red), "DELETE", "/v1/devices/pair", None);
+    assert_eq!(names(&daemon.json(None, "GET", "/v1/devices", None)), [""; 0]);
 }

@@ -4,9 +4,11 @@
 //! other object, so that no fault can name one or show that it exists, whatever its words are:
 //! 1. Functions and ports of the tenant are in it, without the wires that an administrator gave them to what
 //!    is not the tenant's.
-//! 2. Chains, wires and observers are in it if all that they name is the tenant's, before the change and
+//! 2. Devices of the tenant are in it that are over ports of the tenant alone, and of which nothing is said
+//!    that only an administrator says, before the change and after it.
+//! 3. Chains, wires and observers are in it if all that they name is the tenant's, before the change and
 //!    after it.
-//! 3. The tenant itself and the workers are in it; switches, services and other tenants are not.
+//! 4. The tenant itself and the workers are in it; switches, services and other tenants are not.
 
 use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, Running};
@@ -67,21 +69,33 @@ impl Desired {
             Kind::Chain | Kind::Wire | Kind::Observer => {
                 names_in(kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
             }
-            Kind::Switch | Kind::Device | Kind::Service => false,
+            Kind::Device => self.is_end_of_tenant(before, tenant, name),
+            Kind::Switch | Kind::Service => false,
         }
     }
 
-    /// Whether a name is that of functions and ports of a tenant and of nothing else, as they are and as they
-    /// were `before`.
+    /// Whether a name is that of functions, ports and devices of a tenant and of nothing else, as they are
+    /// and as they were `before`.
     fn is_end_of_tenant(&self, before: &Desired, tenant: &str, name: &str) -> bool {
         let specs =
             |kind| [self, before].into_iter().filter_map(move |objects| objects.objects.get(kind, name));
-        let mut own =
-            specs(Kind::Function).chain(specs(Kind::Port)).map(|spec| tenant_in(spec) == tenant).peekable();
-        let others = [Kind::Switch, Kind::Device];
-        others.into_iter().all(|kind| specs(kind).next().is_none())
-            && own.peek().is_some()
-            && own.all(|own| own)
+        let simple = specs(Kind::Function).chain(specs(Kind::Port)).map(|spec| tenant_in(spec) == tenant);
+        let devices = specs(Kind::Device).map(|spec| self.is_device_of_tenant(before, tenant, spec));
+        let mut own = simple.chain(devices).peekable();
+        specs(Kind::Switch).next().is_none() && own.peek().is_some() && own.all(|own| own)
+    }
+
+    /// Whether a device's spec is a tenant's own, over ports that are the tenant's and were it `before`.
+    fn is_device_of_tenant(&self, before: &Desired, tenant: &str, spec: &Value) -> bool {
+        let is_own = |(_, port): (String, String)| {
+            let specs =
+                [self, before].into_iter().filter_map(|objects| objects.objects.get(Kind::Port, &port));
+            let mut own = specs.map(|spec| tenant_in(spec) == tenant).peekable();
+            own.peek().is_some() && own.all(|own| own)
+        };
+        tenant_in(spec) == tenant
+            && api::kept_from_tenants(spec).is_empty()
+            && api::ports_under(spec).into_iter().all(is_own)
     }
 }
 

@@ -22,6 +22,10 @@ fn own() -> Vec<ObjectChange> {
         put(Kind::Function, "red-gate", red(json!({"image": "forwarder"}))),
         put(Kind::Observer, "red-tap", json!({"at": ["red-fw"]})),
         put(Kind::Function, "red-free", red(json!({"image": "forwarder", "attach": {"left": "red-in"}}))),
+        put(Kind::Port, "red-out", red(json!({"type": "null"}))),
+        put(Kind::Port, "red-last", red(json!({"type": "null"}))),
+        put(Kind::Device, "red-pair", red(json!({"mode": "rootless"}))),
+        put(Kind::Function, "red-one", red(json!({"image": "forwarder", "attach": {"left": "red-pair"}}))),
     ]
 }
 
@@ -40,6 +44,7 @@ fn others() -> Vec<ObjectChange> {
         put(Kind::Chain, "trunk", json!(["blue-in", "red-fw", "blue-out"])),
         put(Kind::Service, "77", json!({"to": "red-gate:0", "for": ["blue"]})),
         put(Kind::Wire, "hall~red-gate:1", json!(["hall", "red-gate:1"])),
+        put(Kind::Wire, "hall~red-out", json!(["hall", "red-out"])),
     ]
 }
 
@@ -88,6 +93,29 @@ fn refused() -> Vec<(&'static str, Vec<ObjectChange>, &'static str)> {
             "the name of a port",
             vec![put(Kind::Function, "blue-in", red(json!({"image": "forwarder"})))],
             "blue-in",
+        ),
+        (
+            "a device over a port that a switch has",
+            vec![put(Kind::Device, "red-way", red(json!({"mode": "direct", "over": ["red-out"]})))],
+            "red-way",
+        ),
+        (
+            "a device over a port of another",
+            vec![put(
+                Kind::Device,
+                "red-way",
+                red(json!({"mode": "bridge", "over": ["red-last", "blue-in"]})),
+            )],
+            "blue-in",
+        ),
+        (
+            "a device that names a tenant that may not be there",
+            vec![put(
+                Kind::Device,
+                "red-way",
+                red(json!({"mode": "rootless", "open_to": [{"tenant": "blux"}]})),
+            )],
+            "blue",
         ),
         ("a near miss of another's name", wire(["red-free:1", "blue-inn"]), "blue-in"),
         ("a wire to another's function", wire(["red-free:1", "blue-fw:0"]), ""),
@@ -141,6 +169,12 @@ fn a_tenants_own_faults_are_told() {
     assert!(text.starts_with("functions.red-new.config"), "{text}");
     let text = told(&[put(Kind::Wire, "red-free:0~red-fw:0", json!(["red-free:0", "red-fw:0"]))]);
     assert_eq!(text, "wires: `red-free:0` has a wire already: to `red-in`\n");
+    let text = told(&[put(Kind::Device, "red-pair", red(json!({"mode": "rotless"})))]);
+    assert!(text.starts_with("devices.red-pair.mode"), "{text}");
+    let text = told(&[put(Kind::Device, "red-way", red(json!({"mode": "direct", "over": ["red-in"]})))]);
+    assert!(text.contains("the device `red-way` is over the port `red-in`"), "{text}");
+    let text = told(&[delete(Kind::Device, "red-pair")]);
+    assert!(text.starts_with("functions.red-one.attach.left"), "{text}");
     let text = told(&[delete(Kind::Function, "red-free"), delete(Kind::Function, "red-tap")]);
     assert!(text.starts_with("observers.red-tap"), "{text}");
 }

@@ -57,6 +57,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
         [
             "chain/c",
             "chain/crimson-chain",
+            "device/crimson-device",
             "function/crimson-eye",
             "function/crimson-fw",
             "function/crimson-new",
@@ -76,7 +77,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
         (Some("crimson-token"), Some("crimson"))
     );
     assert!(
-        line["who"]["uid"].is_u64() && line["deleted"].as_array().is_some_and(|all| all.len() == 8),
+        line["who"]["uid"].is_u64() && line["deleted"].as_array().is_some_and(|all| all.len() == 9),
         "{line}"
     );
 }
@@ -372,7 +373,7 @@ fn ended(shared: &Shared, id: &serde_json::Value) -> serde_json::Value {
 #[test]
 fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     let shared = Shared::with(|settings| {
-        settings.limits.tenant_objects = 7;
+        settings.limits.tenant_objects = 8;
         settings.limits.tenant_bytes = 4000;
         settings.limits.tenant_snapshots = 2;
         settings.limits.tenant_operations = 2;
@@ -380,11 +381,11 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     });
     let of = |n: usize| format!("/v1/functions/crimson-{n}");
     let spec = json!({"image": "firewall", "tenant": "crimson"});
-    // Six there are.
+    // Seven there are.
     assert_eq!(shared.put(&shared.crimson, &of(0), spec.clone()).status, 201);
     let full = shared.put(&shared.crimson, &of(1), spec.clone());
     assert_eq!(full.problem(), "no-room");
-    assert!(full.text().contains("found 8; allowed: at most 7"), "{full:?}");
+    assert!(full.text().contains("found 9; allowed: at most 8"), "{full:?}");
     assert_eq!(shared.ask(&shared.crimson, "DELETE", &of(0), "").status, 200);
     // An observer with many places is room that its tenant has, too.
     let places = json!({"at": vec!["crimson-fw"; 500]});

@@ -86,21 +86,23 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Put(kind) => {
             let body = json!({"spec": spec(kind)}).to_string();
             match kind {
-                Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => {
+                Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => {
                     (own(kind), body, Forbidden)
                 }
-                Kind::Function | Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => {
+                Kind::Function | Kind::Group | Kind::Device | Kind::Chain | Kind::Wire | Kind::Observer => {
                     (own(kind), body, Changed)
                 }
             }
         }
         Call::Delete(kind) => match kind {
-            Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => {
+            Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => {
                 (own(kind), none(), Forbidden)
             }
             // Nothing that the fake host knows needs this one.
             Kind::Function => ("crimson-eye", none(), Changed),
-            Kind::Group | Kind::Chain | Kind::Wire | Kind::Observer => (own(kind), none(), Changed),
+            Kind::Group | Kind::Device | Kind::Chain | Kind::Wire | Kind::Observer => {
+                (own(kind), none(), Changed)
+            }
         },
         Call::Check => {
             let functions = json!({"crimson-fw": {"image": "monitor", "tenant": "crimson"}});
@@ -186,7 +188,9 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
             Decision::Shown => (200, 200),
             Decision::Own => (404, 200),
             // A document names things, and does not ask for one: there they are not azure's to make.
-            Decision::Changed if matches!(call, Call::Apply | Call::Put(Kind::Function | Kind::Group)) => {
+            Decision::Changed
+                if matches!(call, Call::Apply | Call::Put(Kind::Function | Kind::Group | Kind::Device)) =>
+            {
                 (403, 403)
             }
             // It sees what is its own, and a place of another's is none.

@@ -1,6 +1,7 @@
 //! What each client sees and changes: administrators, tenants with their tokens, and no others.
 
 mod changes;
+mod devices;
 mod matrix;
 mod streams;
 mod tokens;

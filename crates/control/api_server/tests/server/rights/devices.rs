@@ -1,0 +1,223 @@
+//! Devices that tenants make for themselves, and those that they may not have.
+
+use super::{Shared, places};
+use serde_json::{Value, json};
+
+fn device(more: Value) -> Value {
+    let mut spec = json!({"mode": "rootless", "tenant": "crimson"});
+    if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+        spec.extend(more);
+    }
+    spec
+}
+
+fn over(ports: Value) -> Value {
+    device(json!({"mode": "direct", "over": ports}))
+}
+
+impl Shared {
+    #[track_caller]
+    fn is_refused(&self, path: &str, spec: Value, status: u16, place: &str) -> String {
+        let got = self.put(&self.crimson, path, spec);
+        assert_eq!((got.status, places(&got)), (status, vec![place.to_owned()]), "{got:?}");
+        assert!(!got.text().contains("azure-"), "{got:?}");
+        got.text()
+    }
+}
+
+#[test]
+fn a_tenant_makes_changes_and_deletes_devices_of_its_own() {
+    let shared = Shared::new();
+    let put =
+        |name: &str, spec: Value| shared.put(&shared.crimson, &format!("/v1/devices/{name}"), spec).status;
+    assert_eq!(put("crimson-pair", device(json!({"share": "duplicate"}))), 201);
+    // With all that a tenant may say.
+    let all = json!({"mode": "bridge", "tenant": "crimson", "share": "balance", "mtu": 1400, "dhcp": true,
+        "addresses": ["192.0.2.9/24"], "gateways": ["192.0.2.1"], "multicast": ["239.1.1.1"], "mac": "02:00:00:00:00:01",
+        "over": {"crimson-port0": {"receive": "udp", "priority": 1, "send": "crimson-port1"}, "crimson-port1": {}}});
+    assert_eq!(put("crimson-edge", all.clone()), 201);
+    assert_eq!(put("crimson-more", over(json!(["crimson-port1"]))), 201, "beside one of its own");
+    assert_eq!(put("crimson-pair", device(json!({"share": "balance"}))), 200);
+    let shown = shared.ask(&shared.crimson, "GET", "/v1/devices/crimson-edge", "").json();
+    assert_eq!(shown["spec"], all);
+    // What comes together names each other.
+    let document = json!({"superfluid": 1,
+        "devices": {"crimson-late": device(json!({}))},
+        "functions": {"crimson-end": {"image": "firewall", "tenant": "crimson", "attach": {"inside": "crimson-late"}}},
+        "chains": {"crimson-way": ["crimson-late", "crimson-end"]}});
+    let got = shared.ask(&shared.crimson, "POST", "/v1/apply", &document.to_string());
+    assert_eq!(got.status, 200, "{got:?}");
+    for path in ["/v1/devices/crimson-edge", "/v1/devices/crimson-more", "/v1/devices/crimson-pair"] {
+        assert_eq!(shared.ask(&shared.azure, "DELETE", path, "").status, 404, "{path}");
+        assert_eq!(shared.ask(&shared.reading, "DELETE", path, "").status, 403, "{path}");
+        assert_eq!(shared.ask(&shared.crimson, "DELETE", path, "").status, 200, "{path}");
+    }
+}
+
+#[test]
+fn a_tenant_says_nothing_of_a_device_that_binds_it_or_joins_it_with_others() {
+    let shared = Shared::new();
+    for (key, value) in [
+        ("open_to", json!([{"tenant": "azure"}])),
+        ("open_to", json!([{"tenant": "none-such"}])),
+        ("open_to", json!([{"tenant": "crimson", "function": "crimson-fw"}])),
+        ("groups", json!(["crimson-group"])),
+        ("groups", json!([])),
+        ("zone", json!(7)),
+        ("slaac", json!(["2001:db8:7::/64"])),
+        ("what_comes_later", json!(true)),
+    ] {
+        let told =
+            shared.is_refused("/v1/devices/x", device(json!({key: value})), 403, &format!("devices.x.{key}"));
+        assert!(told.contains("an administrator says this; allowed: mode, tenant, over"), "{told}");
+    }
+    for (key, value) in [("decapsulate", json!(["vxlan"])), ("encapsulate", json!([{"vlan": {"id": 7}}]))] {
+        let spec = over(json!({"crimson-port1": {key: value}}));
+        shared.is_refused("/v1/devices/x", spec, 403, &format!("devices.x.over.crimson-port1.{key}"));
+    }
+    // Nor is it another's.
+    for spec in [json!({"mode": "rootless", "tenant": "azure"}), json!({"mode": "rootless"})] {
+        shared.is_refused("/v1/devices/x", spec, 403, "devices.x.tenant");
+    }
+    shared.is_refused(
+        "/v1/devices/crimson-device",
+        json!({"mode": "rootless", "tenant": "azure"}),
+        403,
+        "devices.crimson-device.tenant",
+    );
+}
+
+#[test]
+fn a_tenants_device_is_over_ports_of_the_tenant_that_no_other_device_is_over() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    let host = json!({"type": "null"});
+    assert_eq!(admin.put("/v1/ports/host-port", &host).status, 201);
+    // What is another's, the host's, no port, or not there is told in the same words.
+    for name in ["azure-port0", "host-port", "hall", "crimson-fw", "azure-device", "none"] {
+        let list = shared.put(&shared.crimson, "/v1/devices/x", over(json!([name])));
+        assert_eq!((list.status, places(&list)), (422, vec!["devices.x.over[0]".to_owned()]), "{list:?}");
+        let message = list.json()["faults"][0]["message"].as_str().unwrap_or_default().replace(name, "NAME");
+        assert_eq!(message, "found `NAME`; allowed: ports of `crimson`");
+        let map = shared.put(
+            &shared.crimson,
+            "/v1/devices/x",
+            over(json!({name: {"receive": "udp"}, "crimson-port0": {}})),
+        );
+        assert_eq!((map.status, places(&map)), (422, vec![format!("devices.x.over.{name}")]), "{map:?}");
+    }
+    // A name can be taken, as a function, a port, a switch or a device; that is all that is told.
+    for name in ["azure-fw", "azure-port0", "azure-device", "hall", "host-port"] {
+        let got = shared.put(&shared.crimson, &format!("/v1/devices/{name}"), device(json!({})));
+        assert_eq!(got.status, 409, "{got:?}");
+        assert!(got.text().contains("is taken; choose another"), "{got:?}");
+    }
+    // An administrator has put a device of another tenant over the port, or one of the same that it binds.
+    for spec in [
+        json!({"mode": "direct", "tenant": "azure", "over": {"crimson-port0": {"receive": "tcp"}}}),
+        json!({"mode": "direct", "tenant": "crimson", "over": ["crimson-port0"], "groups": ["base"], "zone": 1}),
+        json!({"mode": "bridge", "tenant": "crimson", "over": ["crimson-port0", "host-port"]}),
+    ] {
+        assert_eq!(admin.put("/v1/devices/given", &spec).status, 201, "{spec}");
+        for first in [json!({}), json!({"priority": 0}), json!({"receive": "udp"})] {
+            let told = shared.is_refused(
+                "/v1/devices/x",
+                over(json!({"crimson-port0": first})),
+                403,
+                "devices.x.over.crimson-port0",
+            );
+            assert!(!told.contains("given"), "{told}");
+        }
+        assert_eq!(shared.put(&shared.crimson, "/v1/devices/x", over(json!(["crimson-port1"]))).status, 201);
+        shared.is_refused("/v1/devices/x", over(json!(["crimson-port0"])), 403, "devices.x.over[0]");
+        assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/devices/x", "").status, 200);
+        assert_eq!(admin.delete("/v1/devices/given").status, 200);
+    }
+}
+
+#[test]
+fn what_an_administrator_says_of_a_tenants_device_keeps_the_tenant_from_it() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/ports/host-port", &json!({"type": "null"})).status, 201);
+    let given = [
+        json!({"mode": "direct", "tenant": "crimson", "over": ["host-port"], "groups": ["base"], "zone": 1, "addresses": ["192.0.2.9/24"]}),
+        json!({"mode": "direct", "tenant": "crimson", "over": {"host-port": {"receive": "udp"}}}),
+        json!({"mode": "rootless", "tenant": "crimson", "open_to": [{"tenant": "azure"}]}),
+        json!({"mode": "direct", "tenant": "crimson", "over": {"crimson-port0": {"decapsulate": ["vxlan"]}}}),
+    ];
+    for spec in given {
+        assert_eq!(admin.put("/v1/devices/given", &spec).status, 201, "{spec}");
+        // It takes nothing off it, and puts another in its place by no way.
+        for other in [device(json!({})), over(json!(["crimson-port1"]))] {
+            let told = shared.is_refused("/v1/devices/given", other, 403, "devices.given");
+            assert!(told.contains("as an administrator has made it"), "{told}");
+        }
+        let gone = shared.ask(&shared.crimson, "DELETE", "/v1/devices/given", "");
+        assert_eq!((gone.status, places(&gone)), (403, vec!["devices.given".to_owned()]), "{gone:?}");
+        // A whole document may have it as it is, and prunes what is the tenant's own.
+        let own = shared.put(&shared.crimson, "/v1/devices/crimson-pair", device(json!({})));
+        assert_eq!(own.status, 201, "{own:?}");
+        let document = json!({"superfluid": 1, "devices": {"given": spec}});
+        let applied = shared.ask(&shared.crimson, "POST", "/v1/apply", &document.to_string());
+        assert_eq!(applied.status, 200, "{applied:?}");
+        let empty = json!({"superfluid": 1, "functions": {
+            "crimson-fw": {"image": "firewall", "tenant": "crimson"}, "crimson-eye": {"image": "firewall", "tenant": "crimson"}},
+            "chains": {"crimson-chain": ["crimson-port0", "crimson-fw", "crimson-port1"]}});
+        let pruned =
+            shared.ask(&shared.crimson, "POST", "/v1/apply?prune=true&dry_run=true", &empty.to_string());
+        assert_eq!(pruned.status, 200, "{pruned:?}");
+        let deleted = pruned.json()["deleted"].to_string();
+        assert!(deleted.contains("crimson-pair") && !deleted.contains("given"), "{deleted}");
+        assert_eq!(admin.get("/v1/devices/given").json()["spec"], spec);
+        assert_eq!(admin.delete("/v1/devices/given").status, 200);
+        assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/devices/crimson-pair", "").status, 200);
+    }
+}
+
+#[test]
+fn a_tenants_devices_take_only_so_much() {
+    let shared = Shared::with(|settings| {
+        settings.limits.tenant_devices = 3;
+        settings.limits.tenant_receive = 20;
+        settings.limits.tenant_stations = 2;
+    });
+    let put = |name: &str, spec: Value| shared.put(&shared.crimson, &format!("/v1/devices/{name}"), spec);
+    let full = |got: crate::client::Got, told: &str| {
+        assert_eq!((got.status, got.problem().as_str()), (507, "no-room"), "{got:?}");
+        assert!(got.text().contains(told), "{got:?}");
+    };
+    // One there is.
+    assert_eq!(put("a", device(json!({}))).status, 201);
+    assert_eq!(put("b", device(json!({}))).status, 201);
+    full(put("c", device(json!({}))), "devices of the tenant `crimson`: found 4; allowed: at most 3");
+    let long = over(json!({"crimson-port0": {"receive": "udp port 53 or udp port 54"}}));
+    full(put("b", long.clone()), "bytes of `receive` of devices of the tenant `crimson`: found 26");
+    assert_eq!(shared.server.client().put("/v1/devices/b", &long).status, 200, "an administrator may");
+    let less = over(json!({"crimson-port0": {"receive": "udp port 53 or port 54"}}));
+    assert_eq!(put("b", less).status, 200, "what is too much already can become less");
+    let addressed = |n: u8| {
+        device(json!({"mode": "direct", "over": ["crimson-port0"], "addresses": [format!("192.0.2.{n}/24")]}))
+    };
+    assert_eq!(put("a", addressed(1)).status, 200);
+    assert_eq!(put("b", addressed(2)).status, 200);
+    let at = |to: &str| json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": {"to": to, "addresses": ["192.0.2.9/24"]}}});
+    let function = |to: &str| shared.put(&shared.crimson, "/v1/functions/crimson-new", at(to));
+    full(
+        function("a"),
+        "interfaces with addresses at them, of the tenant `crimson`: found 3; allowed: at most 2",
+    );
+    assert_eq!(put("b", device(json!({}))).status, 200);
+    assert_eq!(function("a").status, 201);
+    // Those at what an administrator has given count for nothing of this.
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/ports/host-port", &json!({"type": "null"})).status, 201);
+    let given =
+        json!({"mode": "direct", "tenant": "crimson", "over": ["host-port"], "addresses": ["192.0.2.8/24"]});
+    assert_eq!(admin.put("/v1/devices/given", &given).status, 201);
+    let got = shared.put(&shared.crimson, "/v1/functions/crimson-other", at("given"));
+    assert_eq!(got.status, 201, "{got:?}");
+    // What goes makes room.
+    assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/devices/crimson-device", "").status, 200);
+    assert_eq!(put("c", device(json!({}))).status, 201);
+}
