@@ -18,7 +18,7 @@ pub struct InstanceId(pub(crate) u32);
 /// Number of a switch, as the engine calls everything that forwards by a decision: a learning switch, a
 /// virtual device, the devices at a port. The same on all workers of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SwitchId(pub(crate) u16);
+pub struct SwitchId(pub(crate) u32);
 
 impl PortId {
     pub(crate) fn index(self) -> usize {
@@ -34,7 +34,7 @@ impl InstanceId {
 
 impl SwitchId {
     pub(crate) fn index(self) -> usize {
-        usize::from(self.0)
+        self.0 as usize
     }
 }
 

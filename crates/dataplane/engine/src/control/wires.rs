@@ -128,7 +128,7 @@ impl Worker {
         name: &str,
         forwarding: impl Into<Forwarding>,
     ) -> Result<SwitchId, WireError> {
-        let id = numbered(self.switches.len()).map(SwitchId)?;
+        let id = SwitchId(numbered(self.switches.len())?.into());
         let forwarding = forwarding.into();
         self.polling.flow_hash |= forwarding.reads_flow_hash();
         self.switches.push(SwitchNode::new(name, forwarding));
@@ -146,7 +146,7 @@ impl Worker {
             Some(node) => {
                 self.polling.flow_hash |= forwarding.reads_flow_hash();
                 *node = SwitchNode::new(name, forwarding);
-                numbered(place).map(SwitchId)
+                Ok(SwitchId(numbered(place)?.into()))
             }
             None => self.add_switch(name, forwarding),
         }

@@ -307,7 +307,7 @@ impl State {
 
     /// The switches to which a switch is wired: devices, and the devices at a port.
     pub(super) fn joined_to(&self, switch: SwitchId) -> impl Iterator<Item = SwitchId> + use<'_> {
-        self.joined.range((switch, SwitchId(0))..=(switch, SwitchId(u16::MAX))).map(|((_, other), _)| *other)
+        self.joined.range((switch, SwitchId(0))..=(switch, SwitchId(u32::MAX))).map(|((_, other), _)| *other)
     }
 
     /// The watermark of a wire by which packets of a pool reach an end: one function or port of the same

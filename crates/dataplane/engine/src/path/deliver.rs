@@ -16,7 +16,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn deliver(&mut self, source: Holder, pool: PoolId, target: Target, batch: Vec<Packet>) {
         match target {
-            Target::Instance(to, interface) => self.enqueue(source, pool, to.index(), interface, batch),
+            Target::Instance(to, interface) => self.hand_to(source, pool, to.index(), interface, batch),
             Target::Port(port) => self.transmit(source, pool, port.index(), batch),
             Target::Switch(id, from) => self.pass(source, id, from, batch),
         }
@@ -27,42 +27,52 @@ impl Worker {
         self.deliver(source, self.pool_of(source), target, batch);
     }
 
-    /// Puts a batch into the next instance's queue, or into this worker's hand if that instance has nothing
-    /// else to do and may run at once. Packets that stay with their tenant apply backpressure.
+    /// Hands a batch to an instance: it stays in this worker's hand if that one is of the same pool, has
+    /// nothing else to do and may run at once, and else it waits in its queue.
     #[inline(always)]
-    fn enqueue(&mut self, source: Holder, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
+    fn hand_to(&mut self, source: Holder, pool: PoolId, to: usize, interface: u16, mut batch: Vec<Packet>) {
         let may_hop = address(&mut batch, interface);
-        let there = self.instances[to].pool;
-        let stays = there == pool;
-        let together = stays || self.have_one_owner(pool, there);
-        let mut receiver = &mut self.instances[to];
-        if !(stays && may_hop && (1..=receiver.queue.room()).contains(&batch.len())) {
+        let (receiver, current) = (&mut self.instances[to], self.time.current);
+        if may_hop
+            && receiver.pool == pool
+            && receiver.takes_at_once(batch.len())
+            && current != NO_CALLER
+            && current != to
+            && self.batches.in_hand.is_none()
+            && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles)
+        {
+            receiver.handed_by = current;
+            self.batches.in_hand = Some(HandOff { to, batch });
+            return;
+        }
+        self.enqueue(source, pool, to, may_hop, batch);
+    }
+
+    /// Puts an addressed batch into an instance's queue. Packets that stay with their tenant apply
+    /// backpressure.
+    fn enqueue(&mut self, source: Holder, pool: PoolId, to: usize, may_hop: bool, mut batch: Vec<Packet>) {
+        let (there, room) = (self.instances[to].pool, self.instances[to].queue.room());
+        if !(may_hop && there == pool && batch.len() <= room) {
             self.bring(source, pool, Holder::Instance(to), &mut batch);
             self.end_those_too_many(to, &mut batch);
-            if batch.is_empty() {
-                return self.batches.recycle(batch);
-            }
-            receiver = &mut self.instances[to];
         }
-        let (count, current) = (batch.len(), self.time.current);
+        if batch.is_empty() {
+            return self.batches.recycle(batch);
+        }
+        let (together, current) = (self.have_one_owner(pool, there), self.time.current);
         // An instance that polls a port in front of a switch hands packets to itself.
         let sender = if current == to { NO_CALLER } else { current };
+        let receiver = &mut self.instances[to];
         let congested = together && receiver.is_congested();
         if together {
             receiver.handed_by = sender;
         }
-        let is_idle = together && !receiver.has_work() && !receiver.stands_still() && count <= receiver.batch;
-        let may_run = is_idle && sender != NO_CALLER && self.batches.in_hand.is_none();
-        if may_run && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles) {
-            self.batches.in_hand = Some(HandOff { to, batch });
-        } else {
-            receiver.queue.push_batch(batch, &mut self.batches.spare);
-            if current == NO_CALLER {
-                // A port is being polled: the instance that it is for pays for that.
-                self.time.receivers.push((receiver.entity, count as u32));
-            }
-            self.wake_instance(to);
+        if current == NO_CALLER {
+            // A port is being polled: the instance that it is for pays for that.
+            self.time.receivers.push((receiver.entity, batch.len() as u32));
         }
+        receiver.queue.push_batch(batch, &mut self.batches.spare);
+        self.wake_instance(to);
         if congested {
             self.throttle(sender, Holder::Instance(to));
         }
@@ -176,11 +186,9 @@ impl Worker {
 fn address(batch: &mut [Packet], interface: u16) -> bool {
     let mut left = 0;
     for packet in batch {
-        packet.edit(|record| {
-            record.ingress = interface;
-            record.hop_budget = record.hop_budget.wrapping_sub(1);
-            left |= record.hop_budget;
-        });
+        let budget = packet.record().hop_budget.wrapping_sub(1);
+        packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget));
+        left |= budget;
     }
     left < HOP_BUDGET
 }

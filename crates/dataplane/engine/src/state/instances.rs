@@ -274,6 +274,13 @@ impl Instance {
         !self.queue.is_empty() || self.more_outside || self.suspended.is_some() || self.due
     }
 
+    /// It has nothing to do, nothing ahead of it is filling up, and it may be called with so many packets.
+    #[inline]
+    pub(crate) fn takes_at_once(&self, count: usize) -> bool {
+        let fits = (1..=self.batch).contains(&count) && count <= self.queue.room();
+        fits && !self.polls_for_itself() && self.throttled_by.is_none()
+    }
+
     /// Counts how long the packets took that it was called with last. All of a batch count as its first.
     #[inline]
     pub(crate) fn count_latency(&mut self, now: Nanos) {
