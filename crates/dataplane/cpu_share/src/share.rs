@@ -36,7 +36,7 @@ impl Share {
     /// One of a given virtual runtime that used so much before, and overdrew its cap by so many parts of a
     /// cycle.
     pub(crate) fn new(claim: Claim, vruntime: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
-        let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
+        let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, used, now));
         let per_cycle = vruntime_per_cycle(claim.weight);
         Share { recent: Cycles(0), allowance: Cycles(0), vruntime, per_cycle, used, claim, bucket }
     }
@@ -51,9 +51,6 @@ impl Share {
     #[inline]
     pub(crate) fn charge(&mut self, cycles: Cycles) {
         self.recent += cycles;
-        if let Some(bucket) = &mut self.bucket {
-            bucket.charge(cycles);
-        }
     }
 
     /// What was used, divided by weight. An allowance ends with this.
@@ -67,6 +64,7 @@ impl Share {
     }
 
     /// All that was ever charged.
+    #[inline]
     pub(crate) fn used(&self) -> Cycles {
         self.used + self.recent
     }
@@ -97,20 +95,18 @@ impl Share {
     /// Whether its cap lets it run.
     #[inline]
     pub(crate) fn may_run(&mut self, now: Cycles, period: Cycles) -> bool {
-        match &mut self.bucket {
-            None => true,
-            Some(bucket) => bucket.allows(now, period),
-        }
+        let used = self.used();
+        self.bucket.as_mut().is_none_or(|bucket| bucket.allows(used, now, period))
     }
 
     /// When its cap lets it run.
     pub(crate) fn release(&self) -> Cycles {
-        self.bucket.as_ref().map_or(Cycles(0), Bucket::release)
+        self.bucket.as_ref().map_or(Cycles(0), |bucket| bucket.release(self.used()))
     }
 
     /// By how many parts of a cycle its cap is overdrawn.
     pub(crate) fn overdrawn(&self, now: Cycles) -> i128 {
-        self.bucket.as_ref().map_or(0, |bucket| bucket.overdrawn(now))
+        self.bucket.as_ref().map_or(0, |bucket| bucket.overdrawn(self.used(), now))
     }
 
     /// Gives it another claim. It goes on owing as many cycles as it owes now.
