@@ -18,6 +18,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn hop(&mut self, index: usize) {
         let mut instance = &mut self.instances[index];
+        (self.time.running, self.time.current) = (instance.entity, index);
         let (mut batch, goes_on) = match self.batches.in_hand.take() {
             Some(handed) => (handed.batch, false),
             None if let Some(batch) = instance.suspended.take() => (batch, true),
@@ -27,8 +28,7 @@ impl Worker {
                     self.poll_feeds(index);
                 }
                 instance = &mut self.instances[index];
-                let popped = instance.queue.pop(instance.batch, &mut self.batches.spare);
-                let Some(batch) = popped else { return };
+                let Some(batch) = instance.queue.pop(instance.batch, &mut self.batches.spare) else { return };
                 (batch, false)
             }
         };
@@ -96,7 +96,7 @@ impl Worker {
     pub(crate) fn call_observer(&mut self, index: usize, packets: &[Packet]) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        instance.counters.count_bytes(packets);
+        instance.counters.bytes += packets.iter().map(|packet| u64::from(packet.length())).sum::<u64>();
         match guest.observe(packets, self.time.now) {
             Ok(()) => self.after_call(index),
             Err(fault) => self.on_guest_fault(index, &fault, None),

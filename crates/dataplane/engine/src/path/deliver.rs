@@ -38,12 +38,14 @@ impl Worker {
             && receiver.takes_at_once(batch.len())
             && current != NO_CALLER
             && current != to
-            && self.batches.in_hand.is_none()
             && self.time.scheduler.hand_off(receiver.entity, self.time.now.cycles)
         {
             receiver.handed_by = current;
-            self.batches.in_hand = Some(HandOff { to, batch });
-            return;
+            let has_room = self.backpressure.congested.is_empty() || !self.look_at_congested_wires(to);
+            if has_room && self.batches.in_hand.is_none() {
+                self.batches.in_hand = Some(HandOff { to, batch });
+                return;
+            }
         }
         self.enqueue(source, pool, to, may_hop, batch);
     }

@@ -3,6 +3,7 @@
 use crate::state::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
+use cpu_share::EntityId;
 use telemetry::clock::Cycles;
 
 /// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
@@ -40,7 +41,7 @@ impl Worker {
             self.time.look_cost = self.time.now.cycles.since(now);
         }
         let until = self.time.now.cycles + self.time.turn_length();
-        let mut next = Some(self.time.instance_of(first));
+        let mut next = self.pick(Some(first));
         while let Some(index) = next {
             next = self.run(index, until);
         }
@@ -52,18 +53,13 @@ impl Worker {
     /// turn: the instance that the batch went on to, this one again, or the one whose turn it is.
     #[inline(always)]
     fn run(&mut self, index: usize, until: Cycles) -> Option<usize> {
-        let instance = &self.instances[index];
-        let (entity, began) = (instance.entity, self.time.now.cycles);
-        if self.waits_for_room(index) {
-            self.put_back();
-            return self.pick();
-        }
-        (self.time.running, self.time.current) = (entity, index);
+        let began = self.time.now.cycles;
         self.hop(index);
         self.time.current = NO_CALLER;
         let spent = self.time.lap();
-        self.time.scheduler.charge(entity, spent);
         let instance = &mut self.instances[index];
+        let entity = instance.entity;
+        self.time.scheduler.charge(entity, spent);
         instance.count_latency(self.time.now.nanos);
         let more = instance.has_work();
         if instance.batch < self.settings.batch || !self.time.overruns.is_empty() {
@@ -78,11 +74,11 @@ impl Worker {
             // The running instance goes on until it is far enough ahead, its code and data being in the
             // caches.
             if next.is_none() && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-                return Some(index);
+                return self.pick(Some(entity));
             }
             self.wake_instance(index);
         }
-        next.or_else(|| self.pick())
+        next.or_else(|| self.pick(None))
     }
 
     /// Ends the turn after an instance's run, for the ports to be polled: what would run next goes on then.
@@ -105,10 +101,16 @@ impl Worker {
         }
     }
 
-    /// The instance whose turn it is.
-    fn pick(&mut self) -> Option<usize> {
-        let picked = self.time.scheduler.pick(self.time.now.cycles)?;
-        Some(self.time.instance_of(picked))
+    /// The instance that runs next of those that have room for what they hand on: that of an entity whose
+    /// turn it is already, or the first whose turn comes.
+    fn pick(&mut self, mut first: Option<EntityId>) -> Option<usize> {
+        loop {
+            let entity = first.take().or_else(|| self.time.scheduler.pick(self.time.now.cycles))?;
+            let index = self.time.instance_of(entity);
+            if !self.waits_for_room(index) {
+                return Some(index);
+            }
+        }
     }
 
     /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked

@@ -194,7 +194,7 @@ impl Worker {
     /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others
     /// have filled it. An instance that reaches a wire through a switch notices with its next batch.
     #[cold]
-    fn look_at_congested_wires(&mut self, index: usize) -> bool {
+    pub(crate) fn look_at_congested_wires(&mut self, index: usize) -> bool {
         let leads = |wire: &&usize| self.leads_to(index, Holder::Port(**wire));
         let Some(wire) = self.backpressure.congested.iter().find(leads).copied() else { return false };
         self.throttle(index, Holder::Port(wire));

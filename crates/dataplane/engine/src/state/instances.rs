@@ -116,12 +116,6 @@ impl InstanceCounters {
         self.calls += 1;
         self.packets += packets as u64;
     }
-
-    /// Adds the lengths of packets that the instance was shown.
-    #[inline]
-    pub(crate) fn count_bytes(&mut self, packets: &[Packet]) {
-        self.bytes += packets.iter().map(|packet| u64::from(packet.length())).sum::<u64>();
-    }
 }
 
 pub(crate) struct Instance {
@@ -277,8 +271,8 @@ impl Instance {
     /// It has nothing to do, nothing ahead of it is filling up, and it may be called with so many packets.
     #[inline]
     pub(crate) fn takes_at_once(&self, count: usize) -> bool {
-        let fits = (1..=self.batch).contains(&count) && count <= self.queue.room();
-        fits && !self.polls_for_itself() && self.throttled_by.is_none()
+        let is_idle = !self.polls_for_itself() && self.throttled_by.is_none();
+        is_idle && (1..=self.batch).contains(&count) && count <= self.queue.room()
     }
 
     /// Counts how long the packets took that it was called with last. All of a batch count as its first.

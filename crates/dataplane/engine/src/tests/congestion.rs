@@ -290,6 +290,25 @@ fn a_process_that_takes_packets_slowly_throttles_its_tenants_senders_and_loses_n
     }
 }
 
+/// It would be called with the batch at once, but for what others have done meanwhile.
+#[test]
+fn what_is_handed_a_batch_waits_where_others_have_filled_what_it_leads_to() {
+    let mut bench = Bench::new(&[8192]);
+    let (port, ring) = Process::boxed();
+    let ((source, _), end) = (bench.port(0, vec![1; 8]), bench.add_port(0, port));
+    let (first, last) = (bench.wire(0), bench.wire(0));
+    bench.chain((source, end), &[first, last]);
+    let Target::Port(wire) = end else { panic!("a port") };
+    bench.pools[0].0.allocate_batch(RING, &mut ring.lock().expect("not poisoned"));
+    bench.worker.backpressure.congested.push(wire.index());
+    bench.turn(2);
+    let [first, last] = [first, last].map(|id| &bench.worker.instances[id.index()]);
+    assert_eq!((first.counters.calls, last.counters.calls, last.queue.len()), (1, 0, 8));
+    turns(&mut bench, &ring, 3, RING);
+    assert_eq!(bench.worker.account(false).ledger.delivered, 8);
+    assert_eq!(lost_at_ports(&mut bench), 0);
+}
+
 #[test]
 fn a_process_that_takes_nothing_is_waited_for_no_longer_than_a_wire() {
     for functions in [2, 0] {

@@ -2,6 +2,7 @@
 //! called in between.
 
 use super::*;
+use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 
 /// What a port was sent.
 type Sent = Arc<Mutex<Vec<u8>>>;
@@ -65,6 +66,7 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     let entity = bench.worker.instances[second.index()].entity;
     bench.worker.time.scheduler.deactivate(entity);
     bench.worker.hop(second.index());
+    (bench.worker.time.running, bench.worker.time.current) = (NO_INSTANCE, NO_CALLER);
     assert_eq!(bench.worker.instances[first.index()].counters.missed, 64);
     bench.worker.wake_instance(second.index());
     let mut suspended = 0;
