@@ -95,7 +95,7 @@ impl Dpi {
             ingress: usize::from(flow.sides[side].from & 1),
             from: flow.sides[side].from,
             flow: passage.and_then(|passage| passage.flow),
-            ended: passage.is_none().then_some(flow.id),
+            ended: passage.is_none().then(|| self.tracker.id_of(flow)),
             is_established: true,
             is_ignored: false,
             is_loose: false,

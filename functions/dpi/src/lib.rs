@@ -115,7 +115,7 @@ impl NetworkFunction for Dpi {
                 settings.fragment_overlap,
                 secret.seed("fragments"),
             ),
-            thresholds: Thresholds::new(settings.max_thresholds, secret.seed("thresholds")),
+            thresholds: Thresholds::new(settings.max_thresholds, &secret),
             hosts: Hosts::new(settings.max_thresholds, secret.seed("bits")),
             settings,
             detector,

@@ -258,7 +258,7 @@ impl Dpi {
                 rule,
                 view,
                 time: passage.time,
-                flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.table.get(seen.flow).id)),
+                flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.id(seen.flow))),
                 is_to_server: context.direction != Some(Direction::ToClient),
                 is_blocked,
                 interface: INTERFACES[passage.ingress],

@@ -4,8 +4,8 @@ use crate::rules::{Threshold, ThresholdKind, Track};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use nf_sdk::Nanos;
 use nf_sdk::keyed_hash::KeyedHash;
+use nf_sdk::{Nanos, Secret};
 
 /// Places that a key may be in.
 const WAYS: usize = 8;
@@ -38,14 +38,22 @@ pub struct Thresholds {
     entries: Vec<Entry>,
     limit: usize,
     hash: KeyedHash<3>,
+    /// What stands for a pair of addresses, each a half of it.
+    pairs: [KeyedHash<4>; 2],
     /// Counts that made room for others.
     pub evicted: u64,
 }
 
 impl Thresholds {
-    /// Room for `limit` counts, taken when the first is needed. `seed`: the table's secret.
-    pub fn new(limit: usize, seed: u64) -> Thresholds {
-        Thresholds { entries: Vec::new(), limit, hash: KeyedHash::new(seed), evicted: 0 }
+    /// Room for `limit` counts, taken when the first is needed. `secret` keys the table.
+    pub fn new(limit: usize, secret: &Secret) -> Thresholds {
+        Thresholds {
+            entries: Vec::new(),
+            limit,
+            hash: KeyedHash::new(secret.seed("thresholds")),
+            pairs: ["pairs, low", "pairs, high"].map(|name| KeyedHash::new(secret.seed(name))),
+            evicted: 0,
+        }
     }
 
     /// A match of the rule at a time.
@@ -57,11 +65,13 @@ impl Thresholds {
         let address = match threshold.track {
             Track::Source => source,
             Track::Destination => destination,
-            // Both directions are one pair. An odd multiplier loses nothing of an address; two pairs that
-            // come out the same are as rare as two equal hashes.
+            // Both directions are one pair. Any two pairs come out the same for one secret in 2^64, and
+            // senders do not know which it is.
             Track::Pair => {
                 let (low, high) = (source.min(destination), source.max(destination));
-                low.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ high.rotate_left(57)
+                let words = [low as u64, (low >> 64) as u64, high as u64, (high >> 64) as u64];
+                let [low, high] = self.pairs.map(|half| u128::from(half.of(&words)));
+                low | high << 64
             }
             Track::Rule => 0,
         };

@@ -128,7 +128,8 @@ pub struct Flow {
     pub key: Key,
     /// When the last packet came.
     pub last: Nanos,
-    /// Number for alerts.
+    /// Number for alerts. With the highest bit it is when the flow began, and the number is made of that
+    /// when the first alert tells it: [`tracker::Tracker::id`].
     pub id: u64,
     /// Of TCP.
     pub stage: Stage,

@@ -20,6 +20,8 @@ const SWEEPS: usize = 32;
 const VICTIMS: usize = 64;
 /// Idle time of a connection that both ends have ended. Whether a reset arrived is not known.
 const CLOSED_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// The number of a flow is not made yet.
+const UNMADE: u64 = 1 << 63;
 /// Stands for the time before the first batch has told it.
 const UNKNOWN: Nanos = Nanos(u64::MAX / 2);
 
@@ -95,6 +97,8 @@ pub struct Tracker {
     timeouts: [Nanos; 3],
     /// Tells clients apart for whom memory is taken.
     sources: KeyedHash<1>,
+    /// Makes the numbers that alerts tell.
+    secret: Secret,
     /// Some packet has announced an urgent byte.
     has_urgent: bool,
     has_begun: bool,
@@ -117,6 +121,7 @@ impl Tracker {
             interfaces: 0,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
             sources: KeyedHash::new(secret.seed("sources")),
+            secret: *secret,
             has_urgent: false,
             has_begun: false,
         })
@@ -162,12 +167,12 @@ impl Tracker {
                     self.end(flow);
                     self.turnover.expired += 1;
                     self.turnover.opened += 1;
-                    *self.table.get_mut(number) = Tracker::fresh(flow.key, is_second, hash, now);
+                    *self.table.get_mut(number) = Tracker::fresh(flow.key, is_second, now);
                 }
                 number
             }
             None => {
-                let (number, evicted) = self.table.insert(Tracker::fresh(key, is_second, hash, now), hash);
+                let (number, evicted) = self.table.insert(Tracker::fresh(key, is_second, now), hash);
                 self.turnover.opened += 1;
                 if let Some(flow) = evicted {
                     self.end(flow);
@@ -228,11 +233,25 @@ impl Tracker {
         !self.manner.is_between || self.table.get(seen.flow).bars(seen.side, from)
     }
 
-    fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
-        // What JSON's readers take for a whole number without loss, and never the same for a flow that comes
-        // again.
-        let id = (hash ^ now.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 12 | 1;
-        Flow { key, id, client_is_second: is_second, last: now, ..Flow::default() }
+    fn fresh(key: super::Key, is_second: bool, now: Nanos) -> Flow {
+        Flow { key, id: now.0 | UNMADE, client_is_second: is_second, last: now, ..Flow::default() }
+    }
+
+    /// A flow's number for alerts: what JSON's readers take for a whole number without loss, another one for
+    /// a flow that comes again, and none that tells anything of the tables' secrets.
+    pub fn id_of(&self, flow: &Flow) -> u64 {
+        if flow.id & UNMADE == 0 {
+            return flow.id;
+        }
+        let [a, b, c, d, e, f] = flow.key;
+        self.secret.number(&[a, b, c, d, e, f, flow.id]) >> 11 | 1
+    }
+
+    /// The same of a flow in the table, which keeps it.
+    pub fn id(&mut self, flow: u32) -> u64 {
+        let id = self.id_of(self.table.get(flow));
+        self.table.get_mut(flow).id = id;
+        id
     }
 
     /// Gives back what a flow holds, at once when no segment and no rule waits.
