@@ -9,12 +9,10 @@ use core::fmt::Write;
 use core::net::IpAddr;
 use nf_sdk::{Json, Nanos};
 
-/// What an alert is about.
+/// What all alerts of a packet are about.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
-    /// The rule that matched.
-    pub rule: &'a Rule,
-    /// The packet that it matched with.
+    /// The packet.
     pub view: &'a View<'a>,
     /// When that came.
     pub time: Nanos,
@@ -22,11 +20,13 @@ pub struct Alert<'a> {
     pub flow: Option<u64>,
     /// From the client.
     pub is_to_server: bool,
-    /// The packet is dropped.
-    pub is_blocked: bool,
     /// Name of the interface that it came in by.
     pub interface: &'static str,
 }
+
+/// What an alert ends with.
+const TO_SERVER: &str = "},\"direction\":\"to_server\"}";
+const TO_CLIENT: &str = "},\"direction\":\"to_client\"}";
 
 /// The last two digits of a number.
 fn two(number: u64) -> [u8; 2] {
@@ -94,10 +94,10 @@ pub fn of_rule(rule: &Rule) -> String {
     out
 }
 
-/// Writes an alert, one JSON object without a line end. No text in it but a rule's has anything to be
-/// escaped. A sender who makes many rules match makes this what costs most, so that it is written piece by
-/// piece.
-pub fn write(alert: &Alert<'_>, out: &mut String) {
+/// Writes what an alert begins with, one JSON object without a line end: the same for all rules that match in
+/// a packet, behind which [`write_rule`] goes on. No text in it but a rule's has anything to be escaped. A
+/// sender that makes many rules match makes this what costs most, so that it is written piece by piece.
+pub fn write_packet(alert: &Alert<'_>, out: &mut String) {
     let view = alert.view;
     out.push_str("{\"timestamp\":\"");
     write_time(out, alert.time);
@@ -146,10 +146,13 @@ pub fn write(alert: &Alert<'_>, out: &mut String) {
         member(out, ",\"icmp_code\":", u64::from(code));
     }
     out.push_str(",\"pkt_src\":\"wire/pcap\",\"alert\":{\"action\":\"");
-    out.push_str(if alert.is_blocked { "blocked\"," } else { "allowed\"," });
-    out.push_str(&alert.rule.told);
-    out.push_str("},\"direction\":\"");
-    out.push_str(if alert.is_to_server { "to_server\"}" } else { "to_client\"}" });
+}
+
+/// Writes the rest of an alert: the rule that matched, and whether the packet is dropped.
+pub fn write_rule(alert: &Alert<'_>, rule: &Rule, is_blocked: bool, out: &mut String) {
+    out.push_str(if is_blocked { "blocked\"," } else { "allowed\"," });
+    out.push_str(&rule.told);
+    out.push_str(if alert.is_to_server { TO_SERVER } else { TO_CLIENT });
 }
 
 /// Appends what comes before a number, and the number.

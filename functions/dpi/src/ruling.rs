@@ -217,6 +217,8 @@ impl Dpi {
         host: &mut Host,
     ) -> Ruling {
         let (mut ruling, mut ends_flow) = (Ruling::Go, false);
+        // What is the same in all alerts of the packet, and how many bytes of their text.
+        let mut common = None;
         for place in 0..self.matched.len() {
             let number = self.matched[place];
             let rule = &self.detector.rules()[number as usize];
@@ -253,17 +255,20 @@ impl Dpi {
                 self.tally.add(Count::Suppressed, 1);
                 continue;
             }
-            self.text.clear();
-            let alert = Alert {
-                rule,
-                view,
-                time: passage.time,
-                flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.id(seen.flow))),
-                is_to_server: context.direction != Some(Direction::ToClient),
-                is_blocked,
-                interface: INTERFACES[passage.ingress],
-            };
-            event::write(&alert, &mut self.text);
+            let (alert, length) = common.get_or_insert_with(|| {
+                let alert = Alert {
+                    view,
+                    time: passage.time,
+                    flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.id(seen.flow))),
+                    is_to_server: context.direction != Some(Direction::ToClient),
+                    interface: INTERFACES[passage.ingress],
+                };
+                self.text.clear();
+                event::write_packet(&alert, &mut self.text);
+                (alert, self.text.len())
+            });
+            self.text.truncate(*length);
+            event::write_rule(alert, rule, is_blocked, &mut self.text);
             let count = if host.event(&self.text).is_ok() { Count::Alerts } else { Count::Lost };
             self.tally.add(count, 1);
         }

@@ -60,7 +60,13 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// Text on one line, with U+FFFD for each hidden character: for text that may be JSON, where an escape of
 /// [`harmless`] would be a fault.
 pub fn replaced(text: &str) -> String {
-    text.replace(is_hidden, "\u{fffd}")
+    // Nearly all text is, and functions write much of it.
+    if is_plain(text) { text.to_owned() } else { text.replace(is_hidden, "\u{fffd}") }
+}
+
+/// Whether all of it is ASCII that is shown. All bytes are looked at, so that many are at a time.
+fn is_plain(text: &str) -> bool {
+    text.as_bytes().iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
 }
 
 /// A JSON text on one line with the hidden characters of its strings as escapes such as `\u202e`. It means
@@ -145,6 +151,10 @@ mod tests {
         assert_eq!(yaml("\"a\u{202e}\": \"\u{e0041}\"\n"), "\"a\\u202e\": \"\\U000e0041\"\n");
         assert_eq!(lines("a\u{202e}b\n\tc\n"), "a\\u{202e}b\n\\tc\n");
         assert_eq!(replaced("a\u{202e}b\n\u{e0041}ä"), "a\u{fffd}b\u{fffd}\u{fffd}ä");
+        for c in '\0'..='\u{ff}' {
+            let shown = if is_hidden(c) { '\u{fffd}' } else { c };
+            assert_eq!(replaced(&format!("{c}b")), format!("{shown}b"), "{c:?}");
+        }
     }
 
     #[test]

@@ -209,16 +209,15 @@ fn every_alert_is_json() {
             let icmp = (protocol == 1).then_some((8, 0));
             let view = crate::header::View { protocol, vlans, icmp, ..crate::flow::Flow::default().view(0) };
             let alert = crate::event::Alert {
-                rule: &rules.list[0],
                 view: &view,
                 time: nf_sdk::Nanos(0),
                 flow: vlans[1].map(u64::from),
                 is_to_server: protocol == 6,
-                is_blocked: protocol == 17,
                 interface: "inside",
             };
             let mut out = String::new();
-            crate::event::write(&alert, &mut out);
+            crate::event::write_packet(&alert, &mut out);
+            crate::event::write_rule(&alert, &rules.list[0], protocol == 17, &mut out);
             let event: serde_json::Value = serde_json::from_str(&out).expect("JSON");
             assert_eq!(event["alert"]["signature_id"], 1);
             assert_eq!(event["vlan"].as_array().map_or(0, Vec::len), vlans.iter().flatten().count());
