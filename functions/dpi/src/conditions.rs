@@ -20,7 +20,9 @@ pub struct Context<'a> {
     pub app: Option<Option<App>>,
 }
 
-/// Whether everything but contents is as the rule says; `as_packet`: the packet itself is looked at.
+/// Whether everything but contents is as the rule says; `as_packet`: the packet itself is looked at. Rules
+/// that many payloads name are asked this many times.
+#[inline]
 pub fn hold(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: bool) -> bool {
     let view = context.view;
     let is_protocol = match rule.protocol {
@@ -29,52 +31,61 @@ pub fn hold(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: bool) 
         Protocol::Udp => view.protocol == protocol::UDP,
         Protocol::Icmp => view.icmp.is_some(),
     };
+    let flow = rule.flow;
     if !is_protocol
         || rule.is_address_only && !context.judges_addresses
         || rule.scope == Scope::Packet && !as_packet
-    {
-        return false;
-    }
-    if !rule
-        .apps
-        .iter()
-        .all(|(app, is_not)| context.app.is_some_and(|known| (known == Some(*app)) != *is_not))
-    {
-        return false;
-    }
-    let flow = rule.flow;
-    if flow.direction.is_some_and(|direction| context.direction != Some(direction))
+        || flow.direction.is_some_and(|direction| context.direction != Some(direction))
         || flow.established.is_some_and(|established| context.is_established != established)
+        || view.is_fragment && rule.has_content()
+        || rule.asks_more && !more_holds(rule, context)
     {
         return false;
     }
-    if view.is_fragment && (rule.has_content() || rule.size.is_some() || rule.flags.is_some()) {
-        return false;
-    }
-    if rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))
+    let (from, to) = ((view.source, view.source_port), (view.destination, view.destination_port));
+    are_ends(rules, rule, view, from, to) || rule.is_bidirectional && are_ends(rules, rule, view, to, from)
+}
+
+/// Whether these are a rule's source and destination.
+#[inline]
+fn are_ends(rules: &Rules, rule: &Rule, view: &View<'_>, from: (Address, u16), to: (Address, u16)) -> bool {
+    let [(source, source_ports), (destination, destination_ports)] = rule.ends;
+    let [any_source, any_destination] = rule.any;
+    let is_port = |ports: u32, port: u16| has_ports(view) && rules.ports(ports).contains(port);
+    let is_address = |addresses: u32, address: Address| rules.addresses(addresses).contains(address.ip());
+    (any_destination.1 || is_port(destination_ports, to.1))
+        && (any_source.1 || is_port(source_ports, from.1))
+        && (any_source.0 || is_address(source, from.0))
+        && (any_destination.0 || is_address(destination, to.0))
+}
+
+/// Whether the packet has ports, as far as it is there.
+fn has_ports(view: &View<'_>) -> bool {
+    let is_without = view.is_fragment && view.source_port == 0 && view.destination_port == 0;
+    protocol::has_ports(view.protocol) && !is_without
+}
+
+/// What few rules ask for.
+#[inline(never)]
+fn more_holds(rule: &Rule, context: &Context<'_>) -> bool {
+    let view = context.view;
+    let is_app = |(app, is_not): &(App, bool)| {
+        context.app.is_some_and(|known| (known == Some(*app)) != *is_not)
+    };
+    if !rule.apps.iter().all(is_app)
+        || view.is_fragment && (rule.size.is_some() || rule.flags.is_some())
+        || rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))
         || rule.flags.is_some_and(|flags| !flags.hold(view.tcp.flags))
         || rule.ttl.is_some_and(|ttl| !ttl.holds(u32::from(view.ttl)))
         || !rule.ip_protocol.iter().all(|compare| compare.holds(u32::from(view.protocol)))
     {
         return false;
     }
-    if rule.icmp_type.is_some() || rule.icmp_code.is_some() {
-        let Some((kind, code)) = view.icmp else { return false };
-        if rule.icmp_type.is_some_and(|compare| !compare.holds(u32::from(kind)))
-            || rule.icmp_code.is_some_and(|compare| !compare.holds(u32::from(code)))
-        {
-            return false;
-        }
+    if rule.icmp_type.is_none() && rule.icmp_code.is_none() {
+        return true;
     }
-    let from = (view.source, view.source_port);
-    let to = (view.destination, view.destination_port);
-    let has_ports = protocol::has_ports(view.protocol) && !(view.is_fragment && from.1 == 0 && to.1 == 0);
-    let is_end = |(addresses, ports): (u32, u32), (address, port): (Address, u16)| {
-        let (addresses, ports) = (rules.addresses(addresses), rules.ports(ports));
-        (ports.is_any() || has_ports && ports.contains(port))
-            && (addresses.is_any() || addresses.contains(address.ip()))
-    };
-    let [source, destination] = rule.ends;
-    is_end(source, from) && is_end(destination, to)
-        || rule.is_bidirectional && is_end(source, to) && is_end(destination, from)
+    view.icmp.is_some_and(|(kind, code)| {
+        rule.icmp_type.is_none_or(|compare| compare.holds(u32::from(kind)))
+            && rule.icmp_code.is_none_or(|compare| compare.holds(u32::from(code)))
+    })
 }

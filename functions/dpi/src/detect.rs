@@ -24,8 +24,10 @@ use crate::rules::{Pattern, Protocol, Rule, Rules, Scope, Skipped};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most rules of a message that wait for its end.
+/// Most rules of a message that wait for its end because they lack something yet that is still to be looked
+/// for, and most of those that lack a literal of the payload, which are not compared before it is there.
 const MAX_WAITING: usize = 64;
+const MAX_LACKING: usize = 64;
 /// Bytes of a body without its encodings that cost as much as a comparison.
 const BODY_UNIT: usize = 8;
 /// What reading a message costs, and how many bytes of its parts as much as a comparison.
@@ -627,10 +629,16 @@ impl Detector {
         }
         candidates.sort_unstable();
         candidates.dedup();
+        let mut lacking = 0;
         for (place, number) in candidates.iter().enumerate() {
             let rule = &self.rules.list[*number as usize];
             if !budget.begin(candidates.len() - place) || !conditions::hold(&self.rules, rule, context, true)
             {
+                continue;
+            }
+            if !is_whole && lacking < MAX_LACKING && self.lacks(*number) {
+                lacking += 1;
+                waiting.push(*number);
                 continue;
             }
             self.caches.verified(*number, &self.rules.list);
@@ -661,7 +669,7 @@ impl Detector {
             if is_met {
                 self.matched.push(*number);
             } else if !is_whole {
-                if waiting.len() < MAX_WAITING {
+                if waiting.len() - lacking < MAX_WAITING {
                     waiting.push(*number);
                 } else {
                     self.pending_lost += 1;

@@ -181,6 +181,9 @@ impl Element {
     }
 }
 
+/// A match and what is relative to it.
+pub type Chain = Vec<Element>;
+
 /// What is looked for in a payload, or in a buffer.
 #[derive(Debug, Default)]
 pub struct Pattern {
@@ -188,7 +191,7 @@ pub struct Pattern {
     pub conditions: Vec<Element>,
     /// Each a match and what is relative to it. With numbers that are extracted, all in one chain: what
     /// refers to them comes after them.
-    pub chains: Vec<Vec<Element>>,
+    pub chains: Vec<Chain>,
 }
 
 impl Pattern {
@@ -254,8 +257,12 @@ pub struct Rule {
     pub protocol: Protocol,
     /// Numbers of sets in [`Rules`]: addresses and ports of the source, then of the destination.
     pub ends: [(u32, u32); 2],
+    /// Which of these sets are all addresses, and all ports.
+    pub any: [(bool, bool); 2],
     /// Source and destination may be the other way round.
     pub is_bidirectional: bool,
+    /// It asks something of lengths, flags, times to live, ICMP, protocols' numbers or applications.
+    pub asks_more: bool,
     /// Conditions on the flow.
     pub flow: FlowCondition,
     /// Conditions on the payload's length.

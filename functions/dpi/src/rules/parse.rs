@@ -285,6 +285,7 @@ impl Rules {
             || draft.icmp_code.is_some();
         let mut apps = core::mem::take(&mut draft.apps);
         apps.extend(app.map(|app| (app, false)));
+        let asks_more = of_packet || !draft.ip_protocol.is_empty() || !apps.is_empty();
         let is_address_only = !of_packet
             && draft.elements.is_empty()
             && draft.flow.is_none()
@@ -331,7 +332,9 @@ impl Rules {
             action,
             protocol,
             ends,
+            any: ends.map(|(addresses, ports)| (self.addresses(addresses).is_any(), is_any(ports))),
             is_bidirectional,
+            asks_more,
             flow,
             size: draft.size,
             flags: draft.flags,
