@@ -15,7 +15,7 @@ use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
 use crate::filter::{Filter, Findings};
 use crate::flow::windows::{Pending, Window};
-use crate::inspect::{Subject, inspect};
+use crate::inspect::{Failed, Subject, inspect, inspect_again};
 use crate::message::fields::Fields;
 use crate::message::http::bit;
 use crate::message::{Limits, Message};
@@ -495,25 +495,35 @@ impl Detector {
                 continue;
             }
             // Since a rule waits, it has not matched.
-            let waits =
-                window.as_ref().and_then(|window| window.pending.iter().find(|some| some.rule == *number));
-            let from = match (waits, crowded) {
+            let mut waits = window
+                .as_mut()
+                .and_then(|window| window.pending.iter_mut().find(|some| some.rule == *number));
+            let from = match (&waits, crowded) {
                 (Some(waits), _) => waits.from.min(position),
                 (None, Some(crowded)) if rule.payload.is_told_by_end() => crowded.min(position),
                 (None, _) => position,
             };
             let subject = Subject { new_from: from.saturating_sub(base) as usize, ..subject };
             self.caches.verified(*number, &self.rules.list);
-            let is_met =
-                budget.begin(self.candidates.len() - place) && inspect(&rule.payload, &subject, budget);
+            let mut failed = waits.as_ref().map_or_else(Failed::default, |waits| {
+                let until = usize::try_from(waits.failed.saturating_sub(base)).unwrap_or(usize::MAX);
+                Failed { chain: waits.chain, until }
+            });
+            let is_met = budget.begin(self.candidates.len() - place)
+                && inspect_again(&rule.payload, &subject, &mut failed, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
+            let failed = (failed.chain, base + failed.until as u64);
+            if let Some(waits) = &mut waits {
+                (waits.chain, waits.failed) = failed;
+            }
+            let (chain, failed) = failed;
             if is_met {
                 self.stamps[*number as usize] = self.stamp;
                 self.matched.push(*number);
             } else if let Some(window) = &mut window
                 && place < named
                 && self.literals.of_rule[*number as usize].is_some()
-                && !window.remember(Pending { rule: *number, from, end })
+                && !window.remember(Pending { rule: *number, from, end, chain, failed })
             {
                 self.pending_lost += 1;
             }

@@ -8,10 +8,10 @@
 //! come or the stream has ended, and not before.
 
 use crate::budget::Budget;
-use crate::rules::bytes::{MAX_TAKEN, Taken};
-use crate::rules::content::Content;
+use crate::rules::bytes::{MAX_TAKEN, Number, Taken};
+use crate::rules::content::{Content, Places, Taken as Numbers};
 use crate::rules::regex::{MAX_STEPS, Regex, Span};
-use crate::rules::{DataAt, Element, Pattern};
+use crate::rules::{Chain, DataAt, Element, Pattern};
 
 /// Bytes that rules are applied to.
 #[derive(Clone, Copy, Debug)]
@@ -26,37 +26,170 @@ pub struct Subject<'a> {
     pub is_open: bool,
 }
 
+/// What is known of a chain of a pattern from looking at the same data before: it is not met by what begins
+/// before a place in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// Number of the chain, from 1; 0 for none.
+    pub chain: u32,
+    /// The place.
+    pub until: usize,
+}
+
 /// Whether everything that is looked for is there.
+#[inline]
 pub fn inspect(pattern: &Pattern, subject: &Subject<'_>, budget: &mut Budget) -> bool {
-    let mut search = Search { subject, budget, must_be_new: false, taken: [0; MAX_TAKEN] };
+    inspect_again(pattern, subject, &mut Failed::default(), budget)
+}
+
+/// The same of what was looked at before, when more has come since, and when more may come.
+pub fn inspect_again(
+    pattern: &Pattern,
+    subject: &Subject<'_>,
+    failed: &mut Failed,
+    budget: &mut Budget,
+) -> bool {
+    // Many patterns are one content, as that of a method.
+    if let ([], [chain]) = (pattern.conditions.as_slice(), pattern.chains.as_slice())
+        && let [Element::Content(content)] = chain.as_slice()
+        && content.is_anywhere()
+    {
+        let old = if subject.new_from == 0 { 0 } else { subject.new_from + 1 };
+        let mut places = Places::from(old.saturating_sub(content.bytes.len()));
+        return find(content, subject.data, &mut places, budget).is_some();
+    }
+    let mut search = Search { subject, budget, failed, must_be_new: false, least: 0, taken: [0; MAX_TAKEN] };
     if !pattern.conditions.iter().all(|element| search.condition(element, 0)) {
         return false;
     }
+    let chains = || pattern.chains.iter().enumerate();
+    let begins_with_content = |chain: &Chain| first_content(chain).is_some();
     let mut has_new = subject.new_from == 0 || pattern.chains.is_empty();
-    for chain in &pattern.chains {
-        search.must_be_new = !has_new;
-        if search.chain(chain, 0, 0) {
-            has_new = true;
-            continue;
+    // One of the chains has to be new, and others may be old. Where one is that begins with a content is told
+    // soon: it is looked for in the new bytes, and not far before them.
+    let mut new = None;
+    if !has_new {
+        let mut contents = chains().filter(|(_, chain)| begins_with_content(chain));
+        new = contents.find(|(number, chain)| search.is_new(*number, chain)).map(|(number, _)| number);
+        has_new = new.is_some();
+        if !has_new && chains().all(|(_, chain)| begins_with_content(chain)) {
+            if let [chain] = pattern.chains.as_slice() {
+                search.fail(0, chain);
+            }
+            return false;
         }
-        // It may be old when another chain is new.
-        search.must_be_new = false;
-        if has_new || !search.chain(chain, 0, 0) {
+    }
+    let contents = chains().filter(|(number, chain)| begins_with_content(chain) && new != Some(*number));
+    for (number, chain) in contents {
+        if !search.begin(number, chain) {
+            search.fail(number, chain);
+            return false;
+        }
+    }
+    let mut others = chains().filter(|(_, chain)| !begins_with_content(chain)).peekable();
+    while let Some((number, chain)) = others.next() {
+        if !has_new && search.is_new(number, chain) {
+            has_new = true;
+        } else if !has_new && others.peek().is_none() || !search.begin(number, chain) {
+            // It may be old when another one is new.
             return false;
         }
     }
     has_new && !search.budget.is_spent()
 }
 
+/// The content that a chain begins with, and what is relative to it.
+fn first_content(chain: &Chain) -> Option<(&Content, &[Element])> {
+    match chain.split_first() {
+        Some((Element::Content(content), rest)) if !content.is_negated => Some((content, rest)),
+        _ => None,
+    }
+}
+
+/// How many bytes from the beginning of a content on tell whether it and what is relative to it are met, if
+/// that is bounded.
+fn span(content: &Content, rest: &[Element]) -> Option<usize> {
+    let (mut base, mut reach) = (content.bytes.len(), content.bytes.len());
+    for element in rest {
+        match element {
+            Element::DataAt(DataAt { bytes: Number::Given(bytes), is_relative: true, .. }) => {
+                reach = reach.max(base + usize::try_from(*bytes).ok()?);
+            }
+            Element::Test(test) => reach = reach.max(base + test.source.longest()?),
+            Element::Content(content) => {
+                let relative = content.relative.filter(|_| content.taken == Numbers::default())?;
+                let more = relative.distance.saturating_add_unsigned(relative.within?).max(0);
+                let end = base + usize::try_from(more).ok()?;
+                reach = reach.max(end);
+                if !content.is_negated {
+                    base = end;
+                }
+            }
+            Element::Jump(jump) => {
+                base += jump.longest()?;
+                reach = reach.max(base);
+            }
+            _ => return None,
+        }
+    }
+    Some(reach)
+}
+
+/// The next place of a content in data, paid for.
+#[inline]
+fn find(content: &Content, data: &[u8], places: &mut Places, budget: &mut Budget) -> Option<usize> {
+    let (length, first) = (content.bytes.len(), places.first());
+    if data.len() < first + length || !budget.pay(1) {
+        return None;
+    }
+    if data.len() == first + length {
+        // One place, as behind a jump.
+        *places = Places::from(data.len());
+        return (budget.pay(length as u32 / 16) && content.is_at(&data[first..])).then_some(first);
+    }
+    let at = content.find(data, places);
+    let walked = at.map_or(data.len(), |at| at + length) - first;
+    let is_paid = budget.pay(walked as u32 / 16 + core::mem::take(&mut places.compared));
+    at.filter(|_| is_paid)
+}
+
 struct Search<'a, 'b> {
     subject: &'a Subject<'a>,
     budget: &'b mut Budget,
+    failed: &'b mut Failed,
     must_be_new: bool,
+    /// Where the first content of the chain that is begun may be.
+    least: usize,
     /// Numbers that were extracted.
     taken: Taken,
 }
 
 impl Search<'_, '_> {
+    /// Whether a chain is met.
+    fn begin(&mut self, number: usize, chain: &Chain) -> bool {
+        self.least = if self.failed.chain as usize == number + 1 { self.failed.until } else { 0 };
+        let is_met = self.chain(chain, 0, 0);
+        self.least = 0;
+        is_met
+    }
+
+    /// Whether a chain is met by what is new.
+    fn is_new(&mut self, number: usize, chain: &Chain) -> bool {
+        self.must_be_new = true;
+        let is_met = self.begin(number, chain);
+        self.must_be_new = false;
+        is_met
+    }
+
+    /// Notes that a chain is not met, as far as what comes later changes nothing of that.
+    fn fail(&mut self, number: usize, chain: &Chain) {
+        let Some((content, rest)) = first_content(chain) else { return };
+        if let Some(span) = span(content, rest).filter(|_| !self.budget.is_spent()) {
+            let until = (self.subject.data.len() + 1).saturating_sub(span);
+            *self.failed = Failed { chain: number as u32 + 1, until };
+        }
+    }
+
     /// Where a content may begin at the earliest and, if that is limited, must end at the latest, when the
     /// match before ended at `base`.
     fn span(&self, content: &Content, base: usize) -> Option<(i64, Option<i64>)> {
@@ -88,23 +221,20 @@ impl Search<'_, '_> {
         (first < last).then_some((first as usize, last as usize))
     }
 
-    /// The first place of a content between these bounds.
-    fn find(&mut self, content: &Content, first: usize, last: usize) -> Option<usize> {
-        let length = content.bytes.len();
+    /// Whether a content that must be the last bytes is there, and within these bounds.
+    fn is_at_end(&mut self, content: &Content, first: usize, last: usize) -> bool {
+        let data = self.subject.data;
+        let start = data.len().checked_sub(content.bytes.len()).filter(|start| *start >= first);
+        start.is_some_and(|start| last == data.len() && self.budget.pay(1) && content.is_at(&data[start..]))
+    }
+
+    /// Whether a content is between these bounds.
+    fn is_within(&mut self, content: &Content, first: usize, last: usize) -> bool {
         if content.at_end {
-            let start = self.subject.data.len().checked_sub(length)?;
-            let is_inside = start >= first && last == self.subject.data.len();
-            return (is_inside && self.budget.pay(1) && content.is_at(&self.subject.data[start..]))
-                .then_some(start);
+            return self.is_at_end(content, first, last);
         }
-        let data = self.subject.data.get(first..last)?;
-        if data.len() < length || !self.budget.pay(1) {
-            return None;
-        }
-        let found = content.find(data);
-        let walked = found.at.map_or(data.len(), |at| at + length);
-        let is_paid = self.budget.pay(walked as u32 / 16 + found.compared / 2);
-        found.at.filter(|_| is_paid).map(|at| first + at)
+        let data = self.subject.data.get(..last).unwrap_or_default();
+        find(content, data, &mut Places::from(first), self.budget).is_some()
     }
 
     /// Where a content has to end at the latest lies behind what has come, and more may follow.
@@ -155,7 +285,7 @@ impl Search<'_, '_> {
                 let is_absent = match self.bounds(content, base) {
                     None => true,
                     Some((first, last)) => {
-                        self.find(content, first, last).is_none() && !self.budget.is_spent()
+                        !self.is_within(content, first, last) && !self.budget.is_spent()
                     }
                 };
                 is_absent && !self.may_still_come(content, base)
@@ -173,6 +303,15 @@ impl Search<'_, '_> {
         }
     }
 
+    /// The same of what follows a match.
+    #[inline(always)]
+    fn rest(&mut self, elements: &[Element], base: usize, reach: usize) -> bool {
+        if elements.is_empty() {
+            return !self.must_be_new || reach > self.subject.new_from;
+        }
+        self.chain(elements, base, reach)
+    }
+
     /// Whether the elements are met, the match before having ended at `base`, and the farthest at `reach`.
     fn chain(&mut self, elements: &[Element], base: usize, reach: usize) -> bool {
         let Some((element, rest)) = elements.split_first() else {
@@ -186,31 +325,38 @@ impl Search<'_, '_> {
                 Element::DataAt(data) if !data.is_negated => self.asked(data, base),
                 _ => 0,
             };
-            return self.condition(element, base) && self.chain(rest, base, reach.max(asked));
+            return self.condition(element, base) && self.rest(rest, base, reach.max(asked));
         }
         match element {
             Element::Content(content) => {
+                let least = core::mem::take(&mut self.least);
                 let Some((mut first, last)) = self.bounds(content, base) else { return false };
-                // The last one that could still be new has to be: what ends before is passed over.
-                if self.must_be_new && rest.is_empty() && reach <= self.subject.new_from {
-                    first = first.max((self.subject.new_from + 1).saturating_sub(content.bytes.len()));
+                first = first.max(least);
+                // What begins so early that it ends before what is new is passed over.
+                if self.must_be_new
+                    && reach <= self.subject.new_from
+                    && let Some(span) = span(content, rest)
+                {
+                    first = first.max((self.subject.new_from + 1).saturating_sub(span));
                 }
-                while let Some(at) = self.find(content, first, last) {
+                if content.at_end {
+                    let end = last;
+                    return self.is_at_end(content, first, last) && self.rest(rest, end, reach.max(end));
+                }
+                let data = self.subject.data.get(..last).unwrap_or_default();
+                let mut places = Places::from(first);
+                while let Some(at) = find(content, data, &mut places, self.budget) {
                     let end = at + content.bytes.len();
-                    if self.chain(rest, end, reach.max(end)) {
+                    if self.rest(rest, end, reach.max(end)) {
                         return true;
                     }
-                    if content.at_end {
-                        return false;
-                    }
-                    first = at + 1;
                 }
                 false
             }
             Element::Regex(regex) => {
                 let mut from = if regex.is_relative { base } else { 0 };
                 while let Some((start, end)) = self.matched(regex, base, from) {
-                    if self.chain(rest, end, reach.max(end)) {
+                    if self.rest(rest, end, reach.max(end)) {
                         return true;
                     }
                     from = start + 1;
@@ -218,8 +364,8 @@ impl Search<'_, '_> {
                 false
             }
             Element::Jump(jump) => {
-                let target = jump.target(self.subject.data, base, &self.taken);
-                target.is_some_and(|target| self.chain(rest, target, reach.max(target)))
+                let target = jump.target(self.subject.data, base, &self.taken).filter(|_| self.budget.pay(1));
+                target.is_some_and(|target| self.rest(rest, target, reach.max(target)))
             }
             Element::Extract(extract) => {
                 let Some((number, end)) = extract.take(self.subject.data, base, &self.taken) else {
@@ -228,7 +374,7 @@ impl Search<'_, '_> {
                 if let Some(slot) = self.taken.get_mut(usize::from(extract.place)) {
                     *slot = number;
                 }
-                self.chain(rest, end, reach.max(end))
+                self.rest(rest, end, reach.max(end))
             }
             Element::DataAt(_) | Element::Length(_) | Element::Test(_) => false,
         }

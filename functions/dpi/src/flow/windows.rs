@@ -26,6 +26,11 @@ pub struct Pending {
     pub from: u64,
     /// Number of the byte in the stream up to which the literal may lie.
     pub end: u64,
+    /// A chain that it has failed at, from 1: what was compared in vain is not compared again with each
+    /// segment.
+    pub chain: u32,
+    /// Number of the byte from which on the chain may be met.
+    pub failed: u64,
 }
 
 /// The last bytes of a stream.
@@ -145,7 +150,8 @@ impl Window {
     /// Remembers a rule; false when another one had to be forgotten for it.
     pub fn remember(&mut self, pending: Pending) -> bool {
         if let Some(known) = self.pending.iter_mut().find(|known| known.rule == pending.rule) {
-            (known.from, known.end) = (known.from.min(pending.from), known.end.max(pending.end));
+            let (from, end) = (known.from.min(pending.from), known.end.max(pending.end));
+            *known = Pending { from, end, ..pending };
             return true;
         }
         if self.pending.len() < MAX_PENDING {

@@ -56,6 +56,13 @@ pub struct Source {
 }
 
 impl Source {
+    /// How far behind the match before it ends, where it counts from there.
+    pub fn longest(&self) -> Option<usize> {
+        let Number::Given(offset) = self.offset else { return None };
+        let end = usize::try_from(offset.max(0)).ok()?.checked_add(self.bytes)?;
+        self.is_relative.then_some(end)
+    }
+
     /// The number, and where it ends.
     pub fn read(&self, data: &[u8], base: usize, taken: &Taken) -> Option<(u64, usize)> {
         let from = if self.is_relative { base as i64 } else { 0 };
@@ -169,6 +176,20 @@ pub struct ByteJump {
 }
 
 impl ByteJump {
+    /// Most bytes that it leads on, where it counts from the match before and numbers are short.
+    pub fn longest(&self) -> Option<usize> {
+        let number = match self.source.form {
+            Form::Big | Form::Little if self.source.bytes <= 2 => (1u64 << (8 * self.source.bytes)) - 1,
+            _ => return None,
+        };
+        if self.origin != Origin::Here {
+            return None;
+        }
+        let distance = number.checked_mul(u64::from(self.multiplier))?.checked_next_multiple_of(4)?;
+        let more = i64::try_from(distance).ok()?.checked_add(i64::from(self.more).max(0))?;
+        usize::try_from(more).ok()?.checked_add(self.source.longest()?)
+    }
+
     /// Where it leads; `None` beyond the data.
     pub fn target(&self, data: &[u8], base: usize, taken: &Taken) -> Option<usize> {
         let (number, end) = if self.source.bytes == 0 {

@@ -3,6 +3,7 @@
 use super::text::{quoted, say};
 use alloc::string::String;
 use alloc::vec::Vec;
+use wide::u8x16;
 
 /// Longest content.
 pub const MAX_LENGTH: usize = 255;
@@ -38,8 +39,9 @@ pub struct Content {
     pub is_negated: bool,
     /// ASCII letters match in both cases; `bytes` are lower-case then.
     pub nocase: bool,
-    /// Place of the byte among them that traffic has least of: it is looked for, and the others beside it.
-    rare: u8,
+    /// Places of the two bytes among them that traffic has least of: they are looked for, and the others
+    /// beside them.
+    rare: [u8; 2],
     /// Where it may begin at the earliest.
     pub offset: u32,
     /// How many bytes from `offset` are searched.
@@ -56,13 +58,29 @@ pub struct Content {
     pub taken: Taken,
 }
 
-/// A content's place in data, and at how many places it was compared until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The first place.
-    pub at: Option<usize>,
+/// Where a content is looked for in data, and at how many places it was compared since that was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The block that is looked at, what is left of the places in it at which the rare bytes are, a bit each,
+    /// and where the next one begins.
+    start: usize,
+    places: u32,
+    next: usize,
     /// Comparisons.
     pub compared: u32,
+}
+
+impl Places {
+    /// From this place on.
+    pub fn from(first: usize) -> Places {
+        Places { next: first, ..Places::default() }
+    }
+
+    /// What comes before was looked at.
+    #[inline]
+    pub fn first(&self) -> usize {
+        if self.places == 0 { self.next } else { self.start + self.places.trailing_zeros() as usize }
+    }
 }
 
 impl Content {
@@ -91,31 +109,73 @@ impl Content {
         }
     }
 
-    /// Its first place in `data`.
-    pub fn find(&self, data: &[u8]) -> Found {
-        let rare = usize::from(self.rare);
-        let mut found = Found { at: None, compared: 0 };
-        let ends = data.len().checked_sub(self.bytes.len());
-        let Some((byte, places)) =
-            self.bytes.get(rare).copied().zip(ends.and_then(|last| data.get(rare..=rare + last)))
-        else {
-            return found;
+    /// It may be anywhere.
+    #[inline]
+    pub fn is_anywhere(&self) -> bool {
+        self.relative.is_none()
+            && self.offset == 0
+            && self.depth.is_none()
+            && !self.at_end
+            && self.taken == Taken::default()
+    }
+
+    /// Its next place in `data`.
+    pub fn find(&self, data: &[u8], at: &mut Places) -> Option<usize> {
+        loop {
+            while at.places != 0 {
+                let place = at.start + at.places.trailing_zeros() as usize;
+                at.places &= at.places - 1;
+                at.compared += 1;
+                if self.is_at(data.get(place..)?) {
+                    return Some(place);
+                }
+            }
+            (at.start, at.places) = self.alike(data, at.next)?;
+            at.next = at.start + BLOCK;
+        }
+    }
+
+    /// The first [`BLOCK`] places from `next` on that have one at which the rare bytes are as they should be:
+    /// where they begin, and a bit for each such place.
+    #[inline]
+    fn alike(&self, data: &[u8], next: usize) -> Option<(usize, u32)> {
+        let places = (data.len() + 1).checked_sub(self.bytes.len())?;
+        let fold = if self.nocase { CASE } else { 0 };
+        let [a, b] = self.rare.map(usize::from);
+        let (first, second) = (self.bytes.get(a)? | fold, self.bytes.get(b)? | fold);
+        let (all, others) = (data.get(a..a + places)?, data.get(b..b + places)?);
+        let (folds, firsts, seconds) = (u8x16::splat(fold), u8x16::splat(first), u8x16::splat(second));
+        let bits = |one: &[u8; BLOCK], other: &[u8; BLOCK]| {
+            let [one, other] = [one, other].map(|block| u8x16::new(*block) | folds);
+            (one.simd_eq(firsts) & other.simd_eq(seconds)).to_bitmask() & 0xffff
         };
-        let mut is_here = |at: &usize| {
-            found.compared += 1;
-            self.is_at(&data[*at..])
+        let (mut ones, mut twos) = (all.get(next..)?, others.get(next..)?);
+        while let (Some(one), Some(two)) = (ones.first_chunk(), twos.first_chunk()) {
+            let bits = bits(one, two);
+            if bits != 0 {
+                return Some((places - ones.len(), bits));
+            }
+            (ones, twos) = (&ones[BLOCK..], &twos[BLOCK..]);
+        }
+        // What is left is covered from behind, where there is as much.
+        let bits = match (all.last_chunk(), others.last_chunk()) {
+            (Some(one), Some(two)) => bits(one, two) >> (BLOCK - ones.len()),
+            _ => ones.iter().zip(twos).enumerate().fold(0, |bits, (at, (one, two))| {
+                bits | u32::from(one | fold == first && two | fold == second) << at
+            }),
         };
-        found.at = if self.nocase && byte.is_ascii_alphabetic() {
-            memchr::memchr2_iter(byte, byte.to_ascii_uppercase(), places).find(&mut is_here)
-        } else {
-            memchr::memchr_iter(byte, places).find(&mut is_here)
-        };
-        found
+        (bits != 0).then_some((places - ones.len(), bits))
     }
 }
 
-/// The place of the byte that occurs least often in what applications say: texts, and numbers with zeros.
-fn rarest(bytes: &[u8]) -> u8 {
+/// Places that are looked at together.
+const BLOCK: usize = 16;
+/// The bit by which letters of both cases differ.
+const CASE: u8 = 0x20;
+
+/// The places of the two bytes that occur least often in what applications say: texts, and numbers with
+/// zeros. The same one twice where there is one alone.
+fn rarest(bytes: &[u8]) -> [u8; 2] {
     let frequency = |byte: u8| match byte {
         0 | b' ' | b'a' | b'e' | b'i' | b'n' | b'o' | b'r' | b's' | b't' => 5,
         b'a'..=b'z' | b'/' | b'.' => 4,
@@ -123,8 +183,10 @@ fn rarest(bytes: &[u8]) -> u8 {
         b'A'..=b'Z' | b'!'..=b'~' => 2,
         _ => 1,
     };
-    let place = (0..bytes.len()).min_by_key(|place| frequency(bytes[*place])).unwrap_or(0);
-    u8::try_from(place).unwrap_or(0)
+    let first = (0..bytes.len()).min_by_key(|place| frequency(bytes[*place])).unwrap_or(0);
+    let others = (0..bytes.len()).filter(|place| *place != first);
+    let second = others.min_by_key(|place| frequency(bytes[*place])).unwrap_or(first);
+    [first, second].map(|place| u8::try_from(place).unwrap_or(0))
 }
 
 /// Takes the quotes off `"..."`, or `!"..."` where a negation may be; the offset of what is inside.

@@ -17,3 +17,4 @@ mod secrets;
 mod streams;
 mod tunnels;
 mod verdicts;
+mod waiting;
