@@ -69,9 +69,8 @@ fn has_ports(view: &View<'_>) -> bool {
 #[inline(never)]
 fn more_holds(rule: &Rule, context: &Context<'_>) -> bool {
     let view = context.view;
-    let is_app = |(app, is_not): &(App, bool)| {
-        context.app.is_some_and(|known| (known == Some(*app)) != *is_not)
-    };
+    let is_app =
+        |(app, is_not): &(App, bool)| context.app.is_some_and(|known| (known == Some(*app)) != *is_not);
     if !rule.apps.iter().all(is_app)
         || view.is_fragment && (rule.size.is_some() || rule.flags.is_some())
         || rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))

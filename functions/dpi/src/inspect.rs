@@ -284,9 +284,7 @@ impl Search<'_, '_> {
             Element::Content(content) => {
                 let is_absent = match self.bounds(content, base) {
                     None => true,
-                    Some((first, last)) => {
-                        !self.is_within(content, first, last) && !self.budget.is_spent()
-                    }
+                    Some((first, last)) => !self.is_within(content, first, last) && !self.budget.is_spent(),
                 };
                 is_absent && !self.may_still_come(content, base)
             }

@@ -25,7 +25,9 @@ pub fn export(tracker: &Tracker, now: Nanos, out: &mut StateWriter<'_>) -> bool 
         }
         value.clear();
         let [[a, b, c, d], [e, f, g, h]] = flow.sides.each_ref().map(write_side);
-        for number in [VERSION, now.since(flow.last).0, tracker.id_of(flow), flags(flow), a, b, c, d, e, f, g, h] {
+        for number in
+            [VERSION, now.since(flow.last).0, tracker.id_of(flow), flags(flow), a, b, c, d, e, f, g, h]
+        {
             value.extend_from_slice(&number.to_le_bytes());
         }
         out.entry(&key, &value)

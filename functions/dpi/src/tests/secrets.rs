@@ -55,7 +55,11 @@ fn pairs_are_told_apart_by_the_starts_secret() {
         bench.sids(udp((&from, 1000), (&to, 53), b"a"))
     };
     assert_eq!((sids(first), sids(second)), (vec![1], vec![1]), "each pair has a count of its own");
-    assert_eq!((sids(first), sids((second.1, second.0))), (NONE.to_vec(), NONE.to_vec()), "in both directions");
+    assert_eq!(
+        (sids(first), sids((second.1, second.0))),
+        (NONE.to_vec(), NONE.to_vec()),
+        "in both directions"
+    );
 }
 
 /// What alerts tell of flows is no part of the table's hash.

@@ -1,9 +1,13 @@
-//! What the host takes from this machine while all of its processors are busy: a delay that no program here
-//! can keep away.
+//! What the host takes from this machine while all of its processors are busy, and another program on it: delays
+//! that the daemon cannot keep away.
 
 use crate::BenchError;
 use rustix::thread::CpuSet;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long the processors are kept busy.
@@ -18,6 +22,39 @@ pub(super) struct Withheld {
     pub(super) longest: Duration,
     /// Spans of more than 2 ms, in percent of the time.
     pub(super) percent: f64,
+}
+
+/// What keeps all processors but one busy, as another program on the machine would, until it is dropped.
+pub(super) struct OtherProgram {
+    ends: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl OtherProgram {
+    pub(super) fn start() -> OtherProgram {
+        let ends = Arc::<AtomicBool>::default();
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let spin = |ends: Arc<AtomicBool>| {
+            while !ends.load(Relaxed) {
+                spin_loop();
+            }
+        };
+        let threads = (1..processors.max(2)).map(|_| {
+            let ends = ends.clone();
+            thread::spawn(move || spin(ends))
+        });
+        OtherProgram { threads: threads.collect(), ends }
+    }
+}
+
+impl Drop for OtherProgram {
+    fn drop(&mut self) {
+        self.ends.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // It does nothing that could break.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Keeps all processors busy and looks at the clock meanwhile.

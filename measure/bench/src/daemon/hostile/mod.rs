@@ -7,7 +7,8 @@
 //!    and its delay, over the one without: the median of those before each way, because a worker that
 //!    moderates its wake-ups goes from one interval to another by itself. Of a way the median span counts:
 //!    a processor that the host of a virtual machine takes away, or another program that uses the memory,
-//!    costs a span as much as the worst neighbour does. What the host takes is printed beside it.
+//!    costs a span as much as the worst neighbour does. What the host takes is printed beside it, and the
+//!    chain's delay beside a program that only keeps the other processors busy (`other-program-p99-ratio`).
 //! 3. It misbehaves in several ways at once, a crowd of clients takes what the sockets give, and others
 //!    follow the log of a function whose specification has 4 MB: how long others wait for health.
 //! 4. A function with a cap of 5% whose timer is always due, of a third tenant: the second one may owe time
@@ -69,6 +70,11 @@ pub(crate) fn run(
             neighbour.rate()
         ),
     ];
+    progress(0.0, "another program");
+    let beside_program = {
+        let _program = host::OtherProgram::start();
+        (0..SPANS).map(|_| neighbour.watch(WINDOWS.1)).collect::<Result<Vec<_>, _>>()?
+    };
     let mut seen = Vec::new();
     let ways = Way::ALL.len() as f64;
     for (n, way) in Way::ALL.into_iter().enumerate() {
@@ -124,6 +130,11 @@ pub(crate) fn run(
         one("cap-error", "% of a core", error),
         Measurement::new("alone-percent", "%", &alone),
         Measurement::new("host-longest-ms", "ms", &[host.longest.as_secs_f64() * 1e3]),
+        Measurement::new(
+            "other-program-p99-ratio",
+            "x",
+            &beside_program.iter().map(|span| span.p99 / without).collect::<Vec<_>>(),
+        ),
     ];
     results.extend(each);
     Ok((results, notes))
