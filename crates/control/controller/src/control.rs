@@ -22,6 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 
+/// What an administrator is warned of when the system refuses threads a low priority.
+const PRIORITY_REFUSED: &str = "what is done beside the workers has their priority and takes processors from them: the system refuses a lower \
+     one; allow it setpriority(2), in a unit by `SystemCallFilter=setpriority`";
+
 /// What the server holds: the controller, which hands itself to what it prepares.
 pub(crate) struct Handle(pub(crate) Arc<Controller>);
 
@@ -228,6 +232,9 @@ impl Control for Handle {
         }));
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));
+        }
+        if tenant.is_none() && self.0.requests.was_refused_priority() {
+            all.push(PRIORITY_REFUSED.to_owned());
         }
         all
     }

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -78,6 +79,8 @@ struct Shared {
     /// Threads that serve at a time, and their nice value.
     threads: usize,
     nice: i32,
+    /// A thread was refused its nice value.
+    priority_refused: AtomicBool,
 }
 
 thread_local! {
@@ -136,8 +139,14 @@ impl Shared {
             state.threads
         };
         let spawned = thread::Builder::new().name(format!("offload-{number}")).spawn(move || {
-            // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense.
-            let _ = rustix::process::setpriority_process(None, shared.nice);
+            // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense, unless it
+            // had as low a priority before.
+            let nice = shared.nice;
+            if rustix::process::setpriority_process(None, nice).is_err()
+                && !rustix::process::getpriority_process(None).is_ok_and(|own| own >= nice)
+            {
+                shared.priority_refused.store(true, Relaxed);
+            }
             shared.serve();
         });
         spawned.map(drop).inspect_err(|_| self.state().threads -= 1)
@@ -228,11 +237,17 @@ impl Offload {
         let queue = FairQueue::new(bounds);
         let state = Mutex::new(State { queue, stopped: false, threads: 0, waiting: 0 });
         let (changed, began, nice) = (Condvar::new(), Instant::now(), settings.nice.clamp(0, 19));
-        let shared = Arc::new(Shared { state, changed, began, threads, nice });
+        let priority_refused = AtomicBool::new(false);
+        let shared = Arc::new(Shared { state, changed, began, threads, nice, priority_refused });
         // Made first: should a thread be refused, dropping it ends those before.
         let offload = Offload { shared };
         (0..threads).try_for_each(|_| offload.shared.spawn())?;
         Ok(offload)
+    }
+
+    /// The system refused a thread its low priority: what is done here takes processors from the workers.
+    pub fn was_refused_priority(&self) -> bool {
+        self.shared.priority_refused.load(Relaxed)
     }
 
     /// Puts a job into its tenant's queue and returns at once. What the job used is charged to the tenant.

@@ -84,6 +84,13 @@ fn packets_pass_under_the_unit_and_nothing_else_is_allowed() {
     ] {
         assert!(status.contains(line), "{line}: {status}");
     }
+    // What is done beside the workers has a lower priority than they have.
+    let nice = |thread: &str| {
+        let stat =
+            format!("cat /proc/$(systemctl show -P MainPID superfluid)/task/*/stat | grep '({thread}'");
+        machine.run(&format!("{stat} | cut -d ' ' -f 19 | sort -u")).trim().to_owned()
+    };
+    assert_eq!((nice("worker-"), nice("offload-")), ("0".to_owned(), "15".to_owned()));
     let user = machine.run("id -u superfluid");
     assert!(status.contains(&format!("Uid:\t{0}\t{0}\t{0}\t{0}", user.trim())), "{status}");
     let modes =
@@ -96,6 +103,8 @@ fn packets_pass_under_the_unit_and_nothing_else_is_allowed() {
     // A restart, and one that was not asked for: what was desired runs again.
     machine.run("superfluid function pause other; systemctl restart superfluid");
     passes(&machine);
+    let health = machine.run("superfluid health -o json");
+    assert!(!health.contains("setpriority"), "{health}");
     assert!(machine.run("superfluid get functions").contains("other"));
     hang(&mut machine);
     passes(&machine);
@@ -114,13 +123,16 @@ fn packets_pass_under_the_unit_and_nothing_else_is_allowed() {
     confined(&machine);
 }
 
-/// A daemon that answers nothing is ended by the watchdog, and started again.
+/// A daemon that answers nothing is ended by the watchdog, and started again. This one is refused a low
+/// priority for what is done beside the workers, and says so.
 fn hang(machine: &mut Machine) {
     machine.run(
-        "printf '[Service]\\nWatchdogSec=2\\n' >/etc/systemd/system/superfluid.service.d/watchdog.conf
+        "printf '[Service]\\nWatchdogSec=2\\nSystemCallFilter=~setpriority\\n' >/etc/systemd/system/superfluid.service.d/watchdog.conf
          systemctl daemon-reload; systemctl restart superfluid; sleep 3",
     );
     assert_eq!(shown(machine, "NRestarts"), "0", "it says that it is alive: {}", machine.logs());
+    let health = machine.run("superfluid health -o json");
+    assert!(health.contains("allow it setpriority(2)"), "{health}");
     machine.run("kill -STOP $(systemctl show -P MainPID superfluid)");
     machine.wait("it is started again", |machine| {
         shown(machine, "NRestarts") == "1" && shown(machine, "ActiveState") == "active"
