@@ -206,7 +206,8 @@ impl Inquiry {
 
 /// Names of the interfaces that there are, to put beside one that is not there.
 pub fn present() -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    // Where processes of others are hidden (`ProcSubset=pid`), /proc has no `net`.
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
