@@ -99,6 +99,9 @@ const TEXTS: &[(&str, Kind, &str)] = &[
 /// # Errors
 /// What was found, and what is allowed.
 pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> {
+    if let Some((place, value)) = word_for_name(spec) {
+        return Err(format!("found {} as `{place}`; allowed: a name, as text", found(value)));
+    }
     let texts = |list: &Value| list.as_array().is_some_and(|list| list.iter().all(Value::is_string));
     let text = |key: &str| spec.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     let (fits, allowed) = match kind {
@@ -144,6 +147,24 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         Some(format!("found {} as `{key}`; allowed: text, {is}", found(value)))
     });
     Err(no_text.unwrap_or_else(|| format!("found {}; allowed: {allowed}", found(spec))))
+}
+
+/// A place for a name where `true` or `false` stands without quotation marks. The configuration reads the
+/// name that it is as text, and what looks here for names, such as whose a port is, would not see it.
+fn word_for_name(spec: &Value) -> Option<(String, &Value)> {
+    let tenant = || Some(("tenant".to_owned(), spec.get("tenant").filter(|tenant| tenant.is_boolean())?));
+    let over = || {
+        let mut ports = spec.get("over")?.as_array()?.iter().enumerate();
+        let (n, port) = ports.find(|(_, port)| port.is_boolean())?;
+        Some((format!("over[{n}]"), port))
+    };
+    let attach = || {
+        let ends = spec.get("attach")?.as_object()?.iter();
+        let mut ends = ends.map(|(interface, end)| (interface, end.get("to").unwrap_or(end)));
+        let (interface, end) = ends.find(|(_, end)| end.is_boolean())?;
+        Some((format!("attach.{}", yaml_document::spelling::shown(interface)), end))
+    };
+    tenant().or_else(over).or_else(attach)
 }
 
 /// The name of a wire with this spec.

@@ -221,3 +221,45 @@ fn a_tenants_devices_take_only_so_much() {
     assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/devices/crimson-device", "").status, 200);
     assert_eq!(put("c", device(json!({}))).status, 201);
 }
+
+#[test]
+fn true_is_no_name_that_a_tenant_says_past_what_looks_for_names() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    for (path, spec) in
+        [("/v1/ports/true", json!({"type": "null", "tenant": "azure"})), ("/v1/tenants/false", json!({}))]
+    {
+        assert_eq!(admin.put(path, &spec).status, 201, "{path}");
+    }
+    let made = admin.post("/v1/tokens", r#"{"name": "plain", "tenant": "default"}"#);
+    let plain = made.json()["secret"].as_str().expect("a secret").to_owned();
+    let function = |key: &str, value: Value| json!({"image": "firewall", key: value});
+    for (token, path, spec, place) in [
+        // The configuration would read the port `true`, and the tenant `false`.
+        (&shared.crimson, "devices/x", over(json!(["crimson-port0", true])), "over[1]"),
+        (&plain, "devices/x", json!({"mode": "rootless", "tenant": false}), "tenant"),
+        (&plain, "functions/x", function("tenant", json!(false)), "tenant"),
+        (&plain, "functions/x", function("attach", json!({"inside": true})), "attach.inside"),
+        (&plain, "functions/x", function("attach", json!({"inside": {"to": true}})), "attach.inside"),
+        (&plain, "groups/x", json!({"tenant": false, "rules": []}), "tenant"),
+    ] {
+        let got = shared.put(token, &format!("/v1/{path}"), spec.clone());
+        assert_eq!((got.status, places(&got)), (422, vec!["spec".to_owned()]), "{got:?}");
+        assert!(got.text().contains(&format!("as `{place}`; allowed: a name, as text")), "{got:?}");
+        let (kind, name) = path.split_once('/').expect("both");
+        let document = json!({"superfluid": 1, kind: {name: spec}}).to_string();
+        for call in ["/v1/apply", "/v1/check"] {
+            let got = shared.ask(token, "POST", call, &document);
+            assert!(
+                got.text().contains(&format!("as `{place}`; allowed: a name, as text")),
+                "{call}: {got:?}"
+            );
+        }
+    }
+    // In quotation marks it is a name like others.
+    shared.is_refused("/v1/devices/x", over(json!(["true"])), 422, "devices.x.over[0]");
+    assert_eq!(
+        admin.put("/v1/devices/x", &json!({"mode": "direct", "over": ["true"], "tenant": "false"})).status,
+        201
+    );
+}
