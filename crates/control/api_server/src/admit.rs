@@ -9,6 +9,7 @@
 
 use crate::answer::faulty;
 use crate::change::{Wanted, WantedObject, not_held};
+use crate::document::Faults;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, may_change};
 use crate::state::State;
@@ -21,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a change by a tenant comes to, by what is wrong with it.
 #[derive(Default)]
 struct Wrong {
-    forbidden: Vec<Fault>,
-    taken: Vec<Fault>,
-    invalid: Vec<Fault>,
+    forbidden: Faults,
+    taken: Faults,
+    invalid: Faults,
 }
 
 /// Where an object stands in a document.
@@ -110,6 +111,7 @@ impl State {
             (ProblemType::Conflict, wrong.taken),
             (ProblemType::Invalid, wrong.invalid),
         ] {
+            let faults = faults.into_vec();
             if !faults.is_empty() {
                 return Err(faulty(of, faults));
             }
@@ -273,12 +275,18 @@ impl State {
             let message = format!("an administrator says this; allowed: {}", allowed.join(", "));
             Fault::new(format!("{at}.{key}"), message)
         }));
+        // A name may stand there as often as the document has room for it.
+        let mut places = BTreeMap::new();
         for (key, port) in api::ports_under(spec) {
+            places.entry(port).or_insert(key);
+        }
+        let others = self.owners.under_others(tenant, places.keys(), &id.name);
+        for (port, key) in places {
             let shown = yaml_document::spelling::shown(&port);
             if !self.owners.is_of(&ObjectName::new(Kind::Port, port.clone()), tenant) {
                 let message = format!("found `{shown}`; allowed: ports of `{tenant}`");
                 wrong.invalid.push(Fault::new(format!("{at}.{key}"), message));
-            } else if self.owners.is_under_others(tenant, &port, &id.name) {
+            } else if others.contains(&port) {
                 let message = format!(
                     "a device that is not the tenant's to change is over `{shown}`; allowed: ports of `{tenant}` that no such \
                      device is over"

@@ -236,19 +236,29 @@ fn read_section(kind: Kind, section: Value, objects: &mut Vec<(ObjectName, Value
     }
 }
 
-struct Faults(Vec<Fault>);
+/// Faults as they are found, of which so many are told that no answer is larger than what asked for it.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
     fn add(&mut self, at: impl Into<String>, message: impl Into<String>) {
         self.push(Fault::new(at, message));
     }
 
-    fn push(&mut self, fault: Fault) {
+    pub fn push(&mut self, fault: Fault) {
         match self.0.len() {
             ..FAULTS_MAX => self.0.push(fault),
             FAULTS_MAX => self.0.push(Fault::new("", "there is more that is wrong")),
             _ => {}
         }
+    }
+
+    pub fn extend(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        faults.into_iter().for_each(|fault| self.push(fault));
+    }
+
+    pub fn into_vec(self) -> Vec<Fault> {
+        self.0
     }
 }
 

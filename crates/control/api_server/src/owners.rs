@@ -189,10 +189,22 @@ impl Owners {
             && self.index().is_tenants(tenant, &KnownDevice::of(spec))
     }
 
-    /// Whether a device over a port, beside the one of this name, is not a tenant's to change.
-    pub fn is_under_others(&self, tenant: &str, port: &str, beside: &str) -> bool {
+    /// Of these ports, those that a device is over, beside the one of this name, which is not a tenant's to
+    /// change.
+    pub fn under_others<'a>(
+        &self,
+        tenant: &str,
+        ports: impl Iterator<Item = &'a String>,
+        beside: &str,
+    ) -> BTreeSet<String> {
         let index = self.index();
-        index.devices.over(port).any(|device| device != beside && !index.changes_device(tenant, device))
+        // Each device is looked at once, with all of its ports, and not once for each port.
+        let mut known: HashMap<&str, bool> = HashMap::new();
+        let mut is_others =
+            |device| *known.entry(device).or_insert_with(|| !index.changes_device(tenant, device));
+        let is_under =
+            |port: &&String| index.devices.over(port).any(|device| device != beside && is_others(device));
+        ports.filter(is_under).cloned().collect()
     }
 
     /// What the devices take that a tenant may change, without what these objects take.

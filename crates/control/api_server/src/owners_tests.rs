@@ -165,10 +165,15 @@ fn a_device_is_its_tenants_to_change_if_nothing_of_it_is_an_administrators() {
     assert_eq!(["pair", "own", "granted", "given", "none"].map(changes), [true, true, false, false, false]);
     assert!(!owners.changes_device("blue", "pair") && !owners.changes_device("blue", "given"));
     // By what is over a port, the device itself left out.
-    assert!(
-        !owners.is_under_others("red", "lan", "another") && owners.is_under_others("blue", "lan", "another")
+    let under = |tenant: &str, beside: &str| {
+        let ports = ["lan", "wan", "none"].map(str::to_owned);
+        owners.under_others(tenant, ports.iter(), beside).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (under("red", "another"), under("blue", "another")),
+        (vec!["wan".to_owned()], vec!["lan".to_owned(), "wan".to_owned()])
     );
-    assert!(owners.is_under_others("red", "wan", "own") && !owners.is_under_others("red", "wan", "given"));
+    assert!(under("red", "own") == ["wan"] && under("red", "given").is_empty());
     // Addresses at its own devices count, wherever they are said.
     owners.take(7, &[put(
         Kind::Function,
@@ -181,8 +186,8 @@ fn a_device_is_its_tenants_to_change_if_nothing_of_it_is_an_administrators() {
     assert_eq!(owners.device_takes("red", &BTreeSet::from([&id(Kind::Device, "own")])), takes(1, 0, 1));
     // The port is another tenant's now: the device over it is an administrator's to change.
     owners.take(8, &[put(Kind::Port, "lan", json!({"type": "null", "tenant": "blue"}))]);
-    assert!(!changes("own") && owners.is_under_others("red", "lan", ""));
+    assert!(!changes("own") && under("red", "") == ["lan", "wan"]);
     assert_eq!(owners.device_takes("red", &BTreeSet::new()), takes(1, 0, 0));
     owners.take(9, &[change(Kind::Device, "own", None), change(Kind::Function, "fw", None)]);
-    assert!(!owners.is_under_others("red", "lan", ""));
+    assert!(under("red", "") == ["wan"]);
 }

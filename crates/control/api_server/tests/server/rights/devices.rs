@@ -263,3 +263,25 @@ fn true_is_no_name_that_a_tenant_says_past_what_looks_for_names() {
         201
     );
 }
+
+#[test]
+fn names_that_stand_in_a_device_again_and_again_are_looked_at_once() {
+    let shared = Shared::new();
+    let given = json!({"mode": "direct", "tenant": "azure", "over": ["crimson-port0"]});
+    assert_eq!(shared.server.client().put("/v1/devices/given", &given).status, 201);
+    let again = |name: &str| over(json!(vec![name; 20_000]));
+    shared.is_refused("/v1/devices/x", again("crimson-port0"), 403, "devices.x.over[0]");
+    shared.is_refused("/v1/devices/x", again("none"), 422, "devices.x.over[0]");
+    // Of many that are wrong the first thousand are told.
+    let many: Vec<String> = (0..20_000).map(|n| format!("n{n}")).collect();
+    let keys: serde_json::Map<String, Value> = many.iter().map(|name| (name.clone(), json!(1))).collect();
+    for (path, spec, status) in [
+        ("devices/x", over(json!(many)), 422),
+        ("devices/x", device(Value::Object(keys)), 403),
+        ("chains/x", json!(many), 422),
+    ] {
+        let got = shared.put(&shared.crimson, &format!("/v1/{path}"), spec);
+        let faults = places(&got);
+        assert_eq!((got.status, faults.len(), faults.last().map(String::as_str)), (status, 1001, Some("")));
+    }
+}
