@@ -16,7 +16,7 @@ use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, InstancePool, Link, Plan, container_of_port, container_port};
+use wiring::{Edge, Endpoint, InstancePool, Link, Observation, Plan, container_of_port, container_port};
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
 pub struct CarriedOut {
@@ -51,7 +51,8 @@ impl Host {
         let (workers, io) = (self.workers.list.len(), self.io_worker());
         // Before the workers are stopped: they wait for no lock.
         let mut deployed = self.deployed();
-        let devices = DeviceChange::of(&deployed, &prepared.plan);
+        let mut devices = DeviceChange::of(&deployed, &prepared.plan);
+        let observations = deployed.observations_to_lay(&prepared.plan, devices.as_ref());
         let plan = &prepared.plan;
         // A look at all wires, which a change of one function among thousands does without.
         // What a guest's interfaces are on the links of devices is said of the guest, and not of its wires.
@@ -82,7 +83,7 @@ impl Host {
             work.take_away(&prepared.plan, devices.as_ref());
             work.adjust(&prepared.plan);
             let handed = prepared.handed.keep();
-            work.add(prepared, devices);
+            work.add(prepared, devices.as_mut(), observations);
             let Work { done: removed, mut troubles, pools, .. } = work;
             troubles.extend(late.map(|error| error.to_string()));
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
@@ -95,7 +96,7 @@ impl Host {
             done.troubles.extend(self.stations.follow(&there, &self.fleet));
         }
         drop(deployed);
-        drop(replaced);
+        drop((replaced, devices));
         Ok(done)
     }
 }
@@ -219,7 +220,12 @@ impl Work<'_, '_, '_> {
         }
     }
 
-    fn add(&mut self, prepared: Prepared, devices: Option<DeviceChange>) {
+    fn add(
+        &mut self,
+        prepared: Prepared,
+        devices: Option<&mut DeviceChange>,
+        observations: Vec<Observation>,
+    ) {
         let Prepared {
             plan,
             beginnings,
@@ -323,7 +329,7 @@ impl Work<'_, '_, '_> {
             self.troubles.extend(paired.err().into_iter().flatten());
         }
         // Devices may have been laid another way than where observers were.
-        for (observer, trouble) in self.deployed.lay_observers(self.change) {
+        for (observer, trouble) in self.deployed.lay_observers(self.change, observations) {
             self.note("observer", &observer, Err(trouble));
         }
         for (name, beginning) in beginnings {

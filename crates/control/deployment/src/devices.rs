@@ -1,7 +1,7 @@
 //! Devices as they are laid: what [`DeviceLayout`] says, in the engine's names.
 //!
 //! 1. [`DeviceChange::of`] compares what a plan leads to with what is laid, and makes what takes its time,
-//!    before the workers are stopped.
+//!    before the workers are stopped. All that grows with the number of devices is done here.
 //! 2. [`DeviceChange::take_off`] takes off what goes, before functions and ports go.
 //! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
 //!
@@ -116,16 +116,26 @@ pub(crate) struct DeviceChange {
     layout: DeviceLayout,
     unlink: BTreeSet<Link>,
     link: Vec<Link>,
+    /// Devices and classifiers that go, and those that come.
+    gone: Vec<Joint>,
+    come: Vec<Joint>,
+    /// Services that lead to a device no more.
+    unserved: Vec<(String, Service)>,
     /// Devices whose program may be another one.
     touched: BTreeSet<String>,
     /// Of ports of which devices want something else, or others: by port.
     policies: BTreeMap<String, (Policies, Vec<Wanted>)>,
-    /// As [`LaidDevices`] has them then.
+    /// As [`LaidDevices`] has them then, and had them before when that is done.
     openers: BTreeMap<String, Vec<(Opener, Opening)>>,
     shadowed: BTreeMap<String, Vec<Shadowed>>,
 }
 
 impl DeviceChange {
+    /// Whether a device may have got another place or other plugs.
+    pub(crate) fn touches(&self, device: &str) -> bool {
+        self.touched.contains(device)
+    }
+
     /// What a plan changes; `None`: nothing.
     pub(crate) fn of(deployed: &Deployed, plan: &Plan) -> Option<DeviceChange> {
         let there = &deployed.wiring.devices;
@@ -208,12 +218,21 @@ impl DeviceChange {
         }));
         let openers = layout.devices.iter().chain(&layout.wired);
         let openers = openers.map(|(name, openers)| (name.clone(), openers.clone())).collect();
+        let (gone, come) = nodes_that_change(&deployed.devices, &layout);
+        let serves = |(device, service): &&(String, Service)| {
+            let mut openers = layout.devices.get(device).into_iter().flatten();
+            openers.any(|(opener, _)| matches!(opener, Opener::Service(there) if there == service))
+        };
+        let unserved = deployed.devices.services.keys().filter(|service| !serves(service)).cloned().collect();
         let change = DeviceChange {
             devices,
             unpaired,
             layout,
             unlink,
             link,
+            gone,
+            come,
+            unserved,
             touched,
             openers,
             policies: BTreeMap::new(),
@@ -292,38 +311,19 @@ impl DeviceChange {
             deployed.unpair(change, name);
         }
         let laid = &mut deployed.devices;
-        let stays = |joint: &Joint| match joint {
-            Joint::Device(name) => self.layout.devices.contains_key(name),
-            Joint::Classifier(name) => self.layout.classifiers.contains_key(name),
-            Joint::End(_) => false,
-        };
-        let openers = self.layout.devices.iter();
-        let openers =
-            openers.flat_map(|(name, openers)| openers.iter().map(move |(opener, _)| (name, opener)));
-        let serving: BTreeSet<(&String, &Service)> = openers
-            .filter_map(|(name, opener)| match opener {
-                Opener::Service(service) => Some((name, service)),
-                Opener::Interface(_) => None,
-            })
-            .collect();
-        let given_up = &mut laid.given_up;
-        laid.services.retain(|(device, service), plug| {
-            let stays = serving.contains(&(device, service));
-            if !stays {
-                given_up.push((Joint::Device(device.clone()), *plug));
-            }
-            stays
-        });
-        let replaced = &mut laid.replaced;
-        laid.nodes.retain(|joint, node| {
-            let stays = stays(joint);
-            if let Some((id, before)) = node.laid.take_if(|_| !stays) {
+        for served in &self.unserved {
+            let plug = laid.services.remove(served);
+            laid.given_up.extend(plug.map(|plug| (Joint::Device(served.0.clone()), plug)));
+        }
+        for joint in &self.gone {
+            if let Some((id, before)) = laid.nodes.remove(joint).and_then(|node| node.laid) {
                 change.remove_switch(id);
-                replaced.push(before);
+                laid.replaced.push(before);
             }
-            stays
-        });
-        laid.next_hops.retain(|name, _| self.layout.devices.contains_key(name));
+            if let Joint::Device(name) = joint {
+                laid.next_hops.remove(name);
+            }
+        }
     }
 
     /// Lays what comes, when everything is there. Pairs of ports for striped bonds are taken from `pairs`.
@@ -331,7 +331,7 @@ impl DeviceChange {
     /// # Errors
     /// What of these pairs could not be laid, one line each; the rest is laid.
     pub(crate) fn put_on(
-        mut self,
+        &mut self,
         deployed: &mut Deployed,
         change: &mut Change<'_, '_>,
         pairs: HashMap<String, Striped>,
@@ -339,9 +339,7 @@ impl DeviceChange {
     ) -> Result<(), Vec<String>> {
         let troubles: Vec<String> =
             pairs.into_iter().filter_map(|(name, pair)| deployed.pair(change, &name, pair).err()).collect();
-        let joints = self.layout.devices.keys().map(|name| Joint::Device(name.clone()));
-        let joints = joints.chain(self.layout.classifiers.keys().map(|name| Joint::Classifier(name.clone())));
-        for joint in joints {
+        for joint in self.come.drain(..) {
             deployed.devices.nodes.entry(joint).or_default();
         }
         let laid = &mut deployed.devices;
@@ -364,8 +362,9 @@ impl DeviceChange {
             }
         }
         self.program(deployed, change, done);
-        deployed.devices.openers = std::mem::take(&mut self.openers);
-        deployed.devices.shadowed = std::mem::take(&mut self.shadowed);
+        // Those before are dropped with the change, when the workers go on.
+        std::mem::swap(&mut deployed.devices.openers, &mut self.openers);
+        std::mem::swap(&mut deployed.devices.shadowed, &mut self.shadowed);
         for (joint, SwitchPort(plug)) in std::mem::take(&mut deployed.devices.given_up) {
             if let Some(node) = deployed.devices.nodes.get_mut(&joint) {
                 node.taken.remove(&plug);
@@ -389,8 +388,11 @@ impl DeviceChange {
 
     /// Tells each device and classifier what is plugged into it.
     fn program(&mut self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
-        for (name, openers) in self.layout.devices.iter().filter(|(name, _)| self.touched.contains(*name)) {
-            let Some(device) = self.devices.get(name) else { continue };
+        for name in &self.touched {
+            let (Some(openers), Some(device)) = (self.layout.devices.get(name), self.devices.get(name))
+            else {
+                continue;
+            };
             let joint = Joint::Device(name.clone());
             let settings = settings(deployed, name, device, openers);
             if settings.openers.len() < openers.len() {
@@ -434,6 +436,19 @@ impl DeviceChange {
             done(&(joint.clone(), joint), done_with);
         }
     }
+}
+
+/// Devices and classifiers that are laid and go, and those that come.
+fn nodes_that_change(laid: &LaidDevices, layout: &DeviceLayout) -> (Vec<Joint>, Vec<Joint>) {
+    let stays = |joint: &&Joint| match joint {
+        Joint::Device(name) => layout.devices.contains_key(name),
+        Joint::Classifier(name) => layout.classifiers.contains_key(name),
+        Joint::End(_) => false,
+    };
+    let gone = laid.nodes.keys().filter(|joint| !stays(joint)).cloned().collect();
+    let devices = layout.devices.keys().map(|name| Joint::Device(name.clone()));
+    let all = devices.chain(layout.classifiers.keys().map(|name| Joint::Classifier(name.clone())));
+    (gone, all.filter(|joint| !laid.nodes.contains_key(joint)).collect())
 }
 
 /// Whose a device's ports are by then.

@@ -1,8 +1,9 @@
 //! Observers as they are laid: the places of the engine at which each is shown packets.
 
 use crate::deployed::Deployed;
+use crate::devices::DeviceChange;
 use engine::{Change, End, FleetError, FleetObserver, Place, View, WireError};
-use wiring::{Edge, Endpoint, Observation, Watched};
+use wiring::{Edge, Endpoint, Observation, Plan, Watched};
 
 /// An observation, in the engine's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +30,30 @@ impl Deployed {
         Ok(())
     }
 
-    /// Lays observations that are not laid, and those anew whose place is another one now. Returns those that
-    /// could not be laid.
-    pub(crate) fn lay_observers(&mut self, change: &mut Change<'_, '_>) -> Vec<(String, FleetError)> {
+    /// What a plan may have to lay: observations that it brings, those at devices that it changes, and those
+    /// that could not be laid before.
+    pub(crate) fn observations_to_lay(
+        &self,
+        plan: &Plan,
+        devices: Option<&DeviceChange>,
+    ) -> Vec<Observation> {
+        let moves = |device: &str| devices.is_some_and(|devices| devices.touches(device));
+        let unsure =
+            |seen: &&Observation| seen.at.device().is_some_and(moves) || !self.watched.contains_key(*seen);
+        let named = |seen: &Observation| plan.unobserve.contains(seen) || plan.observe.contains(seen);
+        let there = self.wiring.observations.iter().filter(unsure).filter(|seen| !named(seen));
+        there.chain(&plan.observe).cloned().collect()
+    }
+
+    /// Lays those of these observations that are not laid, and those anew whose place is another one now.
+    /// Returns those that could not be laid.
+    pub(crate) fn lay_observers(
+        &mut self,
+        change: &mut Change<'_, '_>,
+        observations: Vec<Observation>,
+    ) -> Vec<(String, FleetError)> {
         let mut troubles = Vec::new();
-        let unsure = |seen: &&Observation| seen.at.device().is_some() || !self.watched.contains_key(*seen);
-        let seen: Vec<Observation> = self.wiring.observations.iter().filter(unsure).cloned().collect();
-        for seen in seen {
+        for seen in observations {
             let Some(laid) = self.observation(&seen) else {
                 troubles.push((seen.observer, WireError::Absent.into()));
                 continue;
