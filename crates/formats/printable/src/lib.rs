@@ -64,6 +64,15 @@ pub fn replaced(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { text.replace(is_hidden, "\u{fffd}") }
 }
 
+/// The same of bytes, with U+FFFD for what is no character.
+pub fn replaced_in(bytes: &[u8]) -> String {
+    // To look for what is none takes some instructions for each byte, and nearly always there is nothing.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => replaced(text),
+        Err(_) => replaced(&String::from_utf8_lossy(bytes)),
+    }
+}
+
 /// Whether all of it is ASCII that is shown. All bytes are looked at, so that many are at a time.
 fn is_plain(text: &str) -> bool {
     text.as_bytes().iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
@@ -151,6 +160,8 @@ mod tests {
         assert_eq!(yaml("\"a\u{202e}\": \"\u{e0041}\"\n"), "\"a\\u202e\": \"\\U000e0041\"\n");
         assert_eq!(lines("a\u{202e}b\n\tc\n"), "a\\u{202e}b\n\\tc\n");
         assert_eq!(replaced("a\u{202e}b\n\u{e0041}ä"), "a\u{fffd}b\u{fffd}\u{fffd}ä");
+        assert_eq!(replaced_in(b"a\xe2\x80\xaeb\xff\xc3"), "a\u{fffd}b\u{fffd}\u{fffd}");
+        assert_eq!(replaced_in("a\u{202e}ä".as_bytes()), "a\u{fffd}ä");
         for c in '\0'..='\u{ff}' {
             let shown = if is_hidden(c) { '\u{fffd}' } else { c };
             assert_eq!(replaced(&format!("{c}b")), format!("{shown}b"), "{c:?}");

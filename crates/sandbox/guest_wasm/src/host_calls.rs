@@ -133,7 +133,7 @@ fn ask(state: &mut GuestState, bytes: &[u8]) -> i32 {
 
 /// The bytes as one line of text.
 pub(crate) fn line(bytes: &[u8]) -> String {
-    printable::replaced(&String::from_utf8_lossy(bytes))
+    printable::replaced_in(bytes)
 }
 
 fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {
