@@ -149,6 +149,16 @@ fn parts_of(message: &Message<'_>, limits: &Limits, fields: &mut Fields, budget:
     budget.pay(FIELD * read as u32);
 }
 
+/// The parts of a kind, and a body that is one as it is.
+fn all_parts<'a>(
+    fields: &'a Fields,
+    plain: Option<(Buffer, &'a [u8])>,
+    buffer: Buffer,
+) -> impl Iterator<Item = &'a [u8]> {
+    let plain = plain.filter(|(known, _)| *known == buffer);
+    fields.all(buffer).chain(plain.map(|(_, bytes)| bytes))
+}
+
 /// Notes which literals are in a payload, for rules about messages that need one of them there.
 #[inline]
 fn note_met(found: &[u32], met: &mut [u32], payload: &mut u32) {
@@ -587,21 +597,24 @@ impl Detector {
             budget.extend(message.head.len().saturating_sub(carrier.payload.len()));
             parts_of(message, limits, fields, budget);
         }
+        // A body without encodings is looked at where it is.
+        let mut plain = None;
         if is_whole {
             // Half of what is left may go into undoing encodings, and what its bytes were allowed when they
             // came.
             budget.begin(2);
             let body = message.body.map_or(0, <[u8]>::len);
             let room = (budget.left() as usize / 2).saturating_add(body).saturating_mul(BODY_UNIT);
-            let (taken, is_cut) = message.take_body(limits.body.min(room), fields);
-            if is_cut && room < limits.body {
+            let taken = message.take_body(limits.body.min(room), fields);
+            if taken.is_cut && room < limits.body {
                 budget.cut_short();
             }
-            budget.pay((taken / BODY_UNIT) as u32);
+            budget.pay((taken.bytes / BODY_UNIT) as u32);
+            plain = taken.plain;
         }
         let mut read = 0;
         for (buffer, filter) in parts.iter() {
-            for part in fields.all(*buffer) {
+            for part in all_parts(fields, plain, *buffer) {
                 read += part.len() / READ_UNIT;
                 filter.scan(part, 0, literals, findings);
             }
@@ -658,7 +671,7 @@ impl Detector {
                 true
             } else {
                 let is_there = |(buffer, pattern): &(Buffer, Pattern), budget: &mut Budget| {
-                    self.fields.all(*buffer).any(|part| {
+                    all_parts(&self.fields, plain, *buffer).any(|part| {
                         inspect(
                             pattern,
                             &Subject { data: part, new_from: 0, base: 0, is_open: false },

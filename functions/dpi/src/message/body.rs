@@ -31,12 +31,12 @@ fn gzip_data(body: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Appends what can be had, `limit` bytes in all; behind the end of the compressed data, if it was reached.
+/// Appends what can be had, `limit` bytes in all, which may be `told` bytes; behind the end of the compressed data, if it was reached.
 fn inflate<'d>(
     state: &mut DecompressorOxide,
     data: &'d [u8],
     has_header: bool,
-    limit: usize,
+    (limit, told): (usize, usize),
     out: &mut Vec<u8>,
 ) -> Option<&'d [u8]> {
     state.init();
@@ -45,7 +45,9 @@ fn inflate<'d>(
     if has_header {
         flags |= inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER;
     }
-    let mut memory = vec![0; data.len().saturating_mul(2).min(limit - start)];
+    // What is told may not be so: a text of more than that ratio is rare.
+    let expected = told.clamp(data.len().saturating_mul(2), data.len().saturating_mul(16));
+    let mut memory = vec![0; expected.min(limit - start)];
     let (mut rest, mut made) = (data, 0);
     let is_over = loop {
         let (status, taken, written) = decompress(state, rest, &mut memory, made, flags);
@@ -77,10 +79,11 @@ pub fn decode(body: &[u8], limit: usize) -> Vec<u8> {
     if next.is_none() {
         return deflated(&mut state, body, limit);
     }
-    // A file may have several members, one after the other.
+    // A file may have several members, one after the other. It ends with the length of the last one's data.
+    let told = body.last_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
     for _ in 0..MAX_MEMBERS {
         let Some(data) = next.take() else { break };
-        let behind = inflate(&mut state, data, false, limit, &mut out);
+        let behind = inflate(&mut state, data, false, (limit, told), &mut out);
         next = behind.and_then(|behind| gzip_data(behind.get(TRAILER..)?));
     }
     out
@@ -91,10 +94,10 @@ fn deflated(state: &mut DecompressorOxide, body: &[u8], limit: usize) -> Vec<u8>
     let has_header = matches!(body, [method, flags, ..]
         if method & 15 == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    if has_header && inflate(state, body, true, limit, &mut with).is_some() || with.len() >= limit {
+    if has_header && inflate(state, body, true, (limit, 0), &mut with).is_some() || with.len() >= limit {
         return with;
     }
-    inflate(state, body, false, limit, &mut without);
+    inflate(state, body, false, (limit, 0), &mut without);
     if with.len() > without.len() { with } else { without }
 }
 

@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 pub struct Fields {
     bytes: Vec<u8>,
     spans: Vec<(Buffer, usize, usize)>,
+    /// Parts that were made elsewhere.
+    made: Vec<(Buffer, Vec<u8>)>,
     /// Version of TLS.
     pub version: Option<Version>,
     /// Memory for a head's fields while they are read.
@@ -21,6 +23,7 @@ impl Fields {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
+        self.made.clear();
         self.version = None;
     }
 
@@ -36,9 +39,16 @@ impl Fields {
         self.spans.push((buffer, start, self.bytes.len()));
     }
 
+    /// Adds a part that was made elsewhere.
+    pub fn put(&mut self, buffer: Buffer, bytes: Vec<u8>) {
+        self.made.push((buffer, bytes));
+    }
+
     /// All parts of a kind.
     pub fn all(&self, buffer: Buffer) -> impl Iterator<Item = &[u8]> {
         let spans = self.spans.iter().filter(move |(known, ..)| *known == buffer);
-        spans.filter_map(|(_, start, end)| self.bytes.get(*start..*end))
+        let made = self.made.iter().filter(move |(known, _)| *known == buffer);
+        let spans = spans.filter_map(|(_, start, end)| self.bytes.get(*start..*end));
+        spans.chain(made.map(|(_, bytes)| bytes.as_slice()))
     }
 }

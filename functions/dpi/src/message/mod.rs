@@ -135,7 +135,18 @@ pub struct Message<'a> {
     pub start: u64,
 }
 
-impl Message<'_> {
+/// What was taken of a message's body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TakenBody<'a> {
+    /// How many bytes were looked at.
+    pub bytes: usize,
+    /// There is more than the limit.
+    pub is_cut: bool,
+    /// The body itself, where it has no encodings.
+    pub plain: Option<(Buffer, &'a [u8])>,
+}
+
+impl<'a> Message<'a> {
     /// Takes the parts of its head, `most` fields of it at most; how many fields were read.
     pub fn parts(&self, wanted: Wanted, most: usize, out: &mut Fields) -> usize {
         match (self.app, self.direction) {
@@ -148,51 +159,51 @@ impl Message<'_> {
         0
     }
 
-    /// Takes its body, without encodings, `limit` bytes of it at most; how many that are, and whether the
-    /// limit was reached.
-    pub fn take_body(&self, limit: usize, out: &mut Fields) -> (usize, bool) {
+    /// Takes its body, without encodings, `limit` bytes of it at most.
+    pub fn take_body(&self, limit: usize, out: &mut Fields) -> TakenBody<'a> {
         let Some(body) = self.body.filter(|body| !body.is_empty() && self.app == App::Http) else {
-            return (0, false);
+            return TakenBody::default();
         };
         if self.direction == Direction::ToServer {
-            out.add(Buffer::RequestBody, body);
-            return (body.len(), false);
+            let plain = Some((Buffer::RequestBody, body));
+            return TakenBody { bytes: body.len(), is_cut: false, plain };
         }
         let head = Head::new(self.head);
-        let mut took = Undone { limit, ..Undone::default() };
-        took.undo(body, head.codings(), out);
-        if head.may_have_no_chunks() {
-            took.undo(&body::without_chunks(body), head.codings(), out);
+        let codings = head.codings();
+        let mut taken = TakenBody::default();
+        if codings == 0 {
+            (taken.bytes, taken.plain) = (body.len(), Some((Buffer::ResponseBody, body)));
+        } else {
+            taken.undo(body, codings, limit, out);
         }
-        (took.bytes, took.is_cut)
+        if head.may_have_no_chunks() {
+            let body = body::without_chunks(body);
+            if codings == 0 {
+                taken.bytes += body.len();
+                out.put(Buffer::ResponseBody, body);
+            } else {
+                taken.undo(&body, codings, limit, out);
+            }
+        }
+        taken
     }
 }
 
-/// Undoing encodings.
-#[derive(Default)]
-struct Undone {
-    limit: usize,
-    /// How many bytes were looked at.
-    bytes: usize,
-    is_cut: bool,
-}
-
-impl Undone {
+impl TakenBody<'_> {
     /// Takes a body without its encodings: what it makes of all layers together is limited.
-    fn undo(&mut self, body: &[u8], codings: usize, out: &mut Fields) {
+    fn undo(&mut self, body: &[u8], codings: usize, limit: usize, out: &mut Fields) {
         let mut decoded = Vec::new();
-        let mut left = self.limit.saturating_mul(2);
+        let mut left = limit.saturating_mul(2);
         for layer in 0..codings.min(MAX_LAYERS) {
-            let room = left.min(self.limit);
+            let room = left.min(limit);
             decoded = body::decode(if layer == 0 { body } else { &decoded }, room);
             self.is_cut |= decoded.len() >= room;
             self.bytes += decoded.len();
             left -= decoded.len();
         }
         self.is_cut |= codings > MAX_LAYERS;
-        let body = if codings == 0 { body } else { &decoded };
-        self.bytes += body.len();
-        out.add(Buffer::ResponseBody, body);
+        self.bytes += decoded.len();
+        out.put(Buffer::ResponseBody, decoded);
     }
 }
 
