@@ -12,8 +12,8 @@
 //!    its own: few packets need more than most do. Packets that are made to cost much have soon emptied it,
 //!    and the others still have their own.
 
-/// What a packet may cost. One is about what comparing a rule's bytes at two places takes, or looking for a
-/// byte in 64: some five nanoseconds. What a sender makes of this at most is searched for by `superfluid
+/// What a packet may cost. One is about what comparing a rule's bytes at a place takes, or looking for them
+/// in 16: some five nanoseconds. What a sender makes of this at most is searched for by `superfluid
 /// bench functions`.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {

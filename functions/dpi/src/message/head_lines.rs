@@ -99,6 +99,8 @@ impl<'a> HeadLines<'a> {
         let mut known = [NONE; NAMES];
         let mut last_known = [NONE; NAMES];
         let (mut digests, mut last_other, mut others) = ([0u32; MAX_JOINED], [NONE; MAX_JOINED], 0);
+        // Which digests there are, a bit each: heads of many names would be compared with all before.
+        let mut met = [0u64; 4];
         for (name, value) in head.fields().take(most.min(MAX_FIELDS)) {
             let at = lines.len() as u16;
             let before = match Name::of(name) {
@@ -115,11 +117,14 @@ impl<'a> HeadLines<'a> {
                         let other: &Line = &lines[usize::from(last_other[*place])];
                         digests[*place] == digest && part(text, other.name).eq_ignore_ascii_case(name)
                     };
-                    match (0..others).find(alike) {
+                    let (word, bit) = ((digest >> 6 & 3) as usize, 1 << (digest & 63));
+                    let candidates = if met[word] & bit == 0 { 0 } else { others };
+                    match (0..candidates).find(alike) {
                         Some(place) => core::mem::replace(&mut last_other[place], at),
                         None => {
                             if others < MAX_JOINED {
                                 (digests[others], last_other[others]) = (digest, at);
+                                met[word] |= bit;
                                 others += 1;
                             }
                             NONE
