@@ -10,7 +10,7 @@ use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
 use crate::watchdog::{self, Reach, Terms};
-use guest::{Answers, BAD_VERDICT, GuestFault, Progress, to_other_version};
+use guest::{Answers, BAD_VERDICT, GuestFault, to_other_version};
 use nf_abi::{MAX_BATCH, OTHER_VERSION, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
@@ -19,20 +19,11 @@ use telemetry::clock::{Cycles, Moment, Nanos};
 use wasmtime::{Instance, Memory, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, WasmResults};
 
 /// The records in the guest's memory.
-struct BatchArea(NonNull<[PacketRecord; MAX_BATCH]>);
+struct BatchArea(NonNull<PacketRecord>);
 
 // SAFETY: it points into the memory of the store beside it, is used only by methods that borrow that store
 // exclusively, and moves together with it.
 unsafe impl Send for BatchArea {}
-
-impl BatchArea {
-    /// The records, between two calls.
-    #[inline(always)]
-    fn records(&mut self) -> &mut [PacketRecord; MAX_BATCH] {
-        // SAFETY: it points to that many records, which are integers alone; no guest runs now, see above.
-        unsafe { self.0.as_mut() }
-    }
-}
 
 /// Memory of this size and above counts as reserved: it is populated when an instance starts. Below, it
 /// faults at most 512 times in all.
@@ -222,24 +213,33 @@ impl<T: HostState> Body<T> {
     #[inline(always)]
     pub(crate) fn show(&mut self, packets: &[Packet]) {
         assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
-        for (packet, record) in packets.iter().zip(self.batch.records()) {
-            // The whole line at once, then the fields that differ: the pool's number is the host's.
-            *record = *packet.record();
-            (record.verdict, record.reserved2) = (0, 0);
+        let batch = self.batch.0;
+        for (n, packet) in packets.iter().enumerate() {
+            // SAFETY: `n` is less than MAX_BATCH, and the area has that many records; no guest runs now.
+            unsafe {
+                // The whole line at once, then the fields that differ: the pool's number is the host's.
+                batch.add(n).write(*packet.record());
+                (&raw mut (*batch.add(n).as_ptr()).verdict).write(0);
+                (&raw mut (*batch.add(n).as_ptr()).reserved2).write(0);
+            }
         }
     }
 
     /// Reads the guest's answers into the packets' records. Nearly always all packets get one verdict and
     /// keep their extents, which one pass without a branch finds out; any other batch is looked at packet by
-    /// packet. They are those that were shown.
+    /// packet.
     #[inline(always)]
-    pub(crate) fn take_over(&mut self, packets: &mut [Packet]) -> Result<Progress, GuestFault> {
-        let records = self.batch.records();
-        let verdict = records[0].verdict;
+    pub(crate) fn take_over(&mut self, packets: &mut [Packet]) -> Answers {
+        assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
+        let batch = self.batch.0;
+        // SAFETY: the area has at least one record; no guest runs until the next call.
+        let verdict = unsafe { batch.read() }.verdict;
         // Offset and length as one number: their sums stay apart, as a batch has less than 4 GiB of both.
         let extent = |offset: u32, length: u32| u64::from(offset) | u64::from(length) << 32;
         let (mut differ, mut extents) = (0, 0);
-        for (packet, answer) in packets.iter_mut().zip(records) {
+        for (n, packet) in packets.iter_mut().enumerate() {
+            // SAFETY: `n` is less than MAX_BATCH, and the area has that many records.
+            let answer = unsafe { batch.add(n).read() };
             let before = extent(packet.offset(), packet.length());
             extents += before;
             differ |= u64::from(answer.verdict ^ verdict) | (extent(answer.offset, answer.length) ^ before);
@@ -250,9 +250,9 @@ impl<T: HostState> Body<T> {
             && let Some(verdict) = state.facts.allowed(verdict)
         {
             let (interface, has_left_over) = (verdict.interface(), state.kept.has_left_over);
-            return Ok(Progress::Done(Answers { interface, bytes: extents >> 32, has_left_over }));
+            return Answers { interface, bytes: extents >> 32, has_left_over };
         }
-        Ok(Progress::Done(self.take_over_each(packets)))
+        self.take_over_each(packets)
     }
 
     /// The same, one by one: what a function answers it may not becomes [`BAD_VERDICT`].
@@ -260,7 +260,9 @@ impl<T: HostState> Body<T> {
     fn take_over_each(&mut self, packets: &mut [Packet]) -> Answers {
         let state = self.store.data().state();
         let (facts, buffer_size) = (&state.facts, state.pool.buffer_size());
-        for (packet, answer) in packets.iter_mut().zip(self.batch.records()) {
+        for (n, packet) in packets.iter_mut().enumerate() {
+            // SAFETY: as above; no guest has run since, so what is read is what was read there.
+            let answer = unsafe { self.batch.0.add(n).read() };
             let may_change = facts.allows_extent(answer.offset, answer.length, buffer_size);
             let extent_holds = (answer.offset, answer.length) == (packet.offset(), packet.length())
                 || may_change && packet.move_extent(answer.offset, answer.length, buffer_size);

@@ -65,7 +65,7 @@ impl Guest for WasmGuest {
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         self.0.show(packets);
         self.0.call_batch(packets.len(), now)?;
-        self.0.take_over(packets)
+        Ok(Progress::Done(self.0.take_over(packets)))
     }
 
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {

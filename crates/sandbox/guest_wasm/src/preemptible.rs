@@ -176,7 +176,8 @@ impl Guest for PreemptibleGuest {
             self.stage = Stage::Suspended { call, count: packets.len(), spent };
             return Ok(Progress::Suspended);
         };
-        let result = body.ended(overdue, result, self.limit).and_then(|()| body.take_over(packets));
+        let result = body.ended(overdue, result, self.limit);
+        let result = result.map(|()| Progress::Done(body.take_over(packets)));
         if body.limits.0 != self.limit {
             body.set_limits((self.limit, body.limits.1));
         }
