@@ -139,8 +139,8 @@ impl Shared {
             state.threads
         };
         let spawned = thread::Builder::new().name(format!("offload-{number}")).spawn(move || {
-            // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense, unless it
-            // had as low a priority before.
+            // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense, unless
+            // it had as low a priority before.
             let nice = shared.nice;
             if rustix::process::setpriority_process(None, nice).is_err()
                 && !rustix::process::getpriority_process(None).is_ok_and(|own| own >= nice)

@@ -31,7 +31,8 @@ fn gzip_data(body: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Appends what can be had, `limit` bytes in all, which may be `told` bytes; behind the end of the compressed data, if it was reached.
+/// Appends what can be had, `limit` bytes in all, which may be `told` bytes; behind the end of the compressed
+/// data, if it was reached.
 fn inflate<'d>(
     state: &mut DecompressorOxide,
     data: &'d [u8],

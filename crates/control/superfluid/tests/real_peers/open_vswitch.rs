@@ -142,7 +142,8 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
     assert!(account["packets"]["dropped"]["bad-tunnel"].is_null(), "{account}");
 }
 
-/// Between client and server stand two memif ports in these roles, and a switch with DPDK at their other ends.
+/// Between client and server stand two memif ports in these roles, and a switch with DPDK at their other
+/// ends.
 fn between_memifs(ours: [&str; 2]) {
     let line = Line::new().expect("a line");
     let Some(switch) = Switch::with_dpdk(&line.server) else { return };

@@ -1,5 +1,5 @@
-//! What the host takes from this machine while all of its processors are busy, and another program on it: delays
-//! that the daemon cannot keep away.
+//! What the host takes from this machine while all of its processors are busy, and another program on it:
+//! delays that the daemon cannot keep away.
 
 use crate::BenchError;
 use rustix::thread::CpuSet;
