@@ -24,6 +24,13 @@ chmod 755 /usr/local/bin/sysctl
 /// What provokes each message, run at the end of the chapter on backups, while the chain is there.
 const PROVOKED: &[(&str, &str)] = &[
     (
+        "allow it setpriority(2)",
+        "cd /etc/systemd/system; mkdir -p superfluid.service.d
+         printf '[Service]\\nSystemCallFilter=~setpriority\\n' >superfluid.service.d/priority.conf
+         systemctl daemon-reload; systemctl restart superfluid; superfluid health -o json >&2
+         rm superfluid.service.d/priority.conf; systemctl daemon-reload; systemctl restart superfluid; false",
+    ),
+    (
         "does superfluid daemon run there? --socket names another socket",
         "superfluid health --socket /tmp/none.sock",
     ),
