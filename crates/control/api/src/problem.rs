@@ -32,9 +32,9 @@ pub enum FaultKind {
     /// A name that no object of these kinds has.
     NotFound {
         /// What was looked for.
-        kinds: Vec<Kind>,
+        kinds: Box<[Kind]>,
         /// The name.
-        name: String,
+        name: Box<str>,
     },
     /// An image that is not on this host: it is not known whether anything is wrong.
     ImageElsewhere,

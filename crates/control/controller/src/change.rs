@@ -18,7 +18,7 @@ use telemetry::steps;
 fn still_named(mut fault: Fault, deleted: &[ObjectChange]) -> Fault {
     let FaultKind::NotFound { kinds, name } = &fault.kind else { return fault };
     // Of several of one name it is that of a kind which was looked for.
-    let names = |change: &&ObjectChange| kinds.contains(&change.kind) && change.name == *name;
+    let names = |change: &&ObjectChange| kinds.contains(&change.kind) && change.name == **name;
     if let Some(change) = deleted.iter().find(names) {
         let name = ObjectName::new(change.kind, change.name.as_str());
         fault.message = format!("{name} is named here; allowed: to delete this first, or to change it");
@@ -297,7 +297,7 @@ mod tests {
         let told =
             |kind| still_named(Fault { kind, ..Fault::new("chains.edge[1]", "not found") }, &deleted).message;
         let not_found =
-            |kinds: &[Kind], name: &str| FaultKind::NotFound { kinds: kinds.to_vec(), name: name.to_owned() };
+            |kinds: &[Kind], name: &str| FaultKind::NotFound { kinds: kinds.into(), name: name.into() };
         let named =
             |name: &str| format!("{name} is named here; allowed: to delete this first, or to change it");
         let ends = [Kind::Port, Kind::Switch, Kind::Device, Kind::Function];

@@ -254,7 +254,7 @@ fn told(fault: yaml_document::Fault) -> Fault {
         yaml_document::FaultKind::UnknownKey => FaultKind::UnknownKey,
         yaml_document::FaultKind::NotFound { sections, name } => {
             let kinds = Kind::ALL.into_iter().filter(|kind| sections.contains(&kind.plural())).collect();
-            FaultKind::NotFound { kinds, name }
+            FaultKind::NotFound { kinds, name: name.into() }
         }
     };
     Fault { kind, ..Fault::new(fault.key, fault.message) }
