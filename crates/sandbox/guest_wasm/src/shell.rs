@@ -395,7 +395,8 @@ pub(crate) struct Shells {
 struct Spare {
     shells: Vec<Shell>,
     pool: Weak<Pool>,
-    /// How many were taken since [`Shells::refill`] was last called, less those that came back since.
+    /// How many were taken since [`Shells::refill`] was last called, less those that came back since and were
+    /// kept.
     out: isize,
     /// The most that this has been: how many had to be ready. Functions that are only tried, one after the
     /// other, need one between them, however many they are.
@@ -457,8 +458,8 @@ impl Shells {
         }
         let mut all = self.lock();
         let spare = all.entry(key(&shell.pool, shell.access)).or_insert_with(|| Spare::new(&shell.pool));
-        spare.out -= 1;
         if spare.shells.len() < spare.most() {
+            spare.out -= 1;
             spare.shells.push(shell);
         }
     }
@@ -617,7 +618,18 @@ mod tests {
             (0..8).map(|_| shells.take(&pool, Access::Read, 0).expect("a spare one")).collect();
         assert!(!shells.refill().expect("nothing to do"), "none was missing");
         assert!(shells.counts().spare <= ready);
-        drop(again);
+        // More come back than are kept: those that are given up serve nothing.
+        let many: Vec<Shell> =
+            (0..100).map(|_| shells.take(&pool, Access::Read, 0).expect("address space")).collect();
+        for _ in 0..500 {
+            shells.refill().expect("address space");
+        }
+        many.into_iter().chain(again).for_each(|shell| shells.put_back(shell, 0));
+        assert_eq!(shells.counts().spare, MOST_SPARE);
+        let taken: Vec<Shell> =
+            (0..90).map(|_| shells.take(&pool, Access::Read, 0).expect("address space")).collect();
+        assert!(shells.refill().expect("address space"), "some were missing");
+        drop(taken);
     }
 
     #[test]
