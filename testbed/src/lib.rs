@@ -30,4 +30,4 @@ pub use line::{CLIENT, Line, SERVER};
 pub use namespace::Namespace;
 pub use process::{Background, Finished, run};
 pub use relay::{Account, Relay, RunningRelay};
-pub use traffic::{audit, echo, pattern};
+pub use traffic::{audit, echo, pattern, serve_echo};

@@ -48,6 +48,27 @@ pub fn echo(client: &Namespace, server: &Namespace, length: usize) {
     });
 }
 
+/// Has a server answer each connection to a port of [`SERVER`] with what it gets, until the test ends.
+///
+/// # Panics
+/// When the port is taken.
+pub fn serve_echo(server: &Namespace, port: u16) {
+    let listener = server.enter(|| TcpListener::bind((SERVER, port)).expect("a free port"));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || {
+                let mut bytes = [0; 64];
+                while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                    if stream.write_all(&bytes[..count]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
 /// What is true of every relay at its end: each packet is accounted for, no buffer is lost.
 ///
 /// # Panics

@@ -124,7 +124,6 @@ impl Side {
         // A body that is known to be empty is there with the head.
         self.told.push((is_servers, head.clone(), (!has_body).then(Vec::new), true, start));
         if has_body {
-            let body = if is_until_close || !raw.is_empty() { body } else { Vec::new() };
             self.text.extend_from_slice(if is_until_close { &body } else { &raw });
             let body = body[..body.len().min(LIMITS.body)].to_vec();
             self.told.push((is_servers, head, Some(body), false, start));

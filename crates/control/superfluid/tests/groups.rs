@@ -8,12 +8,11 @@ use image::Names;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 use support::daemon::{Daemon, Options};
-use testbed::{Background, CLIENT, Line, Namespace, SERVER, isolated};
+use testbed::{Background, CLIENT, Line, SERVER, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// For a connection that may be allowed.
@@ -31,26 +30,6 @@ fn line() -> Line {
         .ip(&format!("neigh replace {CLIENT} lladdr 02:00:00:00:00:01 dev eth0"))
         .expect("a neighbour");
     line
-}
-
-/// Answers each connection with what it gets, until the test ends.
-fn serve(server: &Namespace) {
-    for port in PORTS {
-        let listener = server.enter(|| TcpListener::bind((SERVER, port)).expect("a free port"));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(mut stream) = stream else { return };
-                thread::spawn(move || {
-                    let mut bytes = [0; 64];
-                    while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                        if stream.write_all(&bytes[..count]).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
-    }
 }
 
 /// A connection of the client's, if it comes about.
@@ -106,7 +85,7 @@ fn connections_live_as_long_as_a_rule_of_each_layer_allows_them() {
         line.middle.ip("link add sf-other type veth peer name sf-peer").expect("a pair");
         line.middle.ip("link set sf-other up").expect("switched on");
         line.middle.ip("link set sf-peer up").expect("switched on");
-        serve(&line.server);
+        PORTS.into_iter().for_each(|port| testbed::serve_echo(&line.server, port));
         let folder = tempfile::tempdir().expect("a folder");
         let daemon =
             Options::new(folder.path()).shared_cache().tenants_socket("tenants").limit(LIMIT).start();
@@ -276,7 +255,7 @@ functions:
 fn each_opener_of_a_shared_device_is_guarded_by_itself() {
     isolated("each_opener_of_a_shared_device_is_guarded_by_itself", || {
         let line = line();
-        serve(&line.server);
+        PORTS.into_iter().for_each(|port| testbed::serve_echo(&line.server, port));
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
             "\
@@ -320,7 +299,7 @@ functions:
 fn connections_outlive_what_opens_the_device_beside_them() {
     isolated("connections_outlive_what_opens_the_device_beside_them", || {
         let line = line();
-        serve(&line.server);
+        PORTS.into_iter().for_each(|port| testbed::serve_echo(&line.server, port));
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
             "\

@@ -7,8 +7,7 @@ mod support;
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use support::daemon::{Daemon, Options};
 use testbed::{Line, SERVER, isolated};
@@ -18,24 +17,6 @@ const PORT: u16 = 7000;
 /// The client's address as the server sees it.
 const OUTSIDE: &str = "10.83.0.7";
 const FUNCTIONS: [&str; 2] = ["gate", "out"];
-
-/// Answers each connection with what it gets, until the test ends.
-fn serve(line: &Line) {
-    let listener = line.server.enter(|| TcpListener::bind((SERVER, PORT)).expect("a free port"));
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            thread::spawn(move || {
-                let mut bytes = [0; 64];
-                while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                    if stream.write_all(&bytes[..count]).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-}
 
 /// Packets of known connections that the first function did not know.
 fn unknown(daemon: &Daemon) -> u64 {
@@ -49,9 +30,9 @@ fn each(daemon: &Daemon, what: &str) {
     }
 }
 
-fn save(daemon: &Daemon, as_: &str) {
+fn save(daemon: &Daemon, label: &str) {
     for name in FUNCTIONS {
-        let snapshot = json!({"name": format!("{name}-{as_}")});
+        let snapshot = json!({"name": format!("{name}-{label}")});
         daemon.post(&format!("/v1/functions/{name}/snapshots"), Some(snapshot));
     }
 }
@@ -69,7 +50,7 @@ fn connections_go_on_through_what_is_restored() {
         let line = Line::new().expect("a line");
         let neighbour = format!("neigh replace {OUTSIDE} lladdr 02:00:00:00:00:01 dev eth0");
         line.server.ip(&neighbour).expect("a neighbour");
-        serve(&line);
+        testbed::serve_echo(&line.server, PORT);
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options::new(folder.path()).state("kept").shared_cache();
         let daemon = line.middle.enter(|| options.start());
