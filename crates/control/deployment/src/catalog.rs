@@ -2,13 +2,14 @@
 //! drivers.
 
 use crate::named::Named;
+use crate::processors;
 use crate::regular_file;
 use crate::shared_images::SharedImages;
 use crate::slow_files::{Look, SlowFiles, WITHIN};
 use image::Image;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::CpuSet;
 use schema::Schema;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -297,10 +298,8 @@ impl config::Catalog for Catalog {
     }
 
     fn processors(&self) -> Vec<usize> {
-        // A kernel that does not tell allows what it allows; a worker that asks for another is refused at the
-        // start.
-        let Ok(allowed) = sched_getaffinity(None) else { return (0..CpuSet::MAX_CPU).collect() };
-        (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
+        let given = processors::of_program();
+        (0..CpuSet::MAX_CPU).filter(|processor| given.is_set(*processor)).collect()
     }
 
     fn image(&self, text: &str) -> Result<Arc<Manifest>, String> {

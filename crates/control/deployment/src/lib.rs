@@ -41,6 +41,7 @@ mod named;
 mod observers;
 mod prepare;
 mod present;
+mod processors;
 mod programs;
 mod regular_file;
 mod shared_images;
@@ -157,11 +158,13 @@ impl Host {
         })
     }
 
-    /// Gives the workers their threads.
+    /// Gives the workers their threads. Where they have processors of their own, all other threads of the
+    /// program keep off these, if that leaves any.
     ///
     /// # Errors
     /// The kernel's refusal of a thread, or of a processor.
     pub fn start(&self) -> io::Result<()> {
+        processors::leave_to_workers(&self.threads)?;
         self.fleet.start(&self.threads)
     }
 

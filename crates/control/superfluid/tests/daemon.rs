@@ -4,6 +4,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -323,6 +324,46 @@ fn workers_that_are_changed_come_with_the_next_start() {
     daemon.put("/v1/functions/second", second);
     assert_eq!(daemon.get("/v1/functions/second")["status"]["worker"], 1);
     moves(&daemon, "fw");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
+fn all_other_threads_keep_off_the_processors_of_workers() {
+    let given = sched_getaffinity(None).expect("its processors");
+    let first = (0..CpuSet::MAX_CPU).find(|processor| given.is_set(*processor)).expect("one");
+    let (mut own, mut rest) = (CpuSet::new(), given);
+    own.set(first);
+    rest.unset(first);
+    // Where there is no other, they share it.
+    let rest = if rest.count() == 0 { given } else { rest };
+    let folder = tempfile::tempdir().expect("a folder");
+    let workers = json!({"processors": [first]});
+    let daemon = start(folder.path());
+    daemon.put("/v1/workers/workers", workers.clone());
+    daemon.end();
+    let daemon = start(folder.path());
+    // Threads of all kinds: a compiler's, those of requests and of starts.
+    chain(&daemon);
+    moves(&daemon, "fw");
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("its threads");
+    let mut seen = (0, 0);
+    for task in tasks {
+        let path = task.expect("one").path();
+        let id = path.file_name().and_then(|id| id.to_str()?.parse().ok()).and_then(Pid::from_raw);
+        // One that has ended meanwhile has nothing.
+        let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
+        let Ok(found) = sched_getaffinity(id) else { continue };
+        if name.starts_with("worker-") {
+            assert_eq!(found, own, "{name}");
+            seen.0 += 1;
+        } else {
+            assert_eq!(found, rest, "{name}");
+            seen.1 += 1;
+        }
+    }
+    assert!(seen.0 == 1 && seen.1 > 3, "{seen:?}");
+    // What it was given is what it may give, whatever its own threads have left.
+    daemon.put("/v1/workers/workers", workers);
     assert!(daemon.end().contains("the account balances"));
 }
 
