@@ -223,9 +223,11 @@ pub fn keep_queues(taps: &Handed, name: &str, happened: &Happened) {
     }
 }
 
-/// From one look at ports because of containers to the next: for each all workers stop, and look after all of
-/// their ports.
+/// From one look at ports because of containers to the next, on average: for each all workers stop, and look
+/// after all of their ports.
 const LOOKS_APART: Duration = Duration::from_millis(100);
+/// So many looks need not wait for the ones before them: a container that is started again, say, is two.
+const LOOKS_AT_ONCE: u32 = 8;
 
 /// What is called when interfaces of a container have come or gone. Ports are looked at soon: at once, unless
 /// that was done a moment ago. It does not wait.
@@ -237,13 +239,30 @@ pub fn port_looks(fleet: Arc<Fleet>) -> std::io::Result<impl Fn() + Send + Sync>
         // Workers that have stopped have no ports any more.
         let _ = fleet.change(|change| change.look_at_ports());
     };
-    coalesced(look, || std::thread::sleep(LOOKS_APART))
+    let mut pauses = Pauses::default();
+    coalesced(look, move || std::thread::sleep(pauses.after(Instant::now())))
+}
+
+/// How long is paused after each look (the generic cell rate algorithm).
+#[derive(Default)]
+struct Pauses {
+    /// When all looks up to now would have been, each [`LOOKS_APART`] from the one before.
+    due: Option<Instant>,
+}
+
+impl Pauses {
+    /// The pause after a look that was now.
+    fn after(&mut self, now: Instant) -> Duration {
+        let due = self.due.map_or(now, |due| due.max(now)) + LOOKS_APART;
+        self.due = Some(due);
+        due.duration_since(now).saturating_sub(LOOKS_APART * LOOKS_AT_ONCE)
+    }
 }
 
 /// A call that has `work` done by a thread of its own, which pauses after each time: calls meanwhile are one.
 fn coalesced(
     work: impl Fn() + Send + 'static,
-    pause: impl Fn() + Send + 'static,
+    mut pause: impl FnMut() + Send + 'static,
 ) -> std::io::Result<impl Fn() + Send + Sync> {
     let (ask, asked) = sync_channel(1);
     std::thread::Builder::new().name("container-ports".into()).spawn(move || {
@@ -462,5 +481,26 @@ mod tests {
         assert_eq!(times.recv_timeout(patience), Ok(()));
         drop(go);
         assert!(times.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_few_looks_wait_for_nothing_and_many_are_so_far_apart() {
+        let mut pauses = Pauses::default();
+        let mut now = Instant::now();
+        for look in 0..LOOKS_AT_ONCE {
+            assert_eq!(pauses.after(now), Duration::ZERO, "look {look}");
+        }
+        for _ in 0..3 {
+            let pause = pauses.after(now);
+            assert_eq!(pause, LOOKS_APART);
+            now += pause;
+        }
+        // What was not used for a while is there again, and no more than that.
+        now += LOOKS_APART * 2;
+        let soon = (0..4).map(|_| pauses.after(now)).collect::<Vec<_>>();
+        assert_eq!(soon, [Duration::ZERO, Duration::ZERO, LOOKS_APART, LOOKS_APART * 2]);
+        now += LOOKS_APART * LOOKS_AT_ONCE * 9;
+        let soon = (0..=LOOKS_AT_ONCE).map(|_| pauses.after(now)).filter(Duration::is_zero).count();
+        assert_eq!(soon, LOOKS_AT_ONCE as usize);
     }
 }
