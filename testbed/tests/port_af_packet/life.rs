@@ -125,7 +125,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         assert!(wan.maintain(Nanos(0)).is_empty(), "it is told once");
 
         line.join_server().expect("it returns");
-        let events = wan.maintain(Nanos(0));
+        let events = events_until_up(&mut wan);
         assert!(matches!(&events[..], [PortEvent::CameUp(_)]), "{events:?}");
         let mut far = line.server.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
         send(&mut wan, &pool, &[frame(77)], |_| {});
@@ -135,7 +135,8 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         // Replaced between two looks.
         line.middle.ip("link del sf-wan").expect("it goes");
         line.join_server().expect("it returns");
-        let events = wan.maintain(Nanos(0));
+        let mut events = wan.maintain(Nanos(0));
+        events.extend(events_until_up(&mut wan));
         assert!(matches!(&events[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{events:?}");
 
         line.middle.ip("link set sf-wan down").expect("switched off");
@@ -179,8 +180,18 @@ fn a_port_may_wait_for_its_interface() {
         let mut port = AfPacketPort::waiting(Settings::new("sf-lan")).expect("it may wait");
         assert!(matches!(port.status(), PortStatus::Down(_)));
         let line = Line::new().expect("a line");
-        assert!(matches!(&port.maintain(Nanos(0))[..], [PortEvent::CameUp(_)]));
+        // The kernel takes its time for the rings: a worker begins it, and is woken.
+        assert_eq!(port.maintain(Nanos(0)), []);
+        assert_eq!(port.status(), PortStatus::Down("interface `sf-lan` is being opened".into()));
+        let readable = port.wake().readable.expect("it tells when it is there");
+        let span = Timespec { tv_sec: 20, tv_nsec: 0 };
+        let woken = poll(&mut [PollFd::from_borrowed_fd(readable, PollFlags::IN)], Some(&span));
+        assert_eq!(woken, Ok(1));
         let pool = small();
+        let mut out = Vec::new();
+        port.receive(&pool, Nanos(0), 1, &mut out);
+        assert_eq!((port.status(), out.len()), (PortStatus::Up, 0));
+        assert!(matches!(&port.maintain(Nanos(0))[..], [PortEvent::CameUp(_)]));
         let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
         send(&mut far, &pool, &[frame(60)], |_| {});
         pool.free_batch(receive(&mut port, &pool, 1));
@@ -231,5 +242,26 @@ fn interfaces_that_cannot_be_ports_are_refused() {
         assert!(matches!(refused, Some(OpenError::NotEthernet { .. })), "{refused:?}");
         let refused = AfPacketPort::open(Settings::new("sf-wam")).err().expect("there is none").to_string();
         assert!(refused.contains("present: ") && refused.contains("sf-wan"), "{refused}");
+    });
+}
+
+#[test]
+fn an_interface_that_is_refused_says_why_while_it_is_tried_again() {
+    isolated("life::an_interface_that_is_refused_says_why_while_it_is_tried_again", || {
+        // Without offloads it takes none that leaves checksums to others.
+        let settings = Settings { offload: false, ..Settings::new("sf-lan") };
+        let mut port = AfPacketPort::waiting(settings).expect("it may wait");
+        let line = Line::new().expect("a line");
+        let says = |port: &mut AfPacketPort, what: &str| {
+            port.maintain(Nanos(0));
+            matches!(port.status(), PortStatus::Down(why) if why.contains(what))
+        };
+        wait_for(|| says(&mut port, "tx off"));
+        for _ in 0..10 {
+            thread::sleep(Duration::from_millis(5));
+            assert!(says(&mut port, "tx off"), "{:?}", port.status());
+        }
+        line.middle.ip("link del sf-lan").expect("it goes");
+        wait_for(|| says(&mut port, "is not there"));
     });
 }

@@ -8,6 +8,7 @@ use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_af_packet::{AfPacketPort, OpenError, Settings};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::net::UdpSocket;
 use std::thread;
@@ -65,10 +66,17 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
 
 /// The kernel takes its time, a second at most, to tell of a carrier that has returned.
 fn wait_until_up(port: &mut AfPacketPort) {
+    events_until_up(port);
+}
+
+/// What is told until it is up.
+fn events_until_up(port: &mut AfPacketPort) -> Vec<PortEvent> {
+    let mut events = Vec::new();
     wait_for(|| {
-        port.maintain(Nanos(0));
+        events.extend(port.maintain(Nanos(0)));
         port.status() == PortStatus::Up
     });
+    events
 }
 
 fn send(

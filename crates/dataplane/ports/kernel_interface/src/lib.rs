@@ -6,10 +6,11 @@
 //! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is
 //!    like.
 //! 3. [`assess`] compares that with what the port's sockets are bound to, and says what is to be done.
-//! 4. [`socket`] opens sockets and sets their options.
+//! 4. [`socket`] opens sockets and sets their options; [`beside`] does what takes the kernel long.
 //!
 //! Limits: requests by name (`ioctl`), so that names are at most 15 bytes, which ports check before.
 
+pub mod beside;
 mod inquiry;
 pub mod socket;
 mod state;

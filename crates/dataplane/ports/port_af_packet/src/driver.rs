@@ -2,14 +2,16 @@
 
 use crate::inquiry::longest_frame;
 use crate::intake::{Intake, Target};
-use crate::link::{Left, Link};
+use crate::link::{Left, Link, Sockets};
 use crate::{OpenError, Settings};
+use kernel_interface::beside::{self, Pending};
 use kernel_interface::{Inquiry, assess, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -26,8 +28,14 @@ const LAST_LOOK: Duration = Duration::from_micros(100);
 /// A port on an interface of the kernel. See the crate's documentation.
 pub struct AfPacketPort {
     settings: Settings,
-    inquiry: Inquiry,
+    inquiry: Arc<Inquiry>,
     link: Option<Link>,
+    /// What is to be the link, made beside the worker.
+    opening: Option<Pending<Result<Link, OpenError>>>,
+    /// Why the last one was not to be had.
+    refused: Option<String>,
+    /// Whether the port is a worker's, for which it must not wait.
+    works: bool,
     intake: Intake,
     /// How many of the intake's troubles were told.
     told: usize,
@@ -44,7 +52,7 @@ impl AfPacketPort {
     /// [`OpenError`], with what the operator can do about it.
     pub fn open(settings: Settings) -> Result<AfPacketPort, OpenError> {
         let mut port = AfPacketPort::new(settings)?;
-        let link = Link::open(&port.inquiry, &port.settings)?;
+        let link = port.open_link()?;
         port.begin(Some(link));
         Ok(port)
     }
@@ -65,6 +73,7 @@ impl AfPacketPort {
         if !is_name(&interface) {
             return Err(OpenError::BadName { interface });
         }
+        beside::prepare();
         let inquiry = Inquiry::new().map_err(|source| OpenError::System {
             interface: interface.clone(),
             operation: "opening a socket to ask about it",
@@ -74,8 +83,11 @@ impl AfPacketPort {
         let intake = Intake::default();
         Ok(AfPacketPort {
             settings,
-            inquiry,
+            inquiry: Arc::new(inquiry),
             link: None,
+            opening: None,
+            refused: None,
+            works: false,
             intake,
             told: 0,
             state,
@@ -99,6 +111,37 @@ impl AfPacketPort {
                  `sysctl -w net.core.wmem_max={wanted}` allows more"
             ));
         }
+        self.works = true;
+    }
+
+    fn open_link(&self) -> Result<Link, OpenError> {
+        let sockets = Sockets::open(&self.inquiry, &self.settings)?;
+        Link::open(sockets, &self.inquiry, &self.settings)
+    }
+
+    /// The link that was made since this was called first.
+    ///
+    /// # Errors
+    /// There is none yet, or it was not to be had: why, which is told until there is one.
+    fn opened(&mut self) -> Result<Link, String> {
+        let Some(opening) = &self.opening else {
+            // What is left there gives its memory back first.
+            self.leave_link();
+            let sockets = Sockets::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?;
+            let (inquiry, settings) = (self.inquiry.clone(), self.settings.clone());
+            let open = move || Link::open(sockets, &inquiry, &settings);
+            self.opening = Some(Pending::begin(open).map_err(|error| error.to_string())?);
+            return Err(self.still_opening());
+        };
+        let opened = opening.take().ok_or_else(|| self.still_opening())?;
+        self.opening = None;
+        self.refused = opened.as_ref().err().map(OpenError::to_string);
+        opened.map_err(|error| error.to_string())
+    }
+
+    fn still_opening(&self) -> String {
+        let being = || format!("interface `{}` is being opened", self.settings.interface);
+        self.refused.clone().unwrap_or_else(being)
     }
 
     fn look(&mut self) {
@@ -114,6 +157,7 @@ impl AfPacketPort {
                 link.ring.release();
             }
             link.leave(&mut self.intake.counters);
+            beside::let_go(link);
         }
     }
 
@@ -147,7 +191,10 @@ impl Attached for AfPacketPort {
     }
 
     fn attach(&mut self) -> Result<(), String> {
-        let link = Link::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?;
+        let link = match self.works {
+            true => self.opened()?,
+            false => self.open_link().map_err(|error| error.to_string())?,
+        };
         self.leave_link();
         self.link = Some(link);
         Ok(())
@@ -156,7 +203,12 @@ impl Attached for AfPacketPort {
 
 impl Port for AfPacketPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        let Some(link) = &mut self.link else { return };
+        let Some(link) = &mut self.link else {
+            if self.opening.as_ref().is_some_and(Pending::is_made) && !self.closed {
+                self.look();
+            }
+            return;
+        };
         link.complete(&mut self.intake.counters);
         let ready = link.ring.ready(budget);
         if ready == 0 {
@@ -201,7 +253,9 @@ impl Port for AfPacketPort {
     }
 
     fn wake(&self) -> Wake<'_> {
-        Wake { readable: self.link.as_ref().map(|link| link.socket.as_fd()), at: None }
+        let link = self.link.as_ref().map(|link| link.socket.as_fd());
+        let opening = self.opening.as_ref().map(Pending::readable);
+        Wake { readable: link.or(opening), at: None }
     }
 
     fn status(&self) -> PortStatus {
@@ -244,6 +298,7 @@ impl Port for AfPacketPort {
             std::thread::sleep(LAST_LOOK);
         }
         self.leave_link();
+        self.opening = None;
         self.state.closed(&self.settings.interface);
         Ok(())
     }

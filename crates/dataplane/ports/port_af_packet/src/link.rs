@@ -57,21 +57,35 @@ struct Attempt {
     error: Option<io::Error>,
 }
 
-impl Link {
-    /// Opens, sets up and binds; nothing is received before everything is in place.
-    pub fn open(inquiry: &Inquiry, settings: &Settings) -> Result<Link, OpenError> {
-        let name = settings.interface.as_str();
-        let Presence::Present { index, .. } =
-            inquiry.presence(name).map_err(system(name, "asking for its number"))?
-        else {
-            return Err(OpenError::NoInterface { interface: name.to_owned(), present: present() });
-        };
-        let fd = packet_socket(settings, settings.offload)?;
-        check_kind(inquiry, settings)?;
-        let sender = match open_sender(settings, index) {
+/// Sockets of a link to be: of the network namespace of the thread that opened them, without rings.
+pub(crate) struct Sockets {
+    receive: OwnedFd,
+    /// None where the kernel has no virtio-net headers, and none are asked for.
+    send: Option<OwnedFd>,
+}
+
+impl Sockets {
+    /// Of an interface that is there: a socket that is closed again costs a grace period too.
+    pub fn open(inquiry: &Inquiry, settings: &Settings) -> Result<Sockets, OpenError> {
+        number(inquiry, &settings.interface)?;
+        let receive = packet_socket(settings, settings.offload)?;
+        let send = match packet_socket(settings, true) {
             Err(OpenError::NoVnetHeader { .. }) if !settings.offload => None,
-            sender => Some(sender?),
+            send => Some(send?),
         };
+        Ok(Sockets { receive, send })
+    }
+}
+
+impl Link {
+    /// Sets up and binds; nothing is received before everything is in place. The kernel takes its time for it
+    /// ([`kernel_interface::beside`]).
+    pub fn open(sockets: Sockets, inquiry: &Inquiry, settings: &Settings) -> Result<Link, OpenError> {
+        let Sockets { receive: fd, send } = sockets;
+        let name = settings.interface.as_str();
+        let index = number(inquiry, name)?;
+        check_kind(inquiry, settings)?;
+        let sender = send.map(|fd| sender(fd, settings, index)).transpose()?;
         // Kernels before 4.20 do not know it; then the frames' own packet type tells.
         let _ = set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         // Frames that are longer than a slot are put into the socket's queue as well, which takes memory only
@@ -198,7 +212,7 @@ impl Link {
     }
 
     /// Counts what the sockets lost and what their rings still hold, and closes them.
-    pub fn leave(mut self, counters: &mut PortCounters) {
+    pub fn leave(&mut self, counters: &mut PortCounters) {
         counters.kernel_lost += self.socket.lost();
         // Once round at most: the kernel may be filling slots as quickly as we count them.
         let mut held = 0;
@@ -207,7 +221,7 @@ impl Link {
             held += 1;
         }
         counters.ledger.received += held;
-        if let Some(sender) = self.sender.take() {
+        if let Some(sender) = &mut self.sender {
             let (completed, lost) = sender.finish();
             count(completed, counters);
             held += lost;
@@ -226,6 +240,14 @@ fn fits(packet: &Packet, limit: usize) -> bool {
 fn count(completed: Completed, counters: &mut PortCounters) {
     counters.ledger.delivered += completed.packets;
     counters.delivered_bytes += completed.bytes;
+}
+
+/// The interface's number.
+fn number(inquiry: &Inquiry, name: &str) -> Result<i32, OpenError> {
+    match inquiry.presence(name).map_err(system(name, "asking for its number"))? {
+        Presence::Present { index, .. } => Ok(index),
+        Presence::Absent => Err(OpenError::NoInterface { interface: name.to_owned(), present: present() }),
+    }
 }
 
 /// A packet socket that is not bound yet, with what sending depends on; `vnet`: with virtio-net headers.
@@ -253,9 +275,8 @@ fn packet_socket(settings: &Settings, vnet: bool) -> Result<OwnedFd, OpenError> 
 }
 
 /// A socket that only sends, by a ring.
-fn open_sender(settings: &Settings, index: i32) -> Result<SendRing, OpenError> {
+fn sender(fd: OwnedFd, settings: &Settings, index: i32) -> Result<SendRing, OpenError> {
     let name = settings.interface.as_str();
-    let fd = packet_socket(settings, true)?;
     bind(&fd, index, 0).map_err(system(name, "binding a socket that sends to it"))?;
     SendRing::new(fd, settings.offload).map_err(no_ring(name, crate::send_ring::BLOCKS))
 }

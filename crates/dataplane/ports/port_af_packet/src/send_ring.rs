@@ -150,7 +150,7 @@ impl SendRing {
     }
 
     /// Ends the ring: packets that are completed, in any order, and how many are not.
-    pub fn finish(mut self) -> (Completed, u64) {
+    pub fn finish(&mut self) -> (Completed, u64) {
         let (mut completed, mut lost) = (Completed::default(), 0);
         while self.held > 0 {
             let slot = self.oldest();

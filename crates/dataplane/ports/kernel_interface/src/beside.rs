@@ -1,0 +1,165 @@
+//! What the kernel takes its time for, on threads beside the workers. It gives a packet socket a ring, and takes
+//! one back, after a grace period of its RCU: 8 ms and more each time, for which a worker would stand still.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Builder;
+
+/// So many wait for the kernel at a time.
+const THREADS: usize = 8;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins the threads, unless they have begun. They may run where the thread may that calls this first, so that
+/// is not to be a worker's.
+pub fn prepare() {
+    threads();
+}
+
+fn threads() -> Option<&'static Sender<Job>> {
+    static JOBS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
+    let begin = || {
+        let (sender, jobs) = channel::<Job>();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let begun = (0..THREADS).filter(|_| {
+            let jobs = jobs.clone();
+            let next = move || lock(&jobs).recv();
+            let serve = move || {
+                while let Ok(job) = next() {
+                    job();
+                }
+            };
+            Builder::new().name("port-opener".into()).spawn(serve).is_ok()
+        });
+        (begun.count() > 0).then_some(sender)
+    };
+    JOBS.get_or_init(begin).as_ref()
+}
+
+/// Does it soon. Where the system has no threads it is done here.
+fn run(job: impl FnOnce() + Send + 'static) {
+    let job: Job = Box::new(job);
+    let left = match threads() {
+        Some(threads) => threads.send(job).err(),
+        None => Some(SendError(job)),
+    };
+    if let Some(SendError(job)) = left {
+        job();
+    }
+}
+
+/// Drops a value there.
+pub fn let_go(value: impl Send + 'static) {
+    run(move || drop(value));
+}
+
+/// Something that is being made there. What is made for one that was dropped is dropped there too.
+#[derive(Debug)]
+pub struct Pending<T>(Arc<Made<T>>);
+
+#[derive(Debug)]
+struct Made<T> {
+    value: Mutex<Option<T>>,
+    is_made: OwnedFd,
+}
+
+impl<T: Send + 'static> Pending<T> {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// The process has no descriptors left.
+    pub fn begin(make: impl FnOnce() -> T + Send + 'static) -> io::Result<Pending<T>> {
+        let is_made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let made = Arc::new(Made { value: Mutex::new(None), is_made });
+        let to = made.clone();
+        run(move || {
+            let value = make();
+            *lock(&to.value) = Some(value);
+            // It was 0, so that there is room for one.
+            let _ = rustix::io::write(&to.is_made, &1_u64.to_ne_bytes());
+        });
+        Ok(Pending(made))
+    }
+
+    /// Whether it has been made and not been taken.
+    pub fn is_made(&self) -> bool {
+        lock(&self.0.value).is_some()
+    }
+
+    /// It, once, when it has been made.
+    pub fn take(&self) -> Option<T> {
+        lock(&self.0.value).take()
+    }
+
+    /// Readable from when it has been made.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.0.is_made.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::sync::mpsc::{Receiver, RecvTimeoutError};
+    use std::thread::{ThreadId, current};
+    use std::time::Duration;
+
+    /// What only a hang meets.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Tells on which thread it is dropped.
+    struct Tells(Sender<ThreadId>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            let _ = self.0.send(current().id());
+        }
+    }
+
+    fn is_elsewhere(told: &Receiver<ThreadId>) {
+        assert_ne!(told.recv_timeout(LIMIT).expect("it is dropped"), current().id());
+    }
+
+    #[test]
+    fn it_is_made_and_let_go_by_other_threads() {
+        let (go, may_go) = channel::<()>();
+        let pending =
+            Pending::begin(move || (may_go.recv_timeout(LIMIT), current().id())).expect("it begins");
+        let is_readable = |span: i64| {
+            let span = Timespec { tv_sec: span, tv_nsec: 0 };
+            poll(&mut [PollFd::from_borrowed_fd(pending.readable(), PollFlags::IN)], Some(&span)) == Ok(1)
+        };
+        assert!(!pending.is_made() && !is_readable(0));
+        assert_eq!(pending.take(), None);
+        go.send(()).expect("it waits");
+        assert!(is_readable(20) && pending.is_made());
+        let (heard, by) = pending.take().expect("it has been made");
+        assert_eq!(heard, Ok(()));
+        assert_ne!(by, current().id());
+        assert!(!pending.is_made(), "it is given once");
+        let (tell, told) = channel();
+        let_go(Tells(tell));
+        is_elsewhere(&told);
+    }
+
+    #[test]
+    fn what_is_no_more_wanted_is_let_go_as_well() {
+        let ((tell, told), (go, may_go)) = (channel(), channel::<()>());
+        let make = move || {
+            let waited = may_go.recv_timeout(LIMIT);
+            (Tells(tell), waited)
+        };
+        drop(Pending::begin(make).expect("it begins"));
+        assert_eq!(told.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+        go.send(()).expect("it waits");
+        is_elsewhere(&told);
+    }
+}
