@@ -15,6 +15,8 @@ use nf_sdk::{Host, Nanos, Packet, Verdict};
 use packet::checksum::{self, Endpoints};
 use packet::{Fragment, Network, Transport, arp, dissect, ethernet, icmpv4, icmpv6, ipv4, protocol};
 
+/// Bytes of the longest payload of an IPv4 datagram.
+const LONGEST_PAYLOAD: usize = 65_535 - 20;
 /// Options of IPv4 that say where the packet is to go by: loose and strict.
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
@@ -158,6 +160,11 @@ impl Router {
             return self.tally.drop(Reason::Malformed);
         };
         let place = u16::from_be_bytes([headers[20], headers[21]]);
+        // Behind the end of what a datagram can be, no place is left to say: it would be that of a first
+        // fragment, with a header of the sender's that no filter before this one has seen.
+        if usize::from(place & 0x1fff) * 8 + payload.len() > LONGEST_PAYLOAD {
+            return self.tally.drop(Reason::Malformed);
+        }
         let piece = (way.mtu as usize - 20) & !7;
         let pieces = payload.len().div_ceil(piece);
         let mut made = Vec::with_capacity(pieces);

@@ -180,6 +180,28 @@ fn a_fragment_is_cut_at_its_own_place() {
 }
 
 #[test]
+fn a_fragment_beyond_the_end_of_a_datagram_is_not_cut() {
+    // The second piece would be at 65,536 bytes, which the field says as 0, with the flag that more follow.
+    let last = 0x2000 - 1376 / 8;
+    for (place, length, expected) in [
+        (last, 2000, drop(Reason::Malformed)),
+        (0x1fff, 1400, drop(Reason::Malformed)),
+        (8189 - 176, 1412, drop(Reason::Malformed)),
+        (8189 - 176, 1411, Verdict::Consume),
+    ] {
+        let mut runner = router(ROUTES);
+        let mut frame = packet("192.0.2.9", "10.1.2.3", 17, &vec![5; length]);
+        frame[20..22].copy_from_slice(&u16::to_be_bytes(place));
+        seal(&mut frame);
+        assert_eq!(verdict(&mut runner, &frame), expected, "{place} {length}");
+        for one in runner.host().emitted() {
+            let bytes = one.bytes.as_deref().expect("its own");
+            assert!(u16::from_be_bytes([bytes[20], bytes[21]]) & 0x1fff >= place, "{place} {length}");
+        }
+    }
+}
+
+#[test]
 fn without_room_for_all_fragments_none_goes() {
     let mut runner = router(ROUTES);
     runner.refuse_packets(true);
