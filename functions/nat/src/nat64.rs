@@ -253,12 +253,20 @@ impl Hop {
     }
 }
 
-/// Appends an IPv4 header for `length` bytes behind it.
-fn put_v4(out: &mut Vec<u8>, ends: [Address; 2], protocol: u8, hop: &Hop, fragment: Fragment, length: usize) {
+/// Appends an IPv4 header for `length` bytes behind it. A whole packet that may be fragmented on its way has
+/// the identification `number`.
+fn put_v4(
+    out: &mut Vec<u8>,
+    ends: [Address; 2],
+    (protocol, number): (u8, u16),
+    hop: &Hop,
+    fragment: Fragment,
+    length: usize,
+) {
     let total = V4 + length;
     let (identification, field) = match fragment {
         Fragment::Whole if total > MAY_FRAGMENT => (0, 0x4000),
-        Fragment::Whole => (0, 0),
+        Fragment::Whole => (number, 0),
         Fragment::First { identification } => (identification as u16, 0x2000),
         Fragment::Later { identification, offset, more } => {
             (identification as u16, (offset / 8) | (u16::from(more) << 13))
@@ -397,12 +405,30 @@ fn rebuild(packet: &mut Packet<'_>, l3: usize, header: &[u8], message: &[u8]) ->
     Ok(())
 }
 
-/// The IPv4 header of a fragment whose datagram has these ends.
+/// The IPv4 header of a later fragment whose datagram has these ends.
+///
+/// # Errors
+/// Why it is dropped.
 pub fn header_v4(frame: &[u8], view: &View6, protocol: u8, ends: [Address; 2]) -> Result<Vec<u8>, Reason> {
-    let hop = frame.get(view.l3..).and_then(Hop::of_v6).ok_or(Reason::Malformed)?.on()?;
+    // It has an identification of its own.
+    numbered_v4(frame, view, (protocol, 0), ends)
+}
+
+/// The IPv4 header of a packet or fragment; `number` is as in [`put_v4`].
+fn numbered_v4(
+    frame: &[u8],
+    view: &View6,
+    (protocol, number): (u8, u16),
+    ends: [Address; 2],
+) -> Result<Vec<u8>, Reason> {
+    let hop = hop_on(frame, view)?;
     let mut header = Vec::with_capacity(V4);
-    put_v4(&mut header, ends, protocol, &hop, view.fragment, view.end - view.l4);
+    put_v4(&mut header, ends, (protocol, number), &hop, view.fragment, view.end - view.l4);
     Ok(header)
+}
+
+fn hop_on(frame: &[u8], view: &View6) -> Result<Hop, Reason> {
+    frame.get(view.l3..).and_then(Hop::of_v6).ok_or(Reason::Malformed)?.on()
 }
 
 /// The IPv6 header of a packet or fragment with these ends.
@@ -434,7 +460,7 @@ pub fn outward(
     let ports = if protocol == ICMP { view.ports & 0xffff } else { view.ports };
     let ends = InsideEnds { upper: [a, b, c], inside: last, remote, ports, kind: view.kind, is_v6: true };
     // A header that cannot be made begins no session.
-    header_v4(packet.bytes(), view, protocol, [0, remote])?;
+    hop_on(packet.bytes(), view)?;
     if protocol == ICMP && view.fragment != Fragment::Whole {
         return Err(Reason::Untranslatable);
     }
@@ -448,7 +474,8 @@ pub fn outward(
     if protocol == ICMP {
         query_to(message, if view.part == Part::Request { 8 } else { 0 }, None);
     }
-    let header = header_v4(packet.bytes(), view, protocol, [outside.outside, remote])?;
+    let number = translator.next_identification();
+    let header = numbered_v4(packet.bytes(), view, (protocol, number), [outside.outside, remote])?;
     replace(packet, view.l3, view.l4, view.end, &header)
 }
 
@@ -628,12 +655,14 @@ fn error_outward(
     let mut out = Vec::with_capacity(MESSAGE + V4 + carried.len());
     out.extend_from_slice(&[kind, code, 0, 0]);
     out.extend_from_slice(&rest.to_be_bytes());
-    put_v4(&mut out, [far, address], protocol, &hop, fragment, payload);
+    // Which one it had on the other side is not known.
+    put_v4(&mut out, [far, address], (protocol, 0), &hop, fragment, payload);
     out.extend_from_slice(&carried);
     seal(&mut out, None);
-    let hop = frame.get(view.l3..).and_then(Hop::of_v6).ok_or(Reason::Malformed)?.on()?;
+    let hop = hop_on(frame, view)?;
     let mut outer = Vec::with_capacity(V4);
-    put_v4(&mut outer, [address, far], ICMP, &hop, Fragment::Whole, out.len());
+    let number = translator.next_identification();
+    put_v4(&mut outer, [address, far], (ICMP, number), &hop, Fragment::Whole, out.len());
     rebuild(packet, view.l3, &outer, &out)
 }
 

@@ -38,6 +38,8 @@ pub struct Translator {
     swept: Option<Nanos>,
     cursor: u32,
     credit: u64,
+    /// The last identification of an IPv4 packet that was made of one of IPv6.
+    identification: u16,
 }
 
 impl Translator {
@@ -60,8 +62,16 @@ impl Translator {
             swept: None,
             cursor: 1,
             credit: 0,
+            identification: secret.seed("identifications") as u16,
             settings,
         })
+    }
+
+    /// The identification of an IPv4 packet that was made of one of IPv6 and may be fragmented on its way:
+    /// each another one, or fragments of two packets would be put together (RFC 7915 section 5.1, RFC 6864).
+    pub fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
     }
 
     /// Moves time on and sweeps at most `most` sessions.

@@ -363,6 +363,42 @@ fn packets_that_may_be_fragmented_are_cut_for_links_of_ipv6() {
 }
 
 #[test]
+fn what_may_be_fragmented_on_its_way_has_an_identification_of_its_own() {
+    let mut bench = bench();
+    // 1,260 bytes as a packet of IPv4, and one more.
+    for (body, may_not) in [(1240, false), (1241, true)] {
+        let mut found = std::collections::BTreeSet::new();
+        for host in [H, K, H] {
+            let datagram = [&[15, 160, 0, 80, 4, 216, 0, 0][..], &vec![5; body - 8]].concat();
+            for frame in
+                [packet(host, R6, 17, &datagram), icmp(host, R6, [128, 0], [0, 9, 0, 1], &vec![7; body - 8])]
+            {
+                let (verdict, out) = bench.show(0, frame);
+                assert_eq!((verdict, out[20]), (OUT, if may_not { 0x40 } else { 0 }), "{body}");
+                assert!(checksum::verify(&out[14..34]));
+                found.insert([out[18], out[19]]);
+            }
+        }
+        assert_eq!(found.len(), if may_not { 1 } else { 6 }, "{body}");
+    }
+    // An error is a packet of its own as well.
+    let (_, arrived) = bench.show(1, udp((R, 80), (EXT, 4000)));
+    let told = || icmp(H, R6, [1, 4], [0; 4], &arrived[14..]);
+    let numbers = [0, 1].map(|_| bench.show(0, told()).1[18..20].to_vec());
+    assert_ne!(numbers[0], numbers[1]);
+    // One that has one keeps it, in all of its fragments.
+    let whole = packet(H, R6, 17, &[&[15, 160, 0, 80, 0, 28, 0, 0][..], &[7; 20]].concat());
+    let fragment = |field: u16, part: &[u8]| {
+        let [high, low] = field.to_be_bytes();
+        packet(H, R6, 44, &[&[17, 0, high, low, 0, 0, 0x12, 0x34][..], part].concat())
+    };
+    for frame in [fragment(1, &whole[54..70]), fragment(16, &whole[70..])] {
+        let (verdict, out) = bench.show(0, frame);
+        assert_eq!((verdict, &out[18..20]), (OUT, &[0x12, 0x34][..]));
+    }
+}
+
+#[test]
 fn fragments_of_hairpins_go_to_the_same_host() {
     let mut bench = bench();
     bench.mapped(udp((H, 4000), (R6, 53)));
