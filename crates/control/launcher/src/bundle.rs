@@ -22,8 +22,8 @@ const COPIED_BYTES: u64 = 64 << 20;
 const COPIED_FILES: usize = 4096;
 /// Folders that an image may ask to write to.
 const VOLUMES_MAX: usize = 16;
-/// Largest `/etc/passwd` that is looked into.
-const PASSWD_MAX: u64 = 1 << 20;
+/// Largest `/etc/passwd` or `/etc/group` that is looked into.
+const FILE_MAX: u64 = 1 << 20;
 
 const MASKED: [&str; 9] = [
     "/proc/acpi",
@@ -316,34 +316,43 @@ fn command(start: &Start, config: &Config) -> Result<Vec<String>, Refusal> {
     Ok(command)
 }
 
-/// The user and group of `UID[:GID]` or a name, inside.
+/// The user and group of `UID[:GID]`, or of names, inside. As other runtimes have it, a user without a group
+/// has that of its line in the image's `/etc/passwd`, and without a line root's.
 fn user(text: &str, root: &Path) -> Result<(u32, u32), Refusal> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let wrong = || {
         Refusal::new(format!(
-            "image: its user is `{text}`; allowed: UID[:GID] below {USERS}, or a name of its /etc/passwd"
+            "image: its user is `{text}`; allowed: UID[:GID] below {USERS}, or names of its /etc/passwd and /etc/group"
         ))
     };
     let number = |text: &str| text.parse::<u32>().ok().filter(|id| *id < USERS);
     let (user, own) = match (user, number(user)) {
         ("" | "root", _) => (0, 0),
-        (_, Some(user)) => (user, 0),
-        (name, None) => of_passwd(root, name).ok_or_else(wrong)?,
+        (_, Some(user)) => (user, of_file(root, "etc/passwd", 2, &user.to_string(), 3).unwrap_or(0)),
+        (name, None) => {
+            let id = |field| of_file(root, "etc/passwd", 0, name, field);
+            id(2).zip(id(3)).ok_or_else(wrong)?
+        }
     };
-    let group = group.map_or(Some(own), number).ok_or_else(wrong)?;
-    Ok((user, group))
+    let group = match group {
+        None => Some(own),
+        Some("root") => Some(0),
+        Some(group) => number(group).or_else(|| of_file(root, "etc/group", 0, group, 2)),
+    };
+    Ok((user, group.ok_or_else(wrong)?))
 }
 
-/// User and group of a name in the image's `/etc/passwd` (passwd(5)).
-fn of_passwd(root: &Path, name: &str) -> Option<(u32, u32)> {
+/// Of the first line of one of the image's files whose field `at` is `text`, the number in the field `wanted`
+/// (passwd(5), group(5)).
+fn of_file(root: &Path, file: &str, at: usize, text: &str, wanted: usize) -> Option<u32> {
     use rustix::fs::ResolveFlags;
     let root = File::open(root).ok()?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = rustix::fs::openat2(&root, "etc/passwd", flags, Mode::empty(), resolve).ok()?;
-    let mut text = String::new();
-    File::from(file).take(PASSWD_MAX).read_to_string(&mut text).ok()?;
-    let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|it| it[0] == name)?;
-    let id = |index: usize| fields.get(index)?.parse().ok().filter(|id: &u32| *id < USERS);
-    Some((id(2)?, id(3)?))
+    let file = rustix::fs::openat2(&root, file, flags, Mode::empty(), resolve).ok()?;
+    let mut lines = String::new();
+    File::from(file).take(FILE_MAX).read_to_string(&mut lines).ok()?;
+    let mut lines = lines.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let fields = lines.find(|fields| fields.get(at) == Some(&text))?;
+    fields.get(wanted)?.parse().ok().filter(|id: &u32| *id < USERS)
 }

@@ -383,6 +383,8 @@ fn config(start: &Start, user: &str) -> Result<serde_json::Value, crate::Refusal
     std::fs::create_dir(root.path().join("etc")).expect("made");
     std::fs::write(root.path().join("etc/users"), "root:x:0:0::/:\nweb:x:101:102::/:\nfar:x:70000:0::/:\n")
         .expect("written");
+    std::fs::write(root.path().join("etc/group"), "staff:x:50:\nweb:x:103:\nfar:x:70000:\nodd\n")
+        .expect("written");
     // As an image may have it: the name leads to the image's own file, and not to the host's.
     symlink("/etc/users", root.path().join("etc/passwd")).expect("linked");
     let config =
@@ -447,9 +449,18 @@ fn what_a_guest_sees_of_the_host_is_bound_read_only() {
 #[test]
 fn the_images_user_is_one_of_the_images() {
     let start = host().start();
-    for (user, uid, gid) in
-        [("", 0, 0), ("root", 0, 0), ("7", 7, 0), ("7:8", 7, 8), ("web", 101, 102), ("web:9", 101, 9)]
-    {
+    for (user, uid, gid) in [
+        ("", 0, 0),
+        ("root", 0, 0),
+        ("7", 7, 0),
+        ("7:8", 7, 8),
+        ("7:staff", 7, 50),
+        ("web", 101, 102),
+        ("101", 101, 102),
+        ("web:9", 101, 9),
+        ("web:web", 101, 103),
+        ("web:root", 101, 0),
+    ] {
         let made = config(&start, user).expect("a configuration");
         assert_eq!(
             (&made["process"]["user"]["uid"], &made["process"]["user"]["gid"]),
@@ -457,7 +468,7 @@ fn the_images_user_is_one_of_the_images() {
             "{user}"
         );
     }
-    for user in ["far", "missing", "65536", "-1", "7:x"] {
+    for user in ["far", "missing", "65536", "-1", "7:x", "7:far", "7:odd", "7:65536", "web:"] {
         let refused = config(&start, user).expect_err("refused").to_string();
         assert!(refused.contains("allowed"), "{user}: {refused}");
     }
