@@ -5,13 +5,15 @@
 //! the tenant alone. The rules of its groups name groups of the tenant alone.
 //! What it may not see is as if it were not there, except that a name can be taken. What of a function's spec
 //! is the host's, such as an image in a file, is for [`Control::confined`](crate::Control::confined) to say;
-//! it stays as an administrator has written it.
+//! it stays as an administrator has written it, and so does what may be sent from at a device that security
+//! groups bind ([`mod@crate::senders`]).
 
 use crate::answer::faulty;
 use crate::change::{Wanted, WantedObject, not_held};
 use crate::document::Faults;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, may_change};
+use crate::senders::Bound;
 use crate::state::State;
 use crate::stored::Stored;
 use crate::tenant_devices::{KnownDevice, Takes, stations_in};
@@ -51,6 +53,7 @@ impl State {
             of_kind.map(|object| object.id.name.as_str()).collect()
         };
         let groups = coming(Kind::Group);
+        let bound = Bound::default();
         let come = &coming(Kind::Function) | &coming(Kind::Device);
         for object in &wanted.objects {
             let WantedObject { id, spec, precondition, .. } = object;
@@ -82,10 +85,18 @@ impl State {
                     self.device(tenant, id, spec, &mut wrong);
                 }
                 Kind::Function => {
-                    self.function(tenant, object, (before.as_ref(), spec), &come, &mut wrong)?
+                    self.function(tenant, object, (before.as_ref(), spec), &come, &mut wrong)?;
+                    let function = (id.name.as_str(), before.as_ref(), spec);
+                    self.senders_of_function(&place(id), function, (tenant, &bound), &mut wrong.forbidden);
                 }
                 Kind::Group => self.group(tenant, id, spec, &groups, &mut wrong),
-                _ => self.names(tenant, id, spec, &come, &mut wrong),
+                _ => {
+                    self.names(tenant, id, spec, &come, &mut wrong);
+                    if before.as_ref() != Some(spec) {
+                        let fault = self.senders_of_link(&place(id), (object, spec), (wanted, &bound));
+                        wrong.forbidden.extend(fault);
+                    }
+                }
             }
             // Functions, ports, switches and devices share their names.
             let others: &[Kind] = match id.kind {

@@ -81,6 +81,7 @@ mod rights;
 mod schemas;
 mod scrape;
 mod seen;
+mod senders;
 mod server;
 mod settings;
 mod sizes;

@@ -229,6 +229,33 @@ impl Owners {
         self.index().changes_device(tenant, device)
     }
 
+    /// The first of these that is a device which security groups bind.
+    pub fn bound_among<'a, T: AsRef<str>>(&self, names: &'a [T]) -> Option<&'a str> {
+        let index = self.index();
+        names.iter().map(AsRef::as_ref).find(|name| index.devices.bound().contains(*name))
+    }
+
+    /// Whether this is a guest whose interfaces have addresses of their own.
+    pub fn has_addresses(&self, function: &str) -> bool {
+        self.index().devices.has_addresses(function)
+    }
+
+    /// All that chains and wires name beside a device that security groups bind and functions of a tenant may
+    /// open.
+    pub fn joined_with_bound(&self, tenant: &str) -> BTreeSet<String> {
+        let index = self.index();
+        let may_open = |device: &&String| {
+            let is_own =
+                index.owner(&ObjectName::new(Kind::Device, device.as_str())).as_deref() == Some(tenant);
+            is_own
+                || index.open_to.get(*device).is_some_and(|grants| grants.iter().any(|(of, _)| of == tenant))
+        };
+        let links =
+            index.devices.bound().iter().filter(may_open).filter_map(|device| index.naming.get(device));
+        let links = links.flatten().filter(|id| matches!(id.kind, Kind::Chain | Kind::Wire));
+        links.filter_map(|id| index.links.get(id)).flat_map(|(names, _)| names.clone()).collect()
+    }
+
     /// Whether a name in a chain, a wire or an observer is a function's, a port's or a device's of a tenant.
     pub fn has(&self, tenant: &str, name: &str) -> bool {
         self.index().owner_of_name(name).as_deref() == Some(tenant)

@@ -10,9 +10,10 @@
 //! client made a device, and what an administrator says of one to bind its tenant keeps the tenant from it.
 //!
 //! This is the part of the index of [`Owners`](crate::owners::Owners) that it takes: which devices are over a
-//! port, and what of the host's each takes.
+//! port, which ones security groups bind, and what of the host's each takes.
 
 use crate::owners::base;
+use crate::senders::says_addresses;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,10 +21,14 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Default)]
 pub(crate) struct DeviceIndex {
     devices: HashMap<String, KnownDevice>,
+    /// Those that security groups bind.
+    bound: BTreeSet<String>,
     /// By port: the devices over it.
     over: HashMap<String, BTreeSet<String>>,
     /// By function: the device of each interface that is a station of its own there.
     stations: HashMap<String, Vec<String>>,
+    /// Guests whose interfaces have addresses of their own.
+    addressed: BTreeSet<String>,
 }
 
 /// A device by its spec.
@@ -94,6 +99,7 @@ impl std::iter::Sum for Takes {
 impl DeviceIndex {
     /// A device has this spec now, or is gone.
     pub fn take_device(&mut self, name: &str, spec: Option<&Value>) {
+        self.bound.remove(name);
         for port in self.devices.remove(name).unwrap_or_default().over {
             if let Some(devices) = self.over.get_mut(&port) {
                 devices.remove(name);
@@ -103,6 +109,9 @@ impl DeviceIndex {
             }
         }
         let Some(spec) = spec else { return };
+        if spec.get("groups").is_some() {
+            self.bound.insert(name.to_owned());
+        }
         let known = KnownDevice::of(spec);
         for port in &known.over {
             self.over.entry(port.clone()).or_default().insert(name.to_owned());
@@ -116,10 +125,24 @@ impl DeviceIndex {
             Some(stations) => drop(self.stations.insert(name.to_owned(), stations)),
             None => drop(self.stations.remove(name)),
         }
+        match spec.is_some_and(says_addresses) {
+            true => drop(self.addressed.insert(name.to_owned())),
+            false => drop(self.addressed.remove(name)),
+        }
     }
 
     pub fn device(&self, name: &str) -> Option<&KnownDevice> {
         self.devices.get(name)
+    }
+
+    /// The devices that security groups bind.
+    pub fn bound(&self) -> &BTreeSet<String> {
+        &self.bound
+    }
+
+    /// Whether this is a guest whose interfaces have addresses of their own.
+    pub fn has_addresses(&self, function: &str) -> bool {
+        self.addressed.contains(function)
     }
 
     /// The devices over a port.

@@ -175,6 +175,140 @@ fn what_an_administrator_says_of_a_tenants_device_keeps_the_tenant_from_it() {
     }
 }
 
+/// Of `more` those keys that are there, beside an image.
+fn function(more: Value) -> Value {
+    let mut spec = json!({"image": "firewall", "tenant": "crimson"});
+    if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+        spec.extend(more);
+    }
+    spec
+}
+
+#[test]
+fn what_may_be_sent_from_at_a_device_that_groups_bind_is_the_administrators_to_say() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/ports/host-port", &json!({"type": "null"})).status, 201);
+    let bound = |tenant: &str| {
+        json!({"mode": "direct", "tenant": tenant, "over": ["host-port"], "groups": ["base"], "zone": 1,
+        "open_to": [{"tenant": "crimson"}]})
+    };
+    let free = json!({"mode": "direct", "tenant": "crimson", "over": ["host-port"]});
+    for (name, spec) in [("given", bound("crimson")), ("lent", bound("azure")), ("free", free)] {
+        assert_eq!(admin.put(&format!("/v1/devices/{name}"), &spec).status, 201, "{name}");
+    }
+    let attached = |to: &str, more: Value| {
+        let mut end = json!({"to": to});
+        if let (Value::Object(end), Value::Object(more)) = (&mut end, more) {
+            end.extend(more);
+        }
+        function(json!({"attach": {"inside": end}}))
+    };
+    let claims = [
+        ("addresses", json!(["192.0.2.10/24"])),
+        ("mac", json!("02:00:00:00:00:01")),
+        ("dhcp", json!(true)),
+        ("slaac", json!(["2001:db8:7::/64"])),
+    ];
+    let path = "/v1/functions/crimson-new";
+    for (key, value) in &claims {
+        for to in ["given", "given:host-port", "lent"] {
+            let told = shared.is_refused(
+                path,
+                attached(to, json!({*key: value})),
+                403,
+                &format!("functions.crimson-new.attach.inside.{key}"),
+            );
+            assert!(
+                told.contains("security groups bind") && told.contains("allowed: nothing, as it is"),
+                "{told}"
+            );
+        }
+        assert_eq!(
+            shared.put(&shared.crimson, path, attached("free", json!({*key: value}))).status,
+            201,
+            "{key}"
+        );
+        // Taken along to a device that is bound.
+        let place = format!("functions.crimson-new.attach.inside.{key}");
+        shared.is_refused(path, attached("given", json!({*key: value})), 403, &place);
+        assert_eq!(shared.ask(&shared.crimson, "DELETE", path, "").status, 200);
+    }
+    // What an administrator has said stays, or becomes less; what says nothing of that is the tenant's.
+    let said = json!({"addresses": ["192.0.2.10/24"], "mac": "02:00:00:00:00:01"});
+    assert_eq!(admin.put(path, &attached("given", said.clone())).status, 201);
+    let mut routed = said.clone();
+    routed["gateways"] = json!(["192.0.2.1"]);
+    assert_eq!(shared.put(&shared.crimson, path, attached("given", routed)).status, 200);
+    let other = json!({"addresses": ["192.0.2.10/24", "192.0.2.11/24"]});
+    let told = shared.is_refused(
+        path,
+        attached("given", other),
+        403,
+        "functions.crimson-new.attach.inside.addresses",
+    );
+    assert!(told.contains("192.0.2.10/24") && told.contains("as it is"), "{told}");
+    assert_eq!(shared.put(&shared.crimson, path, attached("given", json!({}))).status, 200);
+    let again = json!({"addresses": said["addresses"]});
+    shared.is_refused(path, attached("given", again), 403, "functions.crimson-new.attach.inside.addresses");
+}
+
+#[test]
+fn what_guests_may_send_from_at_a_device_that_groups_bind_is_the_administrators_to_say() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/ports/host-port", &json!({"type": "null"})).status, 201);
+    let bound =
+        json!({"mode": "direct", "tenant": "crimson", "over": ["host-port"], "groups": ["base"], "zone": 1});
+    assert_eq!(admin.put("/v1/devices/given", &bound).status, 201);
+    let guest = |interface: Value, more: Value| {
+        let mut spec = function(json!({"guest": "container", "interfaces": {"in": interface}}));
+        if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+            spec.extend(more);
+        }
+        spec
+    };
+    let own = || json!({"addresses": ["192.0.2.10/24"]});
+    let path = "/v1/functions/crimson-new";
+    let place = "functions.crimson-new.interfaces.in.addresses";
+    // By what it is attached to.
+    let attach = || json!({"attach": {"in": "given"}});
+    shared.is_refused(path, guest(own(), attach()), 403, place);
+    assert_eq!(shared.put(&shared.crimson, path, guest(json!({}), attach())).status, 201);
+    shared.is_refused(path, guest(own(), attach()), 403, place);
+    let mac = json!({"mac": "02:00:00:00:00:01"});
+    shared.is_refused(path, guest(mac, attach()), 403, "functions.crimson-new.interfaces.in.mac");
+    assert_eq!(admin.put(path, &guest(own(), attach())).status, 200);
+    assert_eq!(
+        shared
+            .put(&shared.crimson, path, guest(own(), json!({"memory": "1MiB", "attach": {"in": "given"}})))
+            .status,
+        200
+    );
+    // By a wire or a chain that comes, or is there.
+    assert_eq!(shared.put(&shared.crimson, path, guest(own(), json!({}))).status, 200);
+    let ends = json!(["crimson-new:in", "given"]);
+    shared.is_refused("/v1/chains/c", ends.clone(), 403, "chains.c");
+    shared.is_refused("/v1/wires/crimson-new:in~given", ends.clone(), 403, "wires.crimson-new:in~given");
+    let document = json!({"superfluid": 1, "chains": {"c": ends}, "functions": {"crimson-late": guest(own(), json!({})),
+        "crimson-new": guest(json!({}), json!({}))}});
+    let got = shared.ask(&shared.crimson, "POST", "/v1/apply", &document.to_string());
+    assert_eq!(got.status, 200, "nothing joins what has addresses with what is bound: {got:?}");
+    shared.is_refused(path, guest(own(), json!({})), 403, place);
+    let late = json!({"superfluid": 1, "chains": {"d": ["crimson-late:in", "given:host-port"]}});
+    let got = shared.ask(&shared.crimson, "POST", "/v1/apply", &late.to_string());
+    assert_eq!((got.status, places(&got)), (403, vec!["chains.d".to_owned()]), "{got:?}");
+    // Both at once.
+    let both = json!({"superfluid": 1, "chains": {"d": ["crimson-last:in", "given"]}, "functions": {"crimson-last": guest(own(), json!({}))}});
+    let got = shared.ask(&shared.crimson, "POST", "/v1/apply", &both.to_string());
+    assert_eq!((got.status, places(&got)), (403, vec!["chains.d".to_owned()]), "{got:?}");
+    // What an administrator has joined is a whole document's to name.
+    assert_eq!(admin.put("/v1/chains/d", &json!(["crimson-late:in", "given"])).status, 201);
+    let same = json!({"superfluid": 1, "chains": {"d": ["crimson-late:in", "given"]}, "functions": {"crimson-late": guest(own(), json!({}))}});
+    let got = shared.ask(&shared.crimson, "POST", "/v1/apply", &same.to_string());
+    assert_eq!(got.status, 200, "{got:?}");
+}
+
 #[test]
 fn a_tenants_devices_take_only_so_much() {
     let shared = Shared::with(|settings| {
