@@ -191,6 +191,29 @@ fn a_guest_has_sockets_of_its_own_network_alone() {
     });
 }
 
+/// No control group of memory counts huge pages that the host has set aside: a guest has none of them.
+#[test]
+fn a_guest_has_no_huge_pages_of_the_host() {
+    tried("a_guest_has_no_huge_pages_of_the_host", |host| {
+        if !Path::new("/usr/bin/perl").exists() {
+            println!("skipped: there is no perl (Debian: perl-base)");
+            return;
+        }
+        // A page of 2 MiB, mapped and in a file of memory, and the same without huge pages.
+        let (map, file) = if cfg!(target_arch = "aarch64") { (222, 279) } else { (9, 319) };
+        let script = format!(
+            "sub told {{ print \"$_[0] \", $_[1] == -1 ? \"$!\" : \"yes\", \"\\n\" }} \
+             for (0x22, 0x40022) {{ told(\"map\", syscall({map}, 0, 2097152, 3, $_, -1, 0)) }} \
+             my $name = \"x\"; for (0, 4) {{ told(\"file\", syscall({file}, $name, $_)) }} print \"end\\n\"; sleep 1000"
+        );
+        host.start(host.program("one", &format!("exec /usr/bin/perl -e '$| = 1; {script}'")));
+        let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
+        let found: Vec<&str> = guest.log.iter().map(String::as_str).take(4).collect();
+        let denied = ["map", "file"].map(|what| format!("{what} Operation not permitted"));
+        assert_eq!(found, ["map yes", &denied[0], "file yes", &denied[1]]);
+    });
+}
+
 /// The runtime knows guests by their names alone: what one tenant may have is not given to a guest of another
 /// one that has come to have the name meanwhile.
 #[test]
