@@ -195,9 +195,9 @@ impl Reader<'_> {
             };
             for (interface, other) in entries {
                 let place = place.key(&interface.text, other.position);
-                let own = format!("{}:{}", key.text, interface.text);
                 let own_place = place.at(interface.position);
-                let own = self.names.endpoint(&own_place, &own, &mut self.faults);
+                let own = (key.text.as_str(), interface.text.as_str());
+                let own = self.names.own_endpoint(&own_place, own, &mut self.faults);
                 let given = other;
                 let Some((other, order, values)) = self.attachment(&place, given) else { continue };
                 let mut other = self.names.endpoint(&place, other, &mut self.faults);

@@ -304,6 +304,14 @@ impl<'a> Reader<'a> {
             place.key("type", place.position()).report(&mut self.faults, || {
                 format!("the required key `type` is missing; allowed: {}", spelling::listed(drivers))
             });
+            // Which keys there may be says the driver.
+            let near = |key: &&Key| spelling::nearest(&key.text, ["type"]).is_some();
+            if let Some(key) = node.as_map().unwrap_or_default().iter().map(|(key, _)| key).find(near) {
+                place.key(&key.text, key.position).report_unknown_key(&mut self.faults, || {
+                    let name = spelling::shown(&key.text);
+                    format!("unknown key `{name}`; allowed: type, tenant, io, fault, and those of the driver; did you mean `type`?")
+                });
+            }
             return;
         };
         let name = kind.as_text().unwrap_or_default();

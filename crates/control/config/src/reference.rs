@@ -154,14 +154,15 @@ impl Names {
             (What::Broken, _) => None,
             (What::Function(function), None) => Some(Target::Function { name, function, interface: None }),
             (What::Function(function), Some(interface)) => {
-                let number = number_of(place, name, &function.interfaces, interface, faults)?;
+                let number = number_of(place, name, Written::Whole, &function.interfaces, interface, faults)?;
                 Some(Target::Function { name, function, interface: Some(number) })
             }
             (What::Container(container), None) => {
                 Some(Target::Container { name, container, interface: None })
             }
             (What::Container(container), Some(interface)) => {
-                let number = number_of(place, name, &container.interfaces, interface, faults)?;
+                let number =
+                    number_of(place, name, Written::Whole, &container.interfaces, interface, faults)?;
                 Some(Target::Container { name, container, interface: Some(number) })
             }
         }
@@ -184,11 +185,53 @@ impl Names {
         };
         let Some(number) = interface.or((interfaces.len() == 1).then_some(0)) else {
             place.report(faults, || {
-                format!("found `{name}` without an interface; allowed: {}", allowed(name, interfaces))
+                format!(
+                    "found `{name}` without an interface; allowed: {}",
+                    allowed(&Written::Whole.before(name), interfaces)
+                )
             });
             return None;
         };
         target.endpoint(number)
+    }
+
+    /// Resolves an interface that stands in the function that has it, by its own name or number.
+    pub(crate) fn own_endpoint(
+        &self,
+        place: &Location<'_>,
+        (name, interface): (&str, &str),
+        faults: &mut Vec<Fault>,
+    ) -> Option<Endpoint> {
+        let (target, interfaces) = match &self.named.get(name)?.what {
+            What::Function(function) => {
+                (Target::Function { name, function, interface: None }, &function.interfaces)
+            }
+            What::Container(container) => {
+                (Target::Container { name, container, interface: None }, &container.interfaces)
+            }
+            // Its name is another's, or it has a fault of its own.
+            What::Port | What::Switch | What::Device(_) | What::Broken => return None,
+        };
+        target.endpoint(number_of(place, name, Written::Own, interfaces, interface, faults)?)
+    }
+}
+
+/// How an interface is written.
+#[derive(Clone, Copy)]
+enum Written {
+    /// With its function: `fw:inside`.
+    Whole,
+    /// Within its function: `inside`.
+    Own,
+}
+
+impl Written {
+    /// What stands before the interface.
+    fn before(self, name: &str) -> String {
+        match self {
+            Written::Whole => format!("{name}:"),
+            Written::Own => String::new(),
+        }
     }
 }
 
@@ -210,6 +253,7 @@ impl Target<'_> {
 fn number_of(
     place: &Location<'_>,
     name: &str,
+    written: Written,
     interfaces: &[String],
     interface: &str,
     faults: &mut Vec<Fault>,
@@ -220,24 +264,27 @@ fn number_of(
     let number = by_name.or_else(by_number).and_then(|n| u16::try_from(n).ok());
     if number.is_none() {
         place.report(faults, || {
-            let wrong = spelling::shown(interface);
-            let meant = match spelling::nearest(interface, interfaces.iter().map(String::as_str)) {
-                Some(meant) => format!("; did you mean `{name}:{meant}`?"),
+            let (wrong, before) = (spelling::shown(interface), written.before(name));
+            // Within its function it may be written as elsewhere.
+            let bare =
+                interface.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).unwrap_or(interface);
+            let meant = match spelling::nearest(bare, interfaces.iter().map(String::as_str)) {
+                Some(meant) => format!("; did you mean `{before}{meant}`?"),
                 None => String::new(),
             };
-            format!("`{name}` has no interface `{wrong}`; allowed: {}{meant}", allowed(name, interfaces))
+            format!("`{name}` has no interface `{wrong}`; allowed: {}{meant}", allowed(&before, interfaces))
         });
     }
     number
 }
 
-/// `fw:inside, fw:outside (or fw:0 to fw:1)`.
-fn allowed(name: &str, interfaces: &[String]) -> String {
-    let by_name: Vec<String> = interfaces.iter().map(|interface| format!("{name}:{interface}")).collect();
+/// `fw:inside, fw:outside (or fw:0 to fw:1)`, with what stands before each.
+fn allowed(before: &str, interfaces: &[String]) -> String {
+    let by_name: Vec<String> = interfaces.iter().map(|interface| format!("{before}{interface}")).collect();
     let listed = spelling::listed(by_name.iter().map(String::as_str));
     match interfaces.len() {
         0 => "none, because it has none".to_owned(),
-        1 => format!("{listed} (or {name}:0)"),
-        count => format!("{listed} (or {name}:0 to {name}:{})", count - 1),
+        1 => format!("{listed} (or {before}0)"),
+        count => format!("{listed} (or {before}0 to {before}{})", count - 1),
     }
 }

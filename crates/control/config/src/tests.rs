@@ -457,6 +457,18 @@ f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, 
 }
 
 #[test]
+fn a_port_whose_type_is_misspelt_is_told_which_key_is_meant() {
+    bad(
+        "superfluid: 1\nports:\n  a: {tyep: 'null'}\n  b: {interface: x, rate: 1}\n",
+        "\
+f.yaml:3:6: ports.a.type: the required key `type` is missing; allowed: af_packet, null
+f.yaml:3:7: ports.a.tyep: unknown key `tyep`; allowed: type, tenant, io, fault, and those of the driver; did you mean `type`?
+f.yaml:4:6: ports.b.type: the required key `type` is missing; allowed: af_packet, null
+",
+    );
+}
+
+#[test]
 fn bad_ports_and_functions() {
     bad(
         "\
@@ -790,7 +802,17 @@ fn a_function_may_say_its_own_wires() {
         faults.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
     };
     assert!(fault("{left: lan, right: lan}").contains("`lan` has a wire already"));
-    assert!(fault("{middle: lan}").contains("has no interface `middle`"));
+    // In its own words, as they may stand there.
+    assert!(
+        fault("{middle: lan}").ends_with("`f` has no interface `middle`; allowed: left, right (or 0 to 1)")
+    );
+    for (wrong, meant) in [("letf", "left"), ("'f:right'", "right"), ("'f:rihgt'", "right")] {
+        let told = fault(&format!("{{{wrong}: lan}}"));
+        assert!(
+            told.ends_with(&format!("allowed: left, right (or 0 to 1); did you mean `{meant}`?")),
+            "{told}"
+        );
+    }
     assert!(fault("{left: nowhere}").contains("no port, switch, device or function is named `nowhere`"));
     assert!(fault("[lan]").contains("allowed: a map from interfaces"));
     assert!(fault("{left: 'f:left'}").contains("wired to itself"));
