@@ -65,6 +65,14 @@ pub(crate) fn says_addresses(spec: &Value) -> bool {
             .is_some_and(|all| all.values().any(|it| OF_GUEST.iter().any(|key| it.get(*key).is_some())))
 }
 
+/// The name of the interface of a guest that a key of `attach` means, which may be its number.
+fn named<'a>(spec: &'a Value, key: &'a str) -> &'a str {
+    let interfaces = spec.get("interfaces").and_then(Value::as_object).filter(|all| !all.contains_key(key));
+    let number = key.parse().ok();
+    let by_number = interfaces.zip(number).and_then(|(all, number)| all.keys().nth(number));
+    by_number.map_or(key, String::as_str)
+}
+
 impl State {
     /// What a function says of itself that is an administrator's to say, because of the devices that it opens.
     pub fn senders_of_function(
@@ -85,17 +93,18 @@ impl State {
             else {
                 continue;
             };
-            by_attach.insert(interface.as_str());
+            let own = named(spec, interface);
+            by_attach.insert(own);
             // At another device, or where it opened none, nothing was said.
             let there = part(before, "attach", interface);
             let there = there.filter(|there| api::attached_to(there) == api::attached_to(end));
             for (key, before) in changed(&AT_DEVICE, Some(end), there.as_ref()) {
                 forbidden.push(fault(format!("{at}.attach.{interface}.{key}"), Some(device), before));
             }
-            let of_guest = part(before, "interfaces", interface).filter(|_| there.is_some());
-            let now = part(Some(spec), "interfaces", interface).filter(|_| is_guest);
+            let of_guest = part(before, "interfaces", own).filter(|_| there.is_some());
+            let now = part(Some(spec), "interfaces", own).filter(|_| is_guest);
             for (key, before) in changed(&OF_GUEST, now.as_ref(), of_guest.as_ref()) {
-                forbidden.push(fault(format!("{at}.interfaces.{interface}.{key}"), Some(device), before));
+                forbidden.push(fault(format!("{at}.interfaces.{own}.{key}"), Some(device), before));
             }
         }
         let interfaces = spec.get("interfaces").and_then(Value::as_object).filter(|_| is_guest);

@@ -274,6 +274,10 @@ fn what_guests_may_send_from_at_a_device_that_groups_bind_is_the_administrators_
     // By what it is attached to.
     let attach = || json!({"attach": {"in": "given"}});
     shared.is_refused(path, guest(own(), attach()), 403, place);
+    // By its number as well, however it is written.
+    for number in ["0", "00"] {
+        shared.is_refused(path, guest(own(), json!({"attach": {number: "given"}})), 403, place);
+    }
     assert_eq!(shared.put(&shared.crimson, path, guest(json!({}), attach())).status, 201);
     shared.is_refused(path, guest(own(), attach()), 403, place);
     let mac = json!({"mac": "02:00:00:00:00:01"});
