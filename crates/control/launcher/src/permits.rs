@@ -1,6 +1,6 @@
 //! What may be started: the launcher's own file, and whether a request is within it.
 
-use crate::interfaces::parse_mac;
+use crate::interfaces::{links, parse_mac};
 use crate::request::{GuestKind, Interface, InterfaceKind, Limits, Start};
 use crate::{LauncherError, Refusal};
 use container_image::Digest;
@@ -55,6 +55,7 @@ struct Tenant {
     mounts: Vec<PathBuf>,
     programs: Vec<PathBuf>,
     kvm: bool,
+    packet_sockets: bool,
     guests: usize,
     memory: u64,
     processes: u32,
@@ -182,6 +183,7 @@ impl Permits {
             )));
         }
         check_interfaces(&start.interfaces)?;
+        tenant.check_packet_sockets(&start.interfaces)?;
         check_beside(start.beside.as_deref().unwrap_or_default())?;
         start.probe.as_ref().map_or(Ok(()), |probe| probe.check(ARGUMENTS_MAX))?;
         check_mark(start.mark.as_deref())?;
@@ -250,6 +252,19 @@ impl Tenant {
         )))
     }
 
+    /// Where there is an interface without addresses, a guest gets the right to packet sockets.
+    fn check_packet_sockets(&self, interfaces: &[Interface]) -> Result<(), Refusal> {
+        let bare = links(interfaces).find(|it| it.addresses.is_empty());
+        match bare.filter(|_| !self.packet_sockets) {
+            None => Ok(()),
+            Some(bare) => Err(Refusal::new(format!(
+                "interfaces: `{}` has no addresses, and `packet_sockets` of the tenant is false; allowed by the launcher's \
+                 file: interfaces with addresses",
+                bare.name
+            ))),
+        }
+    }
+
     fn check_limits(&self, limits: &Limits) -> Result<(), Refusal> {
         let within = |key: &str, found: u64, least: u64, most: u64| {
             if (least..=most).contains(&found) {
@@ -303,6 +318,7 @@ fn tenant(
         mounts,
         programs,
         kvm: values.get("kvm").and_then(Value::as_bool)?,
+        packet_sockets: values.get("packet_sockets").and_then(Value::as_bool)?,
         guests: usize::try_from(integer("guests")?).ok()?,
         memory: values.get("memory").and_then(Value::as_size)?,
         processes: u32::try_from(integer("processes")?).ok()?,

@@ -302,6 +302,28 @@ fn the_device_of_kvm_is_for_whom_the_file_says() {
     assert!(!permits.check(&start).expect("permitted").kvm, "nothing is said");
 }
 
+#[test]
+fn packet_sockets_are_for_tenants_of_which_the_file_does_not_say_otherwise() {
+    let host = host();
+    let mut start = host.start();
+    start.interfaces[0].addresses.clear();
+    start.interfaces.push(Interface::new("in", InterfaceKind::Socket));
+    assert!(host.permits.check(&start).is_ok(), "nothing is said");
+    let root = host.folder.path().display();
+    let text = format!(
+        "superfluid_launcher: 1\nclients: [998]\ntenants:\n  blue: {{uids: 1000000, images: [{root}/images], mounts: [{root}/etc], \
+         packet_sockets: false}}\n"
+    );
+    let permits = Permits::from_text("launcher.yaml", &text).expect("a file");
+    let refused = permits.check(&start).expect_err("an interface without addresses").to_string();
+    assert!(
+        refused.starts_with("interfaces: `eth0` has no addresses") && refused.contains("allowed"),
+        "{refused}"
+    );
+    start.interfaces[0].addresses.push("192.0.2.1/24".to_owned());
+    assert!(permits.check(&start).is_ok(), "a socket has none either way");
+}
+
 /// There is no word for more rights: each of these is an unknown key.
 #[test]
 fn requests_name_no_users_namespaces_devices_or_hooks() {
