@@ -56,9 +56,10 @@ impl Look {
     }
 }
 
-/// For so long an opening waits for a lock: a process that was just started by the one that was killed has
-/// it, too, until it runs a program of its own.
-const LOCK_WAIT: Duration = Duration::from_millis(200);
+/// For so long an opening waits for a lock: a process that was killed has it until its memory is given back,
+/// which on a busy machine takes longer than to start the next one, and a process that was just started by it
+/// has it, too, until it runs a program of its own.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
     move |source| OpenError::Io { path: path.to_owned(), source }

@@ -1,6 +1,6 @@
 //! What takes longer than a second is shown on a terminal, and nowhere else.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -53,6 +53,32 @@ fn a_terminal_shows_what_is_waited_for_until_it_ends() {
     let after = rest(shown, child);
     let (line, told) = after.rsplit_once("\r\u{1b}[K").expect("the line is erased");
     assert!(!line.contains('\n') && told.contains("the daemon at socket"), "{after:?}");
+}
+
+/// A daemon that was killed has its socket until all of it is gone.
+#[test]
+fn a_daemon_that_ends_is_waited_for_until_the_next_one_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = UnixListener::bind(folder.path().join("socket")).expect("a socket");
+    let daemons = std::thread::spawn(move || {
+        drop(listener.accept().expect("a client"));
+        let (mut next, _) = listener.accept().expect("it comes again");
+        read_until(&mut next, "\r\n\r\n");
+        let health = r#"{"healthy":true,"troubles":[],"warnings":[],"version":"0.1.0","started":"2026-01-01T00:00:00Z","objects":0,"revision":0,"durable":0}"#;
+        let length = health.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        next.write_all(format!("{head}{health}").as_bytes()).expect("it reads");
+    });
+    let told = Command::new(PROGRAM)
+        .args(["health", "--wait", "20s", "--socket", "socket", "-o", "json"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program");
+    assert!(told.status.success(), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stdout).contains("\"healthy\": true"), "{told:?}");
+    daemons.join().expect("both were asked");
 }
 
 #[test]

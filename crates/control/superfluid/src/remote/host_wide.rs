@@ -6,6 +6,7 @@ use super::tree::tree;
 use crate::Outcome;
 use crate::output::{Format, one};
 use crate::progress::Progress;
+use client::ClientError;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,9 @@ pub(crate) fn health(options: &HealthOptions) -> Done {
     let health = loop {
         let health = client.health();
         let well = health.as_ref().is_ok_and(|health| health.healthy);
-        let starting = health.as_ref().map_or_else(|error| error.is_unreachable(), |_| true);
+        // One that ends takes connections still, and ends them.
+        let none = |error: &ClientError| error.is_unreachable() || matches!(error, ClientError::Died { .. });
+        let starting = health.as_ref().map_or_else(none, |_| true);
         match until {
             Some(until) if !well && starting && Instant::now() < until => std::thread::sleep(LOOKS),
             _ => break health?,
