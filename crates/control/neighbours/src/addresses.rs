@@ -93,7 +93,7 @@ impl AddressState {
     pub const fn name(self) -> &'static str {
         match self {
             AddressState::Tentative => "tentative",
-            AddressState::Valid => "valid",
+            AddressState::Valid => "preferred",
             AddressState::Deprecated => "deprecated",
             AddressState::Duplicate => "duplicate",
         }

@@ -178,7 +178,7 @@ mod tests {
             other_openers: 1,
             copied: 3,
             drops: [("no-device".to_owned(), 7)].into(),
-            addresses: vec![DeviceAddress { address: "192.0.2.9/24".into(), state: "valid".into() }],
+            addresses: vec![DeviceAddress { address: "192.0.2.9/24".into(), state: "preferred".into() }],
             neighbours: 2,
             frames: Some(StationFrames {
                 received: 12,
@@ -208,7 +208,7 @@ openers:
 ports that are down:
   nic1  no carrier
 addresses:
-  192.0.2.9/24  valid
+  192.0.2.9/24  preferred
 neighbours:
   2
 frames of neighbour protocols, and those without effect:
