@@ -1,7 +1,7 @@
 //! What may be sent from at devices that security groups bind.
 //!
-//! A guard lets what opens such a device send from the addresses that its interface has, and rules that name a
-//! group let in what its members have. So these are an administrator's to say, as the device's own are:
+//! A guard lets what opens such a device send from the addresses that its interface has, and rules that name
+//! a group let in what its members have. So these are an administrator's to say, as the device's own are:
 //! 1. [`AT_DEVICE`] under `attach`, where it names such a device,
 //! 2. [`OF_GUEST`] under `interfaces` of a container or program, whose kernel has the addresses, where the
 //!    interface opens such a device by `attach`, or the guest one by a chain or a wire.
@@ -32,7 +32,17 @@ pub(crate) struct Bound {
     coming: OnceLock<BTreeMap<String, bool>>,
 }
 
-/// Of these keys those that are said, and are not as they were.
+/// Whether a value says nothing that was not said: it is the same, or a list of some of the same.
+fn says_less(now: &Value, before: Option<&Value>) -> bool {
+    let some_of = |before: &Value| {
+        now.as_array()
+            .zip(before.as_array())
+            .is_some_and(|(now, before)| now.iter().all(|it| before.contains(it)))
+    };
+    before.is_some_and(|before| now == before || some_of(before))
+}
+
+/// Of these keys those that say something that was not said.
 fn changed<'a>(
     keys: &'a [&'static str],
     now: Option<&'a Value>,
@@ -41,7 +51,9 @@ fn changed<'a>(
     let both = move |key: &&'static str| {
         (*key, now.and_then(|now| now.get(*key)), before.and_then(|it| it.get(*key)))
     };
-    let is_new = |(_, now, before): &(&str, Option<&Value>, Option<&Value>)| now.is_some() && now != before;
+    let is_new = |(_, now, before): &(&str, Option<&Value>, Option<&Value>)| {
+        now.is_some_and(|now| !says_less(now, *before))
+    };
     keys.iter().map(both).filter(is_new).map(|(key, _, before)| (key, before))
 }
 
@@ -74,7 +86,8 @@ fn named<'a>(spec: &'a Value, key: &'a str) -> &'a str {
 }
 
 impl State {
-    /// What a function says of itself that is an administrator's to say, because of the devices that it opens.
+    /// What a function says of itself that is an administrator's to say, because of the devices that it
+    /// opens.
     pub fn senders_of_function(
         &self,
         at: &str,

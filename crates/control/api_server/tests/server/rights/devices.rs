@@ -240,6 +240,10 @@ fn what_may_be_sent_from_at_a_device_that_groups_bind_is_the_administrators_to_s
     let mut routed = said.clone();
     routed["gateways"] = json!(["192.0.2.1"]);
     assert_eq!(shared.put(&shared.crimson, path, attached("given", routed)).status, 200);
+    let more = json!({"addresses": ["192.0.2.9/24", "192.0.2.10/24"]});
+    assert_eq!(admin.put(path, &attached("given", more)).status, 200);
+    let less = json!({"addresses": ["192.0.2.10/24"]});
+    assert_eq!(shared.put(&shared.crimson, path, attached("given", less)).status, 200);
     let other = json!({"addresses": ["192.0.2.10/24", "192.0.2.11/24"]});
     let told = shared.is_refused(
         path,
