@@ -2,9 +2,9 @@
 //!
 //! An allow list: what programs of every kind need, and nothing that concerns the host as a whole. Left out
 //! are modules, clocks, swap, mounts, keyrings, io_uring, bpf, perf, userfaultfd, ptrace, process_vm_*,
-//! handles of files, new user namespaces, and sockets but for those of [`FAMILIES`]. Memory of huge pages that
-//! the host has set aside is left out, too: a control group of memory does not count it. Names that a kernel or
-//! its libseccomp does not know are ignored by the runtime.
+//! handles of files, new user namespaces, and sockets but for those of [`FAMILIES`]. Memory of huge pages
+//! that the host has set aside is left out, too: a control group of memory does not count it. Names that a
+//! kernel or its libseccomp does not know are ignored by the runtime.
 
 use serde_json::{Value, json};
 
