@@ -221,31 +221,40 @@ functions:
         allowed.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
         other.set_nonblocking(true).expect("a setting");
         let sender = line.server.enter(|| UdpSocket::bind((SERVER, 0x1111)).expect("a socket"));
-        let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
-        let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
-        let (begin, mut received, enough) = (Instant::now(), 0, 20_000);
-        while received < enough && begin.elapsed() < LIMIT {
-            assert!(program.is_running(), "{:?}", program.finish());
-            for _ in 0..32 {
-                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+        // On a busy machine the scribe may not have its turn between a packet's coming and its copy.
+        let all = Instant::now();
+        loop {
+            let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
+            let mut program =
+                Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
+            let (begin, mut received, enough) = (Instant::now(), 0, 20_000);
+            while received < enough && begin.elapsed() < LIMIT {
+                assert!(program.is_running(), "{:?}", program.finish());
+                for _ in 0..32 {
+                    sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+                }
+                while received < enough && allowed.recv(&mut [0; 16]).is_ok() {
+                    received += 1;
+                    sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+                }
             }
-            while received < enough && allowed.recv(&mut [0; 16]).is_ok() {
-                received += 1;
-                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+            let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
+            let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let account = events.rfind(|event| event["event"] == "final").expect("an account");
+            assert_eq!(account["balanced"], true, "{account}");
+            let answer = other.recv(&mut [0; 16]);
+            assert!(
+                answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+                "it was written to after the check"
+            );
+            assert!(received > 100, "{received}: {account}");
+            // What was written to before it was copied is denied: it was tried.
+            let counters = &account["functions"]["groups@red~gate:0"]["counters"];
+            if counters["denied"].as_u64() > Some(0) {
+                break;
             }
+            assert!(all.elapsed() < LIMIT, "{received}: {account}");
         }
-        let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
-        let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let account = events.rfind(|event| event["event"] == "final").expect("an account");
-        assert_eq!(account["balanced"], true, "{account}");
-        let answer = other.recv(&mut [0; 16]);
-        assert!(
-            answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
-            "it was written to after the check"
-        );
-        // What was written to before it was copied is denied: it was tried.
-        let counters = &account["functions"]["groups@red~gate:0"]["counters"];
-        assert!(received > 100 && counters["denied"].as_u64() > Some(0), "{received}: {account}");
     });
 }
 
