@@ -114,11 +114,11 @@ impl Switch {
     }
 
     /// Ends a port and forgets what was learned there; a decision that begins after this does not name it.
-    /// Without effect on a port that is not attached. Goes through the whole table.
+    /// Without effect on a port that is not attached. Goes through the whole table if anything was learned.
     ///
     /// The number is given out again: frames that were sent by the old port must have been decided by then.
     pub fn detach(&self, port: SwitchPort) {
-        if self.ports.detach(port) {
+        if self.ports.detach(port) == Some(true) {
             self.table.flush(port, &self.counters);
         }
     }

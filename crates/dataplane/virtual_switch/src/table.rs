@@ -96,7 +96,7 @@ impl Table {
         let count = |what| switch.counters.add(place.port(), what, 1);
         let Some(mut locked) = set.try_lock() else { return count(Count::Deferred) };
         // Under the lock: detaching a port goes through all sets after the port's number is void.
-        if !switch.ports.contains(place.port()) {
+        if !switch.ports.learns(place.port()) {
             return;
         }
         let known = locked.entries(first).find_map(|(way, entry)| {
