@@ -28,7 +28,7 @@ static TENANT: [Column<Numbers>; 2] = [
             "superfluid_tenant_background_seconds",
             "seconds",
             &["tenant"],
-            "Processor time used for a tenant beside the workers: starts, hand-overs, freezing, thawing, saving, compilation, requests.",
+            "Processor time used for a tenant beside the workers: starts, hand-overs, freezing, thawing, saving, compilation, requests. Of `default`, which has no bound, starts count with the time that they take.",
         ),
         |tenant, _| Value::Time(tenant.used),
     ),

@@ -290,15 +290,24 @@ impl Offload {
     }
 
     /// Does a job on the calling thread, in the tenant's account: for work that no other tenant is to be
-    /// protected from, or that must not have a low priority.
+    /// protected from, or that must not have a low priority. The job of a tenant without a bound is charged
+    /// with the time that it takes, be it on a processor or not.
     pub fn run_here<T>(&self, tenant: &str, job: impl FnOnce() -> T) -> T {
         // Of a job of this pool all of it is charged at its end.
         if PLACE.with_borrow(|place| place.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, &self.shared))) {
             return job();
         }
-        let before = processor_time();
+        if self.shared.state().queue.is_bounded(tenant) {
+            let before = processor_time();
+            let done = job();
+            self.charge(tenant, processor_time().since(before));
+            return done;
+        }
+        // Nothing is held to what is counted: the clock that needs no call of the kernel will do, by which
+        // the time counts as well for which the thread had to wait.
+        let began = self.shared.now();
         let done = job();
-        self.charge(tenant, processor_time().since(before));
+        self.charge(tenant, self.shared.now().since(began));
         done
     }
 

@@ -202,6 +202,11 @@ impl<Job> FairQueue<Job> {
         }
     }
 
+    /// Whether there is a bound on what a tenant may use.
+    pub(crate) fn is_bounded(&self, tenant: &str) -> bool {
+        self.lanes.get(tenant).map_or(self.bounds.share.is_some(), |lane| lane.bucket.is_some())
+    }
+
     /// Another share for one tenant; `None`: without a bound.
     pub(crate) fn set_share(&mut self, tenant: &str, share: Option<Share>, now: Nanos) {
         let lane = self.lane(tenant, now);
