@@ -20,7 +20,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, Release},
 };
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -110,10 +110,8 @@ impl Controller {
         let requests = Offload::new(&offload::Settings::default()).map_err(|error| error.to_string())?;
         // The operator's own has no bound, as for the host's.
         requests.set_share(DEFAULT_TENANT, None);
-        let (attic, removed) = channel::<CarriedOut>();
-        let reaper = std::thread::Builder::new().name("reaper".into());
-        let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
-        let threads = Mutex::new(vec![reaper.map_err(|error| error.to_string())?]);
+        let (attic, reaper) = super::attic::begin().map_err(|error| error.to_string())?;
+        let threads = Mutex::new(vec![reaper]);
         Ok(Controller {
             workshop: host.workshop().clone(),
             requests,

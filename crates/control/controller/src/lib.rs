@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod attaching;
+mod attic;
 mod backup;
 mod begin;
 mod cgroup;
