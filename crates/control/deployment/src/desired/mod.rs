@@ -170,7 +170,7 @@ fn image_of(spec: &Value) -> Option<&str> {
 
 /// Whether an object asks for a part of a core that it is sure to get.
 fn reserves(spec: &Value) -> bool {
-    spec.pointer("/cpu/reserve").is_some()
+    spec.get("cpu").is_some_and(|cpu| cpu.get("reserve").is_some())
 }
 
 /// The catalog, and what runs already: of the claims on memory, those of what runs come first.
