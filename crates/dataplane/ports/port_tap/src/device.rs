@@ -55,7 +55,10 @@ impl Device {
         match &found {
             Some(link) => fits(settings, link)?,
             None if !settings.create => {
-                return Err(OpenError::Absent { interface: name.to_owned(), present: present() });
+                return Err(OpenError::Absent {
+                    interface: name.to_owned(),
+                    present: kernel_interface::present(),
+                });
             }
             None => {}
         }
@@ -303,12 +306,6 @@ fn gather(queues: &[Queue]) -> io::Result<Option<OwnedFd>> {
 fn system(name: &str, operation: &'static str) -> impl FnOnce(io::Error) -> OpenError {
     let interface = name.to_owned();
     move |source| OpenError::System { interface, operation, source }
-}
-
-/// Names of the interfaces that there are, to put beside one that is not there.
-fn present() -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
 /// The index of the queue for a flow among so many.
