@@ -210,6 +210,14 @@ impl Server {
         let grace = state.limits.grace;
         let serving = listening.serve(end);
         let ends = threads.clone();
+        // As long as a timer ends before the next client's head has to be there, that one's timer needs not
+        // wake the runtime, which would take a call of the kernel and a turn in vain for each change.
+        let before_heads = (state.limits.header_time / 2).max(Duration::from_millis(1));
+        runtime.spawn(async move {
+            loop {
+                sleep(before_heads).await;
+            }
+        });
         drop(state);
         runtime.spawn(async move {
             serving.await;
