@@ -21,6 +21,12 @@ use api::{Fault, Kind, ObjectName, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A tenant is to have more than it may.
+fn no_room(what: &str, tenant: &str, found: usize, allowed: usize) -> Problem {
+    let detail = format!("{what} of the tenant `{tenant}`: found {found}; allowed: at most {allowed}");
+    Problem::new(ProblemType::NoRoom, detail)
+}
+
 /// What a change by a tenant comes to, by what is wrong with it.
 #[derive(Default)]
 struct Wrong {
@@ -45,6 +51,7 @@ impl State {
     pub fn admit(&self, wanted: &Wanted) -> Result<(), Problem> {
         self.tokens.hold(&wanted.rights)?;
         let Some(tenant) = wanted.rights.tenant() else { return Ok(()) };
+        self.room_for_new_devices(tenant, wanted)?;
         let mut wrong = Wrong::default();
         let (mut created, mut bytes) = (0_usize, 0_usize);
         let coming = |kind| -> BTreeSet<&str> {
@@ -131,6 +138,21 @@ impl State {
         self.room_for_devices(tenant, wanted)
     }
 
+    /// Whether what is to come are no more devices than a tenant may have: more are refused before each of
+    /// them is looked at.
+    fn room_for_new_devices(&self, tenant: &str, wanted: &Wanted) -> Result<(), Problem> {
+        let devices = wanted.objects.iter().filter(|object| object.id.kind == Kind::Device);
+        let new = devices.filter(|object| {
+            object.spec.is_some() && self.store.read(Kind::Device.as_str(), &object.id.name).is_none()
+        });
+        let (new, allowed) = (new.count(), self.limits.tenant_devices);
+        if new <= allowed {
+            return Ok(());
+        }
+        let found = self.owners.device_takes(tenant, &BTreeSet::new()).devices + new;
+        Err(no_room("devices", tenant, found, allowed))
+    }
+
     /// Whether a tenant may have devices that take so much more of the host.
     fn room_for_devices(&self, tenant: &str, wanted: &Wanted) -> Result<(), Problem> {
         let come = wanted.objects.iter().filter(|object| object.id.kind == Kind::Device);
@@ -163,9 +185,7 @@ impl State {
         ] {
             // What is too much already can become less.
             if found > allowed && found > before {
-                let detail =
-                    format!("{what} of the tenant `{tenant}`: found {found}; allowed: at most {allowed}");
-                return Err(Problem::new(ProblemType::NoRoom, detail));
+                return Err(no_room(what, tenant, found, allowed));
             }
         }
         Ok(())
@@ -178,11 +198,7 @@ impl State {
         }
         let limits = &self.limits;
         let (objects, all) = self.owners.size(tenant);
-        let full = |what: &str, found: usize, allowed: usize| {
-            let detail =
-                format!("{what} of the tenant `{tenant}`: found {found}; allowed: at most {allowed}");
-            Err(Problem::new(ProblemType::NoRoom, detail))
-        };
+        let full = |what: &str, found: usize, allowed: usize| Err(no_room(what, tenant, found, allowed));
         if objects + created > limits.tenant_objects {
             return full(
                 "functions, groups, devices, chains, wires and observers",

@@ -333,6 +333,14 @@ fn a_tenants_devices_take_only_so_much() {
     assert_eq!(put("a", device(json!({}))).status, 201);
     assert_eq!(put("b", device(json!({}))).status, 201);
     full(put("c", device(json!({}))), "devices of the tenant `crimson`: found 4; allowed: at most 3");
+    // Of a document with more, none is looked at: one that names no tenant would be another's to make.
+    let many: serde_json::Map<String, Value> =
+        (0..4).map(|n| (format!("many{n}"), json!({"mode": "rootless"}))).collect();
+    let document = json!({"superfluid": 1, "devices": many}).to_string();
+    full(
+        shared.ask(&shared.crimson, "POST", "/v1/apply", &document),
+        "devices of the tenant `crimson`: found 7; allowed: at most 3",
+    );
     let long = over(json!({"crimson-port0": {"receive": "udp port 53 or udp port 54"}}));
     full(put("b", long.clone()), "bytes of `receive` of devices of the tenant `crimson`: found 26");
     assert_eq!(shared.server.client().put("/v1/devices/b", &long).status, 200, "an administrator may");
