@@ -174,19 +174,25 @@ impl Audit {
     /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is
     /// told in the daemon's log, and shows in its health until a later line could be written.
     pub fn write(&self, record: &serde_json::Value) {
+        self.write_text(&record.to_string());
+    }
+
+    /// The same of a record that is JSON's text already.
+    pub fn write_text(&self, record: &str) {
         let mut state = self.state();
         match self.append(&mut state, Some(record)) {
             Ok(()) => state.trouble = None,
             Err(error) => {
                 self.fails(&mut state, &error);
-                log(Severity::Error, "a line of the audit log is lost", &[("lost", record.clone())]);
+                let lost = serde_json::from_str(record).unwrap_or_else(|_| record.into());
+                log(Severity::Error, "a line of the audit log is lost", &[("lost", lost)]);
                 state.lost = (state.lost.0 + 1, state.lost.1 + 1);
             }
         }
     }
 
     /// Appends a line, and before it how many are missing; or leaves the file as it was.
-    fn append(&self, state: &mut State, record: Option<&serde_json::Value>) -> io::Result<()> {
+    fn append(&self, state: &mut State, record: Option<&str>) -> io::Result<()> {
         self.rotate(state)?;
         let (lost, mut line) = (state.lost.0, Vec::new());
         self.reach(state)?;
@@ -198,9 +204,8 @@ impl Audit {
                 format!("{{\"time\":\"{}\",\"lost_lines\":{lost}}}\n", time::now()).as_bytes(),
             );
         }
-        // A record is a map with keys of text, which can always be written.
         if let Some(record) = record {
-            line.extend_from_slice(printable::json(&record.to_string()).as_bytes());
+            line.extend_from_slice(printable::json(record).as_bytes());
             line.push(b'\n');
         }
         let before = state.bytes;

@@ -6,7 +6,60 @@ use crate::call::Call;
 use crate::identity::Identity;
 use crate::time;
 use api::{Difference, ObjectName, Problem, paths};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What is written down of a call, in this order.
+#[derive(Serialize)]
+struct Record<'a> {
+    time: String,
+    who: Value,
+    method: &'a str,
+    path: String,
+    outcome: &'static str,
+    #[serde(flatten)]
+    comes_to: ComesTo<'a>,
+    #[serde(flatten)]
+    about: Option<&'a Map<String, Value>>,
+}
+
+/// What a call came to.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ComesTo<'a> {
+    Done {
+        revision: u64,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        images: &'a BTreeMap<String, String>,
+        #[serde(skip_serializing_if = "Names::is_empty")]
+        created: Names<'a>,
+        #[serde(skip_serializing_if = "Names::is_empty")]
+        changed: Names<'a>,
+        #[serde(skip_serializing_if = "Names::is_empty")]
+        deleted: Names<'a>,
+    },
+    Refused {
+        status: u16,
+        problem: &'a str,
+        detail: &'a str,
+    },
+}
+
+/// Objects, each as `function/fw`.
+struct Names<'a>(&'a [ObjectName]);
+
+impl Names<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Names<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(ObjectName::to_string))
+    }
+}
 
 /// Writes down which client changed what, or could not.
 pub(crate) fn audit(
@@ -17,46 +70,34 @@ pub(crate) fn audit(
     outcome: Result<&Difference, &Problem>,
     about: Option<&Value>,
 ) {
-    let mut record = json!({
-        "time": time::now(),
-        "who": who.to_json(),
-        "method": call.method().as_str(),
-        "path": call.path().replace("{name}", &paths::escaped(name)),
-    });
-    let ids = |list: &[ObjectName]| Value::from(list.iter().map(ObjectName::to_string).collect::<Vec<_>>());
-    match outcome {
-        Ok(difference) => {
-            record["outcome"] = "done".into();
-            record["revision"] = difference.revision.into();
-            if !difference.images.is_empty() {
-                record["images"] = json!(difference.images);
-            }
-            let lists = [
-                ("created", &difference.created),
-                ("changed", &difference.changed),
-                ("deleted", &difference.deleted),
-            ];
-            for (list, names) in lists {
-                if !names.is_empty() {
-                    record[list] = ids(names);
-                }
-            }
+    let (told, comes_to) = match outcome {
+        Ok(Difference { revision, images, created, changed, deleted, .. }) => {
+            let [created, changed, deleted] = [created, changed, deleted].map(|list| Names(list));
+            ("done", ComesTo::Done { revision: *revision, images, created, changed, deleted })
         }
-        Err(problem) => {
-            record["outcome"] = "refused".into();
-            record["status"] = problem.status.into();
-            record["problem"] = problem.kind.as_str().into();
-            record["detail"] = problem.detail.as_str().into();
+        Err(Problem { status, kind, detail, .. }) => {
+            ("refused", ComesTo::Refused { status: *status, problem: kind.as_str(), detail })
         }
-    }
-    for (key, value) in about.and_then(Value::as_object).into_iter().flatten() {
-        record[key] = value.clone();
-    }
-    let dry_run = record.get("dry_run").is_some();
-    match (outcome, who) {
-        (_, who) if dry_run && who.has_a_token() => audit.write_free(Free::DryRun, record),
-        (Err(_), who) if who.has_a_token() => audit.write_free(Free::Refusal, record),
-        _ => audit.write(record),
+    };
+    let (method, about) = (call.method(), about.and_then(Value::as_object));
+    let record = Record {
+        time: time::now(),
+        who: who.to_json(),
+        method: method.as_str(),
+        path: call.path().replace("{name}", &paths::escaped(name)),
+        outcome: told,
+        comes_to,
+        about,
+    };
+    let free = match (outcome, about.is_some_and(|about| about.contains_key("dry_run"))) {
+        _ if !who.has_a_token() => None,
+        (_, true) => Some(Free::DryRun),
+        (Err(_), false) => Some(Free::Refusal),
+        (Ok(_), false) => None,
+    };
+    match free {
+        Some(kind) => audit.write_free(kind, serde_json::to_value(record).unwrap_or_default()),
+        None => audit.write(&record),
     }
 }
 

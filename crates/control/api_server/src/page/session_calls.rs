@@ -165,7 +165,7 @@ fn set_cookie(page: &Page, response: &mut Response<Written>, value: &str, more: 
 
 /// Writes down that a session was opened or left.
 async fn audit(state: &State, who: &Identity, method: &str) {
-    state.audit.write(json!({
+    state.audit.write(&json!({
         "time": time::now(),
         "who": who.to_json(),
         "method": method,
