@@ -154,10 +154,12 @@ impl DeviceChange {
         });
         let named = opened.map(|(_, opening)| opening).chain(served).map(|opening| &opening.device);
         let watching = plan.observe.iter().chain(&plan.unobserve).filter_map(|seen| seen.at.device());
-        let replaced_under = there
-            .iter()
-            .filter(|(_, device)| plan.remove_ports.iter().any(|port| device.over.contains_key(port)));
-        let touched = named.chain(replaced_under.map(|(name, _)| name));
+        let is_replaced_under =
+            |device: &wiring::Device| plan.remove_ports.iter().any(|port| device.over.contains_key(port));
+        // Without a port that goes no device is looked at, however many there are.
+        let replaced_under = (!plan.remove_ports.is_empty())
+            .then(|| there.iter().filter(|(_, device)| is_replaced_under(device)).map(|(name, _)| name));
+        let touched = named.chain(replaced_under.into_iter().flatten());
         let touched = touched.chain(&plan.remove_devices).chain(plan.add_devices.keys());
         let mut touched: BTreeSet<String> = touched.cloned().collect();
         touched.extend(watching.map(str::to_owned));
