@@ -4,7 +4,9 @@
 //!    units are made of what rules look for: their contents alone, all but the last, in order and in reverse,
 //!    in heads of requests, and many rules' contents side by side.
 //! 2. Those that cost most by byte are kept, joined, cut, stretched and mixed with what other rules look for,
-//!    and the costliest are kept again.
+//!    and the costliest are kept again. What seems to cost so much is tried [`SURE`] times before it is kept:
+//!    the least time counts, so that a unit that was slow once by chance falls back, and one that is slow
+//!    stays where it is.
 //! 3. Of the costliest unit of each size [`PACKETS`] consecutive segments are shown [`RUNS`] times. The work
 //!    of a batch is the same each time, so that the least time counts: in others the processor did something
 //!    else meanwhile.
@@ -33,6 +35,8 @@ const SIZES: [usize; 2] = [256, 1460];
 /// Segments that a unit is tried with, and units that are kept.
 const TRIED: usize = 2 * BATCH;
 const KEPT: usize = 24;
+/// Times that a unit is tried before it is kept.
+const SURE: usize = 8;
 /// Rounds of changes, and how many changed units each tries.
 const ROUNDS: usize = 5;
 const CHANGED: usize = 240;
@@ -41,8 +45,32 @@ const FORGOTTEN: Nanos = Nanos::from_millis(4 * 3600 * 1000);
 /// Longest unit.
 const LONGEST: usize = 2000;
 
-/// A unit and what it costs: nanoseconds for each byte of data.
-type Tried = (f64, Vec<u8>);
+/// A unit and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+struct Tried {
+    unit: Vec<u8>,
+    /// Nanoseconds of each batch: the least that were seen, which are never less than what it costs.
+    least: Vec<f64>,
+    times: usize,
+}
+
+impl Tried {
+    /// Of all batches; as many for each unit of a size.
+    fn nanos(&self) -> f64 {
+        self.least.iter().sum()
+    }
+
+    /// It took as long once more.
+    fn took(&mut self, batches: &[f64]) {
+        self.times += 1;
+        lower(&mut self.least, batches);
+    }
+}
+
+/// Takes the less of both, batch by batch.
+fn lower(least: &mut [f64], again: &[f64]) {
+    least.iter_mut().zip(again).for_each(|(least, again)| *least = least.min(*again));
+}
 
 /// What the costliest unit of a size costs.
 struct Worst {
@@ -98,11 +126,15 @@ impl Prober {
         self.batches(&frames, &vec![0; segments])
     }
 
-    /// Tries a unit: the less of two times.
+    /// Tries a unit.
     fn attempt(&mut self, unit: Vec<u8>, size: usize) -> Result<Tried, BenchError> {
-        let first: f64 = self.say(&unit, size, TRIED)?.iter().sum();
-        let second: f64 = self.say(&unit, size, TRIED)?.iter().sum();
-        Ok((first.min(second) / (TRIED * size) as f64, unit))
+        let least = self.say(&unit, size, TRIED)?;
+        Ok(Tried { unit, least, times: 1 })
+    }
+
+    /// Leaves the costliest.
+    fn keep(&mut self, tried: &mut Vec<Tried>, size: usize) -> Result<(), BenchError> {
+        keep(tried, |unit| self.say(unit, size, TRIED))
     }
 
     /// The costliest unit of a size.
@@ -111,24 +143,24 @@ impl Prober {
         for unit in first_units(rules, numbers) {
             tried.push(self.attempt(unit, size)?);
         }
-        keep(&mut tried);
+        self.keep(&mut tried, size)?;
         for _ in 0..ROUNDS {
             for _ in 0..CHANGED {
                 let unit = changed(&tried, rules, numbers);
-                tried.push(self.attempt(unit, size)?);
+                if tried.iter().all(|known| known.unit != unit) {
+                    tried.push(self.attempt(unit, size)?);
+                }
             }
-            keep(&mut tried);
+            self.keep(&mut tried, size)?;
         }
-        Ok(tried.swap_remove(0).1)
+        Ok(tried.swap_remove(0).unit)
     }
 
     /// What a unit costs: the least of several times for each batch.
     fn measure(&mut self, unit: &[u8], size: usize) -> Result<Worst, BenchError> {
         let mut least = self.say(unit, size, PACKETS)?;
         for _ in 1..RUNS {
-            for (least, again) in least.iter_mut().zip(self.say(unit, size, PACKETS)?) {
-                *least = least.min(again);
-            }
+            lower(&mut least, &self.say(unit, size, PACKETS)?);
         }
         let longest = least.iter().copied().fold(0.0, f64::max);
         let ns_per_byte = least.iter().sum::<f64>() / (PACKETS * size) as f64;
@@ -146,7 +178,7 @@ impl Prober {
                 // Caches are empty.
                 0 => {}
                 1 => least = times,
-                _ => least.iter_mut().zip(times).for_each(|(least, again)| *least = least.min(again)),
+                _ => lower(&mut least, &times),
             }
         }
         let bytes: Vec<f64> = traffic
@@ -162,11 +194,19 @@ impl Prober {
     }
 }
 
-/// Leaves the costliest.
-fn keep(tried: &mut Vec<Tried>) {
-    tried.sort_by(|a, b| b.0.total_cmp(&a.0));
-    tried.dedup_by(|a, b| a.1 == b.1);
+/// Leaves the costliest, each tried [`SURE`] times. What a unit costs is never more than what was seen of it:
+/// one that costs more than those that are left is left as well, and tried again before it can fall back.
+fn keep(
+    tried: &mut Vec<Tried>,
+    mut say: impl FnMut(&[u8]) -> Result<Vec<f64>, BenchError>,
+) -> Result<(), BenchError> {
+    loop {
+        tried.sort_by(|a, b| b.nanos().total_cmp(&a.nanos()));
+        let Some(unsure) = tried.iter_mut().take(KEPT).find(|unit| unit.times < SURE) else { break };
+        unsure.took(&say(&unsure.unit)?);
+    }
     tried.truncate(KEPT);
+    Ok(())
 }
 
 /// A head of a request with these bytes in a place where rules look for them.
@@ -217,6 +257,8 @@ fn first_units(rules: &[Rule], numbers: &mut Numbers) -> Vec<Vec<u8>> {
         let count = 4 + numbers.below(60);
         units.push((0..count).flat_map(|_| any_content(rules, numbers)).take(LONGEST).collect());
     }
+    units.sort_unstable();
+    units.dedup();
     units
 }
 
@@ -229,7 +271,7 @@ fn any_content(rules: &[Rule], numbers: &mut Numbers) -> Vec<u8> {
 
 /// A change of one of these, which are never none.
 fn changed(tried: &[Tried], rules: &[Rule], numbers: &mut Numbers) -> Vec<u8> {
-    let any = |numbers: &mut Numbers| &tried[numbers.below(tried.len().min(KEPT) as u64) as usize].1;
+    let any = |numbers: &mut Numbers| &tried[numbers.below(tried.len().min(KEPT) as u64) as usize].unit;
     let mut unit = any(numbers).clone();
     let at = numbers.below(unit.len() as u64 + 1) as usize;
     match numbers.below(6) {
@@ -277,4 +319,38 @@ pub(crate) fn run(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> Result<(), 
     into.push(Measurement::new("dpi-worst-call-us", "us", &[most(|worst| worst.call_us)]));
     prober.pool.free_batch(prober.buffers.drain(..));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Units that cost what their two bytes say, each measured while now and then something else runs.
+    #[test]
+    fn what_was_slow_by_chance_is_not_kept_and_what_is_slow_is_not_lost() {
+        let mut chance = Numbers(3);
+        let mut disturbed = 0;
+        let mut say = |unit: &[u8]| {
+            let cost = f64::from(u16::from_le_bytes([unit[0], unit[1]]));
+            let mut batch = || match chance.below(4) {
+                0 => {
+                    disturbed += 1;
+                    cost + 50_000.0
+                }
+                _ => cost,
+            };
+            Ok(vec![batch(), batch()])
+        };
+        let mut tried = Vec::new();
+        for cost in 0..1000u16 {
+            let unit = cost.to_le_bytes().to_vec();
+            let least = say(&unit).expect("it never fails");
+            tried.push(Tried { unit, least, times: 1 });
+        }
+        keep(&mut tried, say).expect("it never fails");
+        let costliest: Vec<Vec<u8>> = (0..KEPT as u16).map(|n| (999 - n).to_le_bytes().to_vec()).collect();
+        assert_eq!(tried.iter().map(|unit| unit.unit.clone()).collect::<Vec<_>>(), costliest);
+        assert!(tried.iter().zip(0..).all(|(unit, n)| unit.nanos() == 2.0 * f64::from(999 - n)));
+        assert!(disturbed > 400, "{disturbed}");
+    }
 }
