@@ -33,8 +33,8 @@ const BODY_UNIT: usize = 8;
 /// What reading a message costs, and how many bytes of its parts as much as a comparison.
 const MESSAGE: u32 = 80;
 const READ_UNIT: usize = 8;
-/// What reading a field of a head costs.
-const FIELD: u32 = 4;
+/// What reading a line of a head costs.
+const LINE: u32 = 4;
 
 /// What a payload is to packets and streams, and hence which rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,14 +139,14 @@ pub struct Carrier<'a> {
     pub end: u64,
 }
 
-/// Takes the parts of a message's head, as many of its fields as can be paid for.
+/// Takes the parts of a message's head, as many of its lines as can be paid for.
 fn parts_of(message: &Message<'_>, limits: &Limits, fields: &mut Fields, budget: &mut Budget) {
-    let most = (budget.left() / FIELD) as usize;
+    let most = (budget.left() / LINE) as usize;
     let read = message.parts(limits.wanted, most, fields);
     if read > 0 && read >= most {
         budget.cut_short();
     }
-    budget.pay(FIELD * read as u32);
+    budget.pay(LINE * read as u32);
 }
 
 /// The parts of a kind, and a body that is one as it is.

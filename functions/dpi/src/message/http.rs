@@ -2,14 +2,16 @@
 //! reader that is strict would see nothing of what they answer to.
 
 use super::fields::Fields;
-use super::head_lines::{HeadLines, Name};
+use super::head_lines::{Folded, HeadLines, Lines, Name};
 use super::{recognise, uri};
 use crate::rules::Direction;
 use crate::rules::buffer::Buffer;
 use alloc::vec::Vec;
 
-/// Most fields of a head that are looked at: more than a head of 64 KiB has.
-pub const MAX_FIELDS: usize = 32_000;
+/// Most lines of a head that are looked at: more than a head of 64 KiB has.
+pub const MAX_LINES: usize = 33_000;
+/// Bytes of the shortest line that tells something about a body, up to its value.
+const SHORTEST_TOLD: usize = "content-length:".len();
 
 /// Buffers as a set of bits.
 pub type Wanted = u32;
@@ -85,27 +87,15 @@ impl<'a> Head<'a> {
         Head { line, rest: head.get(end + 1..).unwrap_or_default() }
     }
 
-    /// The fields: names, and values that may be folded.
-    pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let mut rest = self.rest;
-        core::iter::from_fn(move || {
-            loop {
-                let mut end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                // A line that begins with a blank goes on with the one before.
-                while matches!(rest.get(end + 1), Some(b' ' | b'\t')) {
-                    let more = &rest[end + 1..];
-                    end += 1 + memchr::memchr(b'\n', more).unwrap_or(more.len());
-                }
-                let line = trim_end(rest.get(..end)?);
-                rest = rest.get(end + 1..).unwrap_or_default();
-                if line.is_empty() {
-                    return None;
-                }
-                if let Some(colon) = memchr::memchr(b':', line) {
-                    return Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()));
-                }
-            }
-        })
+    /// The lines with fields.
+    pub fn lines(self) -> Lines<'a> {
+        Lines::new(self.rest)
+    }
+
+    /// Names and values of fields, without those whose lines are too short to tell something about a body.
+    fn telling(self) -> impl Iterator<Item = (Option<Name>, &'a [u8])> {
+        let lines = self.lines().filter(|line| line.text.len() >= SHORTEST_TOLD);
+        lines.filter_map(|line| line.field()).map(|(name, value)| (Name::of(name), value))
     }
 
     /// The three parts of the first line.
@@ -159,8 +149,8 @@ impl<'a> Head<'a> {
     /// How long the body is, as far as fields tell: by chunks where any says so, else by the first length.
     pub fn length(self) -> Option<Framing> {
         let mut text = None;
-        for (name, value) in self.fields() {
-            match Name::of(name) {
+        for (name, value) in self.telling() {
+            match name {
                 Some(Name::TransferEncoding) if has_token(value, b"chunked") => {
                     return Some(Framing::Chunked);
                 }
@@ -206,14 +196,14 @@ impl<'a> Head<'a> {
 
     /// How long the body is where it has no chunks; [`u64::MAX`] without a length.
     pub fn unchunked(self, direction: Direction) -> u64 {
-        let lengths = self.fields().filter(|(name, _)| Name::of(name) == Some(Name::ContentLength));
+        let lengths = self.telling().filter(|(name, _)| *name == Some(Name::ContentLength));
         let mut numbers = lengths.filter_map(|(_, value)| core::str::from_utf8(value).ok()?.parse().ok());
         numbers.next().unwrap_or(if direction == Direction::ToServer { 0 } else { u64::MAX })
     }
 
     /// How many times the body is compressed, as all fields together say.
     pub fn codings(self) -> usize {
-        let fields = self.fields().filter(|(name, _)| Name::of(name) == Some(Name::ContentEncoding));
+        let fields = self.telling().filter(|(name, _)| *name == Some(Name::ContentEncoding));
         let words = fields.flat_map(|(_, value)| value.split(|byte| *byte == b','));
         words.filter(|word| contains(word, b"gzip") || contains(word, b"deflate")).count()
     }
@@ -278,7 +268,7 @@ const OF_FIELDS: Wanted = {
     wanted
 };
 
-/// Takes the parts of a request's head that are wanted, `most` fields of it at most; how many were read.
+/// Takes the parts of a request's head that are wanted, `most` lines of it at most; how many were read.
 pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> usize {
     let head = Head::new(bytes);
     let [method, target, version] = head.request_parts();
@@ -302,7 +292,8 @@ pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> u
     }
     let lines = HeadLines::new(head, most, core::mem::take(&mut out.lines));
     if wanted & (bit(Buffer::Host) | bit(Buffer::HostRaw)) != 0 {
-        let host = authority.or_else(|| lines.values(Name::Host).next()).filter(|host| !host.is_empty());
+        let told = || lines.values(Name::Host).next().map(|value| value.text);
+        let host = authority.or_else(told).filter(|host| !host.is_empty());
         if let Some(host) = host {
             if has(Buffer::HostRaw) {
                 out.add(Buffer::HostRaw, host);
@@ -317,7 +308,7 @@ pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> u
     common(lines, wanted, Name::Cookie, out)
 }
 
-/// Takes the parts of a response's head that are wanted, `most` fields of it at most; how many were read.
+/// Takes the parts of a response's head that are wanted, `most` lines of it at most; how many were read.
 pub fn response(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> usize {
     let head = Head::new(bytes);
     let [version, status, reason] = head.parts();
@@ -339,15 +330,19 @@ pub fn response(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> 
     common(lines, wanted, Name::SetCookie, out)
 }
 
-/// What requests and responses have in common; how many fields there are.
+/// What requests and responses have in common; how many lines were read.
 fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) -> usize {
     let has = |buffer: Buffer| wanted & bit(buffer) != 0;
     if has(Buffer::Header) {
         out.build(Buffer::Header, |out| {
-            for (name, first) in lines.firsts().filter(|(name, _)| Name::of(name) != Some(cookie)) {
-                out.extend_from_slice(name);
-                out.extend_from_slice(b": ");
-                join(lines.alike(first), out);
+            for field in lines.firsts().filter(|field| field.known != Some(cookie)) {
+                if let Some(line) = field.as_it_is {
+                    out.extend_from_slice(line);
+                } else {
+                    out.extend_from_slice(field.name);
+                    out.extend_from_slice(b": ");
+                    join(lines.alike(field.number), out);
+                }
                 out.extend_from_slice(b"\r\n");
             }
         });
@@ -370,7 +365,7 @@ fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) 
             joined(&lines, name, buffer, out);
         }
     }
-    let count = lines.len();
+    let count = lines.read;
     out.lines = lines.into_memory();
     count
 }
@@ -382,12 +377,12 @@ fn joined(lines: &HeadLines<'_>, name: Name, buffer: Buffer, out: &mut Fields) {
     }
 }
 
-fn join<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+fn join<'a>(values: impl Iterator<Item = Folded<'a>>, out: &mut Vec<u8>) {
     for (place, value) in values.enumerate() {
         if place > 0 {
             out.extend_from_slice(b", ");
         }
-        unfold(value, out);
+        if value.is_folded { unfold(value.text, out) } else { out.extend_from_slice(value.text) }
     }
 }
 

@@ -147,7 +147,7 @@ pub struct TakenBody<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes the parts of its head, `most` fields of it at most; how many fields were read.
+    /// Takes the parts of its head, `most` lines of it at most; how many were read.
     pub fn parts(&self, wanted: Wanted, most: usize, out: &mut Fields) -> usize {
         match (self.app, self.direction) {
             (App::Http, Direction::ToServer) => return http::request(self.head, wanted, most, out),
