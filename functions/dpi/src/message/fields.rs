@@ -1,5 +1,6 @@
 //! Parts of a message, by buffer, in memory that is used again for the next message.
 
+use super::body::Inflater;
 use super::head_lines::Line;
 use crate::rules::Version;
 use crate::rules::buffer::Buffer;
@@ -12,6 +13,8 @@ pub struct Fields {
     spans: Vec<(Buffer, usize, usize)>,
     /// Parts that were made elsewhere.
     made: Vec<(Buffer, Vec<u8>)>,
+    /// Undoes encodings of bodies.
+    pub(super) inflater: Inflater,
     /// Version of TLS.
     pub version: Option<Version>,
     /// Memory for a head's fields while they are read.
@@ -23,7 +26,9 @@ impl Fields {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
-        self.made.clear();
+        for (_, memory) in self.made.drain(..) {
+            self.inflater.take_back(memory);
+        }
         self.version = None;
     }
 

@@ -196,7 +196,8 @@ impl TakenBody<'_> {
         let mut left = limit.saturating_mul(2);
         for layer in 0..codings.min(MAX_LAYERS) {
             let room = left.min(limit);
-            decoded = body::decode(if layer == 0 { body } else { &decoded }, room);
+            let inner = out.inflater.decode(if layer == 0 { body } else { &decoded }, room);
+            out.inflater.take_back(core::mem::replace(&mut decoded, inner));
             self.is_cut |= decoded.len() >= room;
             self.bytes += decoded.len();
             left -= decoded.len();
