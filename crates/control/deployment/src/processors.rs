@@ -24,8 +24,8 @@ pub(crate) fn of_program() -> CpuSet {
     })
 }
 
-/// Restricts all threads that there are, and so those that they begin, to the processors on which no worker is to
-/// stay. Without effect where workers may run anywhere, and where they have all processors.
+/// Restricts all threads that there are, and so those that they begin, to the processors on which no worker
+/// is to stay. Without effect where workers may run anywhere, and where they have all processors.
 ///
 /// # Errors
 /// The kernel's refusal.

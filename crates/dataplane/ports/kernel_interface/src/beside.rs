@@ -1,5 +1,6 @@
-//! What the kernel takes its time for, on threads beside the workers. It gives a packet socket a ring, and takes
-//! one back, after a grace period of its RCU: 8 ms and more each time, for which a worker would stand still.
+//! What the kernel takes its time for, on threads beside the workers. It gives a packet socket a ring, and
+//! takes one back, after a grace period of its RCU: 8 ms and more each time, for which a worker would stand
+//! still.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -17,8 +18,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins the threads, unless they have begun. They may run where the thread may that calls this first, so that
-/// is not to be a worker's.
+/// Begins the threads, unless they have begun. They may run where the thread may that calls this first, so
+/// that is not to be a worker's.
 pub fn prepare() {
     threads();
 }
