@@ -4,13 +4,19 @@
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
+use std::iter::once;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Builder;
+use std::thread::{Builder, sleep};
+use std::time::Duration;
 
 /// So many wait for the kernel at a time.
 const THREADS: usize = 8;
+
+/// A worker has duplicates of its ports' descriptors while it sleeps, and is woken when a port goes. If it
+/// closed the last one, it would be the one that waits for the kernel.
+const AWHILE: Duration = Duration::from_millis(100);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -56,9 +62,26 @@ fn run(job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Drops a value there.
+/// Drops a value there, a while later: until then a worker that sleeps may have a descriptor of its own of
+/// what it holds ([`AWHILE`]).
 pub fn let_go(value: impl Send + 'static) {
-    run(move || drop(value));
+    static CLOSER: OnceLock<Option<Sender<Box<dyn Send>>>> = OnceLock::new();
+    let begin = || {
+        let (sender, values) = channel::<Box<dyn Send>>();
+        let serve = move || {
+            while let Ok(first) = values.recv() {
+                let some: Vec<_> = once(first).chain(values.try_iter()).collect();
+                sleep(AWHILE);
+                some.into_iter().for_each(|value| run(move || drop(value)));
+            }
+        };
+        Builder::new().name("port-closer".into()).spawn(serve).is_ok().then_some(sender)
+    };
+    match CLOSER.get_or_init(begin) {
+        // The thread lasts as long as the program.
+        Some(closer) => drop(closer.send(Box::new(value))),
+        None => run(move || drop(value)),
+    }
 }
 
 /// Something that is being made there. What is made for one that was dropped is dropped there too.
@@ -111,7 +134,6 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::sync::mpsc::{Receiver, RecvTimeoutError};
     use std::thread::{ThreadId, current};
-    use std::time::Duration;
 
     /// What only a hang meets.
     const LIMIT: Duration = Duration::from_secs(20);
