@@ -9,14 +9,21 @@ use crate::initial_placement::InitialPlacement;
 use crate::prepare::{Beginning, Prepared};
 use crate::stations::There;
 use crate::workshop::Unused;
-use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
+use engine::{Change, End, FleetError, PoolId, Removed, RemovedPort, Stopped};
 use guest_wasm::watchdog;
 use packet_memory::{Packet, Pool};
 use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::Duration;
 use telemetry::clock::Nanos;
 use wiring::{Edge, Endpoint, InstancePool, Link, Observation, Plan, container_of_port, container_port};
+
+/// How long a change waits for the end of ports. A thread at a socket ends at once, unless a hostile peer
+/// keeps it from that.
+const PORTS_END: Duration = Duration::from_millis(100);
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
 pub struct CarriedOut {
@@ -66,7 +73,7 @@ impl Host {
             there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());
         }
         let clock = watchdog::clock();
-        let mut done = self.fleet.change(|change| {
+        let (mut done, ports) = self.fleet.change(|change| {
             let mut work = Work {
                 deployed: &mut deployed,
                 change,
@@ -74,6 +81,7 @@ impl Host {
                 workers,
                 io,
                 done: Vec::new(),
+                ports: Vec::new(),
                 troubles: Vec::new(),
                 pools: Vec::new(),
             };
@@ -84,10 +92,11 @@ impl Host {
             work.adjust(&prepared.plan);
             let handed = prepared.handed.keep();
             work.add(prepared, devices.as_mut(), observations);
-            let Work { done: removed, mut troubles, pools, .. } = work;
+            let Work { done: removed, ports, mut troubles, pools, .. } = work;
             troubles.extend(late.map(|error| error.to_string()));
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
-            CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
+            let unused = Unused { pools, workshop };
+            (CarriedOut { removed, handed, stood_still, troubles, unused }, ports)
         })?;
         let replaced = deployed.devices.take_replaced();
         if concerns_stations {
@@ -97,7 +106,25 @@ impl Host {
         }
         drop(deployed);
         drop((replaced, devices));
+        end_ports(ports);
         Ok(done)
+    }
+}
+
+/// Ends what ports have that were taken out, while the workers go on. When this returns nothing of it is
+/// there any more, a socket's path say, unless it takes long.
+fn end_ports(ports: Vec<RemovedPort>) {
+    if ports.is_empty() {
+        return;
+    }
+    let (end, ended) = channel::<()>();
+    let work = move || {
+        drop(ports);
+        drop(end);
+    };
+    // Where the system has no thread for it, this one has ended them.
+    if Builder::new().name("ports-end".into()).spawn(work).is_ok() {
+        let _ = ended.recv_timeout(PORTS_END);
     }
 }
 
@@ -110,6 +137,7 @@ struct Work<'a, 'b, 'c> {
     workers: usize,
     io: Option<usize>,
     done: Vec<Removed>,
+    ports: Vec<RemovedPort>,
     troubles: Vec<String>,
     pools: Vec<Arc<Pool>>,
 }
@@ -164,7 +192,7 @@ impl Work<'_, '_, '_> {
         for name in &plan.remove_ports {
             self.deployed.stations.remove(name);
             if let Some(id) = self.deployed.ports.remove(name) {
-                let removed = self.change.remove_port(id).map(|_| ());
+                let removed = self.change.remove_port(id).map(|removed| self.ports.push(removed));
                 self.note("port", name, removed);
             }
             self.deployed.wiring.ports.swap_remove(name);

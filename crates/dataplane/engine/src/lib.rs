@@ -41,7 +41,7 @@ pub use control::takeover::{GuestSetup, Offered, TakeoverError};
 pub use control::tap::{Onward, Passage, Tap};
 pub use fleet::{
     Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetObserver, FleetPort,
-    Moved, Place, Removed, ThreadPlan,
+    Moved, Place, Removed, RemovedPort, ThreadPlan,
 };
 pub use forwarding::Forwarding;
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};

@@ -6,6 +6,7 @@ use crate::control::events::Event;
 use crate::control::fault::Life;
 use crate::ids::{Holder, InstanceId, PortId};
 use crate::state::instances::Instance;
+use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -136,12 +137,12 @@ impl Worker {
     }
 
     /// Ends a port that nothing leads to any more.
-    pub(crate) fn close_port(&mut self, id: PortId) -> Option<PortAccount> {
+    pub(crate) fn close_port(&mut self, id: PortId) -> Option<(PortAccount, Box<PortNode>)> {
         self.ports.get(id.index())?;
         self.close_driver(id.index());
         let account = self.account_of_port(id.index());
-        self.take_port(id)?;
+        let node = self.take_port(id)?;
         self.find_backlog();
-        Some(account)
+        Some((account, node))
     }
 }

@@ -32,7 +32,7 @@ pub use beside::Beside;
 pub use calls::Moved;
 pub use error::FleetError;
 pub use observations::{FleetObserver, Place};
-pub use parts::{Change, Removed};
+pub use parts::{Change, Removed, RemovedPort};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 

@@ -16,6 +16,7 @@ use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
 use crate::path::observers::View;
 use crate::state::instances::{GuestFactory, Instance, InstanceSetup, Policies};
+use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use cpu_share::{Claim, EntityId, Meter, TenantId};
 use guest::{Guest, Offer};
@@ -38,6 +39,15 @@ pub struct Removed {
     pub account: InstanceAccount,
     /// Its guest, its factory and its name.
     _instance: Box<Instance>,
+}
+
+/// A port that was taken out of its fleet and closed. Dropping it ends what its driver has beside the worker,
+/// a thread at a socket say, for which it may wait.
+pub struct RemovedPort {
+    /// What it counted up to its end.
+    pub account: PortAccount,
+    /// Its driver and its name.
+    _node: Box<PortNode>,
 }
 
 impl Fleet {
@@ -363,8 +373,9 @@ impl Change<'_, '_> {
     ///
     /// # Errors
     /// [`WireError::Absent`].
-    pub fn remove_port(&mut self, port: FleetPort) -> Result<PortAccount, FleetError> {
-        self.state.remove_port(self.workers, port)
+    pub fn remove_port(&mut self, port: FleetPort) -> Result<RemovedPort, FleetError> {
+        let (account, node) = self.state.remove_port(self.workers, port)?;
+        Ok(RemovedPort { account, _node: node })
     }
 
     /// Takes an instance in, on a worker, with its first guest.

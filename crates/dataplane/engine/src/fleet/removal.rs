@@ -8,6 +8,7 @@ use crate::control::account::{InstanceAccount, PortAccount};
 use crate::control::quiesce::Quiesced;
 use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
 use crate::state::instances::Instance;
+use crate::state::ports::PortNode;
 use cpu_share::TenantId;
 use std::collections::BTreeMap;
 
@@ -155,16 +156,16 @@ impl State {
         &mut self,
         workers: &mut Quiesced<'_>,
         port: FleetPort,
-    ) -> Result<PortAccount, FleetError> {
+    ) -> Result<(PortAccount, Box<PortNode>), FleetError> {
         let home = self.port(port).ok_or(WireError::Absent)?;
         self.detach(workers, End::Port(port));
         self.unobserve_port(workers, port)?;
         self.forget_port(port);
         let worker = &mut workers[home.worker];
-        let account = worker.close_port(home.id).ok_or(WireError::Absent)?;
+        let (account, removed) = worker.close_port(home.id).ok_or(WireError::Absent)?;
         self.gone.merge(&account.counters.ledger);
         self.boards.keep_of_gone(&self.gone);
-        Ok(account)
+        Ok((account, removed))
     }
 
     /// Takes an instance out.

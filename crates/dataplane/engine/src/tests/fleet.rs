@@ -260,6 +260,44 @@ fn questions_wake_no_sleeping_worker_and_what_is_left_for_one_is_done() {
     rig.stop();
 }
 
+/// Has something beside its worker, which ends with it.
+struct Attended {
+    _attendant: Arc<()>,
+    counters: PortCounters,
+}
+
+impl Port for Attended {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+#[test]
+fn what_a_port_has_that_goes_is_not_waited_for_by_the_workers() {
+    let rig = Rig::new(1, 1);
+    let attendant = Arc::new(());
+    let port = Attended { _attendant: attendant.clone(), counters: PortCounters::default() };
+    let port = rig.fleet.add_port(0, "attended", rig.pools[0].1, Box::new(port)).expect("a worker");
+    rig.start();
+    let there = attendant.clone();
+    let removed = rig.fleet.change(move |change| {
+        let removed = change.remove_port(port).expect("it is there");
+        (removed, Arc::strong_count(&there))
+    });
+    let (removed, while_workers_stood_still) = removed.expect("it has not stopped");
+    assert_eq!((while_workers_stood_still, Arc::strong_count(&attendant)), (3, 2));
+    drop(removed);
+    assert_eq!(Arc::strong_count(&attendant), 1, "it ends with what is left of the port");
+    rig.stop();
+}
+
 #[test]
 fn only_workers_that_a_change_concerns_are_taken_into_hand() {
     let rig = Rig::new(3, 1);

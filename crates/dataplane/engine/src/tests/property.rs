@@ -272,7 +272,7 @@ proptest! {
                     let old = ports[which];
                     let removed = rig.fleet.change(move |change| change.remove_port(old));
                     let removed = removed.expect("it has not stopped").expect("it is there");
-                    prop_assert_eq!(removed.in_flight, 0);
+                    prop_assert_eq!(removed.account.in_flight, 0);
                     rig.balanced();
                     let new = rig.script(worker % workers, which % 2, vec![worker as u8; 50]).0;
                     ports[which] = new;

@@ -33,6 +33,8 @@ pub enum OpenError {
 pub struct MemifPort {
     settings: Settings,
     attendant: Option<Attendant<Desk>>,
+    /// That of a port that was closed. It ends with the port: its thread is waited for, not by the worker.
+    ended: Option<Attendant<Desk>>,
     session: Option<Session>,
     counters: PortCounters,
     /// Peers that were connected.
@@ -82,6 +84,7 @@ impl MemifPort {
         Ok(MemifPort {
             settings,
             attendant: Some(attendant),
+            ended: None,
             session: None,
             counters: PortCounters::default(),
             peers: 0,
@@ -341,7 +344,7 @@ impl Port for MemifPort {
     fn close(&mut self, _pool: &Pool) -> Result<(), String> {
         // What the peer has filled and the port has not taken was never received.
         self.session = None;
-        self.attendant = None;
+        self.ended = self.attendant.take();
         self.condition.down(format!("socket `{}` was closed", self.settings.socket));
         self.condition.take_events();
         Ok(())

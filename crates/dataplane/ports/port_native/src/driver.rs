@@ -37,6 +37,8 @@ pub enum OpenError {
 pub struct NativePort {
     settings: Settings,
     attendant: Option<Attendant<Desk>>,
+    /// That of a port that was closed. It ends with the port: its thread is waited for, not by the worker.
+    ended: Option<Attendant<Desk>>,
     session: Option<Session>,
     counters: PortCounters,
     /// Descriptors that named what the process does not have.
@@ -92,6 +94,7 @@ impl NativePort {
         Ok(NativePort {
             settings,
             attendant: Some(attendant),
+            ended: None,
             session: None,
             counters: PortCounters::default(),
             faults: 0,
@@ -435,7 +438,7 @@ impl Port for NativePort {
         // process's.
         let _ = self.exchange(pool);
         self.session = None;
-        self.attendant = None;
+        self.ended = self.attendant.take();
         self.condition.down(format!("socket `{}` was closed", self.settings.socket));
         self.condition.take_events();
         Ok(())

@@ -44,6 +44,8 @@ pub enum OpenError {
 pub struct VhostUserPort {
     settings: Settings,
     attendant: Option<Attendant<Desk>>,
+    /// That of a port that was closed. It ends with the port: its thread is waited for, not by the worker.
+    ended: Option<Attendant<Desk>>,
     desk: Arc<Desk>,
     counters: PortCounters,
     /// Front ends that were connected.
@@ -88,6 +90,7 @@ impl VhostUserPort {
         VhostUserPort {
             settings,
             attendant: None,
+            ended: None,
             desk,
             counters: PortCounters::default(),
             peers: 0,
@@ -416,7 +419,7 @@ impl Port for VhostUserPort {
 
     fn close(&mut self, _pool: &Pool) -> Result<(), String> {
         // What the guest has filled and the port has not taken was never received.
-        self.attendant = None;
+        self.ended = self.attendant.take();
         self.cutting.give_up(&mut self.counters);
         self.condition.down(format!("socket `{}` was closed", self.settings.socket));
         self.condition.take_events();
