@@ -298,7 +298,8 @@ impl Port for AfPacketPort {
             std::thread::sleep(LAST_LOOK);
         }
         self.leave_link();
-        self.opening = None;
+        // It may have been made since.
+        self.opening.take().into_iter().for_each(beside::let_go);
         self.state.closed(&self.settings.interface);
         Ok(())
     }
