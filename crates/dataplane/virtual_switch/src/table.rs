@@ -99,10 +99,8 @@ impl Table {
         if !switch.ports.learns(place.port()) {
             return;
         }
-        let known = locked.entries(first).find_map(|(way, entry)| {
-            let (there, old) = entry?;
-            (there == key).then_some((way, old))
-        });
+        let of_key = |(there, old)| (there == key).then_some(old);
+        let known = locked.entries(first).find_map(|(way, entry)| Some((way, entry.and_then(of_key)?)));
         let Some((way, old)) = known else {
             let (way, end) = self.victim(&locked, first, place);
             locked.replace(way, Some((key, place)));
