@@ -35,6 +35,11 @@ impl<D: HasBells> Attendant<D> {
         Ok(Attendant { desk, thread: Some(thread) })
     }
 
+    /// Has the thread end. It is waited for when this is dropped.
+    pub fn end(&self) {
+        ring(self.desk.bells().stop());
+    }
+
     /// What the two have together.
     pub fn desk(&self) -> &Arc<D> {
         &self.desk
@@ -43,7 +48,7 @@ impl<D: HasBells> Attendant<D> {
 
 impl<D: HasBells> Drop for Attendant<D> {
     fn drop(&mut self) {
-        ring(self.desk.bells().stop());
+        self.end();
         let Some(thread) = self.thread.take() else { return };
         let begun = Instant::now();
         while !thread.is_finished() && begun.elapsed() < FAREWELL {

@@ -37,7 +37,7 @@ pub enum OpenError {
 pub struct NativePort {
     settings: Settings,
     attendant: Option<Attendant<Desk>>,
-    /// That of a port that was closed. It ends with the port: its thread is waited for, not by the worker.
+    /// That of a port that was closed. Its thread is waited for when the port is dropped, not by the worker.
     ended: Option<Attendant<Desk>>,
     session: Option<Session>,
     counters: PortCounters,
@@ -438,7 +438,7 @@ impl Port for NativePort {
         // process's.
         let _ = self.exchange(pool);
         self.session = None;
-        self.ended = self.attendant.take();
+        self.ended = self.attendant.take().inspect(Attendant::end);
         self.condition.down(format!("socket `{}` was closed", self.settings.socket));
         self.condition.take_events();
         Ok(())

@@ -44,7 +44,7 @@ pub enum OpenError {
 pub struct VhostUserPort {
     settings: Settings,
     attendant: Option<Attendant<Desk>>,
-    /// That of a port that was closed. It ends with the port: its thread is waited for, not by the worker.
+    /// That of a port that was closed. Its thread is waited for when the port is dropped, not by the worker.
     ended: Option<Attendant<Desk>>,
     desk: Arc<Desk>,
     counters: PortCounters,
@@ -419,7 +419,7 @@ impl Port for VhostUserPort {
 
     fn close(&mut self, _pool: &Pool) -> Result<(), String> {
         // What the guest has filled and the port has not taken was never received.
-        self.ended = self.attendant.take();
+        self.ended = self.attendant.take().inspect(Attendant::end);
         self.cutting.give_up(&mut self.counters);
         self.condition.down(format!("socket `{}` was closed", self.settings.socket));
         self.condition.take_events();
