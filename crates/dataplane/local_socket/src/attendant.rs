@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// How long the end of the thread is waited for.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The thread at a port's socket, until this is dropped: it gets the stop bell of its [`Doorbells`] then.
+/// The thread at a port's socket, until [`Attendant::end`] or until this is dropped: it gets the stop bell of
+/// its [`Doorbells`] then, and is waited for when this is dropped.
 ///
 /// It ends at once, unless a hostile peer has filled its eventfd and made it blocking between two of the
 /// thread's calls. Such a thread is left behind after 2 s, and ends when the eventfd is read.

@@ -7,7 +7,7 @@
 //! 3. When there is nothing to do the worker sleeps on [`Port::wake`].
 //! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in
 //!    [`Port::maintain`].
-//! 5. [`Port::close`] gives back what its rings still hold.
+//! 5. [`Port::close`] gives back what its rings still hold; dropping it ends what it has beside the worker.
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
 //! [`mod@fault`], [`mod@station`] and [`bypass`], which stand before any of them: the first spoils what
@@ -160,7 +160,8 @@ pub trait Port: Send {
     }
 
     /// Ends the port: completes or gives back (counted) what its rings hold, flushes files. One that holds
-    /// nothing has nothing to do.
+    /// nothing has nothing to do. Workers stand still meanwhile: what takes the kernel or another thread long
+    /// is left to when the port is dropped.
     ///
     /// # Errors
     /// What could not be written, in words for the operator.
