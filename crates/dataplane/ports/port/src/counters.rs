@@ -24,6 +24,17 @@ impl PortCounters {
         self.ledger.dropped[DropReason::NoBuffer] += split.lost;
     }
 
+    /// Counts a packet as lost that was being received into the empty one at `at` of `packets`, if there is
+    /// one, and puts another empty one there: something of the lost one may be in it.
+    #[cold]
+    pub fn lose(&mut self, reason: DropReason, pool: &Pool, at: usize, packets: &mut Vec<Packet>) {
+        self.ledger.dropped[reason] += 1;
+        if at < packets.len() {
+            pool.free(packets.swap_remove(at));
+            pool.allocate_batch(1, packets);
+        }
+    }
+
     /// Counts all of `packets` as delivered and frees them: transmission for ports without an outside.
     pub(crate) fn deliver(&mut self, pool: &Pool, packets: &mut Vec<Packet>) {
         self.ledger.delivered += packets.len() as u64;

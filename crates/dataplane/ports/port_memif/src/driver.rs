@@ -44,10 +44,6 @@ pub struct MemifPort {
     slept: Cell<bool>,
     /// The ring that is taken from first.
     turn: usize,
-    /// Buffers for packets to come.
-    fresh: Vec<Packet>,
-    /// Buffers on their way back to the pool.
-    freed: Vec<Packet>,
 }
 
 impl MemifPort {
@@ -91,8 +87,6 @@ impl MemifPort {
             condition,
             slept: Cell::new(false),
             turn: 0,
-            fresh: Vec::new(),
-            freed: Vec::new(),
         })
     }
 
@@ -171,29 +165,28 @@ impl MemifPort {
                 continue;
             }
             let mut left = share;
-            receiver.fetch(left.min(usize::from(available)));
-            pool.allocate_batch(left.min(usize::from(available)), &mut self.fresh);
+            let (most, mut kept, mut bytes) = (left.min(usize::from(available)), out.len(), 0);
+            receiver.fetch(most);
+            pool.allocate_batch(most, out);
             while available > 0 && left > 0 {
-                let (used, taken) = receiver.take(pool, available, self.fresh.pop());
+                let (used, taken) = receiver.take(pool, available, out.get_mut(kept));
                 available -= used;
                 left -= 1;
-                self.counters.ledger.received += 1;
                 match taken {
-                    Ok(mut packet) => {
-                        packet.edit(|record| record.timestamp = now.0);
-                        self.counters.received_bytes += u64::from(packet.length());
-                        out.push(packet);
+                    Ok(length) => {
+                        out[kept].edit(|record| record.timestamp = now.0);
+                        bytes += u64::from(length);
+                        kept += 1;
                     }
-                    Err((reason, packet)) => {
-                        self.counters.ledger.dropped[reason] += 1;
-                        self.freed.extend(packet);
-                    }
+                    Err(reason) => self.counters.lose(reason, pool, kept, out),
                 }
             }
+            self.counters.ledger.received += (share - left) as u64;
+            self.counters.received_bytes += bytes;
             budget -= share - left;
             receiver.release();
-            // What several buffers made one packet of.
-            pool.free_batch(self.fresh.drain(..).chain(self.freed.drain(..)));
+            // What several buffers made one packet of, and what was lost.
+            pool.free_batch(out.drain(kept..));
         }
         Ok(())
     }
@@ -204,14 +197,14 @@ impl MemifPort {
     fn give(&mut self, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let (Some(session), Some(attendant)) = (&mut self.session, &self.attendant) else { return Ok(()) };
         let senders = &mut session.joined.senders;
-        let (mut delivered, mut begun, mut used_queues, mut failed) = (0, 0u32, 0u32, false);
+        let (mut delivered, mut bytes, mut begun, mut used_queues, mut failed) = (0, 0, 0u32, 0u32, false);
         let mut left = packets.len();
-        for mut packet in packets.drain(..) {
-            finish_checksum(pool, &mut packet);
+        for packet in packets.iter_mut() {
+            finish_checksum(pool, packet);
             let queue = queue_of(packet.record().flow_hash, senders.len());
             let put = if failed {
                 Err(DropReason::PortDown)
-            } else if is_whole(&packet) {
+            } else if is_whole(packet) {
                 Err(DropReason::PortRefused)
             } else {
                 let sender = &mut senders[queue];
@@ -219,7 +212,7 @@ impl MemifPort {
                     begun |= 1 << queue;
                     sender.fetch(left);
                 }
-                sender.put(pool, &packet).map_err(|unsent| {
+                sender.put(pool, packet).map_err(|unsent| {
                     failed = unsent == Unsent::OutOfStep;
                     if failed { DropReason::PortDown } else { DropReason::PortFull }
                 })
@@ -229,14 +222,14 @@ impl MemifPort {
                 Ok(()) => {
                     used_queues |= 1 << queue;
                     delivered += 1;
-                    self.counters.delivered_bytes += u64::from(packet.length());
+                    bytes += u64::from(packet.length());
                 }
                 Err(reason) => self.counters.ledger.dropped[reason] += 1,
             }
-            self.freed.push(packet);
         }
-        pool.free_batch(self.freed.drain(..));
+        pool.free_batch(packets.drain(..));
         self.counters.ledger.delivered += delivered;
+        self.counters.delivered_bytes += bytes;
         let mut sleepers = 0;
         for (queue, sender) in senders.iter().enumerate().filter(|(queue, _)| used_queues >> queue & 1 == 1) {
             sender.publish();

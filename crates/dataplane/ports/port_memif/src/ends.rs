@@ -32,16 +32,6 @@ pub enum Unsent {
     OutOfStep,
 }
 
-/// Has the processor fetch what the buffer at a count begins with, and its descriptor.
-#[inline]
-fn fetch(ring: &Ring, buffers: &Buffers, count: u16, writes: bool) {
-    let descriptor = if writes { buffers.empty(ring, count) } else { ring.read(count) };
-    // What the peer writes there by the time that it counts is looked at anew then.
-    if let Some((memory, place)) = buffers.find(ring, count, &descriptor) {
-        memory.fetch(place.start, writes);
-    }
-}
-
 /// The two counts of a ring: this port's, and the peer's.
 fn counts_of<'a>(ring: &'a Ring, buffers: &Buffers) -> (&'a AtomicU16, &'a AtomicU16) {
     match buffers {
@@ -104,7 +94,7 @@ impl Sender {
         let known = self.known.get();
         let known = if known < ahead { self.room().unwrap_or(0) } else { known };
         for n in 0..known.min(ahead) {
-            fetch(&self.ring, &self.buffers, self.position.wrapping_add(n), true);
+            self.buffers.fetch(&self.ring, self.position.wrapping_add(n), true);
         }
     }
 
@@ -127,7 +117,7 @@ impl Sender {
             }
             let count = self.position.wrapping_add(used);
             if self.known.get() - used > AHEAD {
-                fetch(&self.ring, &self.buffers, count.wrapping_add(AHEAD), true);
+                self.buffers.fetch(&self.ring, count.wrapping_add(AHEAD), true);
             }
             let empty = self.buffers.empty(&self.ring, count);
             let (memory, mut place) =
@@ -194,22 +184,22 @@ impl Receiver {
     #[inline]
     pub fn fetch(&self, packets: usize) {
         for n in 0..packets.min(AHEAD.into()) as u16 {
-            fetch(&self.ring, &self.buffers, self.position.wrapping_add(n), false);
+            self.buffers.fetch(&self.ring, self.position.wrapping_add(n), false);
         }
     }
 
     /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of
-    /// the pool, if there is one. Returns how many buffers it lay in, and the packet, or why there is none
-    /// and what is left of it.
+    /// the pool, if there is one. Returns how many buffers it lay in, and its bytes, or why it was lost; some
+    /// of it may be in that of the pool then.
     #[inline]
     pub fn take(
         &mut self,
         pool: &Pool,
         available: u16,
-        mut into: Option<Packet>,
-    ) -> (u16, Result<Packet, (DropReason, Option<Packet>)>) {
+        mut into: Option<&mut Packet>,
+    ) -> (u16, Result<u32, DropReason>) {
         if available > AHEAD {
-            fetch(&self.ring, &self.buffers, self.position.wrapping_add(AHEAD), false);
+            self.buffers.fetch(&self.ring, self.position.wrapping_add(AHEAD), false);
         }
         let (mut used, mut length) = (0, 0u32);
         let mut lost = if into.is_some() { None } else { Some(DropReason::NoBuffer) };
@@ -218,16 +208,15 @@ impl Receiver {
             let descriptor = self.ring.read(count);
             used += 1;
             length = length.saturating_add(descriptor.length);
-            let found = self.buffers.find(&self.ring, count, &descriptor);
-            let copied = match (found, &mut into) {
-                (None, _) => Err(DropReason::Malformed),
+            match (self.buffers.find(&self.ring, count, &descriptor), &mut into) {
+                (None, _) => lost = Some(DropReason::Malformed),
                 (Some((memory, place)), Some(packet)) if lost.is_none() => {
-                    let fits = copying::append(pool, packet, memory, place);
-                    if fits { Ok(()) } else { Err(DropReason::TooLong) }
+                    if !copying::append(pool, packet, memory, place) {
+                        lost = Some(DropReason::TooLong);
+                    }
                 }
-                _ => Ok(()),
-            };
-            lost = copied.err().or(lost);
+                _ => {}
+            }
             if !descriptor.goes_on() {
                 break;
             }
@@ -244,11 +233,7 @@ impl Receiver {
         if length < HEADER {
             lost = Some(DropReason::Malformed);
         }
-        let taken = match (lost, into) {
-            (None, Some(packet)) => Ok(packet),
-            (reason, packet) => Err((reason.unwrap_or(DropReason::NoBuffer), packet)),
-        };
-        (used, taken)
+        (used, lost.map_or(Ok(length), Err))
     }
 
     /// Gives the buffers of taken packets back to the peer.

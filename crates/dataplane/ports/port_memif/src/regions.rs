@@ -90,6 +90,25 @@ impl Buffers {
         }
     }
 
+    /// Has the processor fetch what the buffer at a count begins with, as far as the descriptor there says.
+    /// What the peer says there by the time that it counts is looked at anew then; a fetch reads nothing.
+    #[inline]
+    pub fn fetch(&self, ring: &Ring, count: u16, writes: bool) {
+        match self {
+            Buffers::Peers(regions) => {
+                let descriptor = ring.read(count);
+                if let Some(memory) = regions.get(descriptor.region) {
+                    memory.fetch(descriptor.offset as usize, writes);
+                }
+            }
+            Buffers::Own { memory, first, each } => {
+                memory.fetch(self.start(ring, count, *first, *each), writes);
+                ring.fetch(count, writes);
+            }
+        }
+    }
+
+    #[inline]
     fn start(&self, ring: &Ring, count: u16, first: usize, each: u32) -> usize {
         first + usize::from(count & (ring.size() - 1)) * each as usize
     }

@@ -125,13 +125,22 @@ impl Ring {
         self.offset + HEADER + usize::from(count & (self.size - 1)) * DESCRIPTOR
     }
 
+    /// Has the processor fetch the descriptor at a count.
+    #[inline]
+    pub fn fetch(&self, count: u16, writes: bool) {
+        self.memory.fetch(self.place(count), writes);
+    }
+
     /// The descriptor at a count, each word read once.
     #[inline]
     pub fn read(&self, count: u16) -> Descriptor {
-        let place = self.place(count);
-        let word = |n: usize| self.memory.word(place + n * 4).load(Relaxed);
-        let first = word(0);
-        Descriptor { flags: first as u16, region: (first >> 16) as u16, length: word(1), offset: word(2) }
+        let [first, second] = self.memory.longs(self.place(count)).map(|word| word.load(Relaxed));
+        Descriptor {
+            flags: first as u16,
+            region: (first >> 16) as u16,
+            length: (first >> 32) as u32,
+            offset: second as u32,
+        }
     }
 
     /// Writes the descriptor at a count, but for its metadata.
@@ -139,9 +148,8 @@ impl Ring {
     pub fn write(&self, count: u16, descriptor: Descriptor) {
         let place = self.place(count);
         let Descriptor { flags, region, length, offset } = descriptor;
-        let first = u32::from(flags) | u32::from(region) << 16;
-        for (n, word) in [first, length, offset].into_iter().enumerate() {
-            self.memory.word(place + n * 4).store(word, Relaxed);
-        }
+        let [first] = self.memory.longs(place);
+        first.store(u64::from(flags) | u64::from(region) << 16 | u64::from(length) << 32, Relaxed);
+        self.memory.word(place + 8).store(offset, Relaxed);
     }
 }

@@ -463,6 +463,28 @@ fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
     assert!(master.has_all_buffers());
 }
 
+#[test]
+fn a_packet_that_is_lost_half_way_leaves_nothing_in_the_next_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut master, mut peer) = with_peer(&folder, Role::Master, 1);
+    let theirs = pool();
+    let sender = &mut peer.joined.as_mut().expect("joined").senders[0];
+    for frame in [frame(1, 700), frame(2, 60), frame(3, 90)] {
+        let mut packet = theirs.allocate().expect("a buffer");
+        theirs.write(&mut packet, &frame).expect("room");
+        sender.put(&theirs, &packet).expect("room");
+        theirs.free(packet);
+    }
+    // The second part of the first one lies nowhere.
+    peer.memory.as_ref().expect("mapped").word(128 + 16).store(7 << 16 | 1, Relaxed);
+    sender.publish();
+    assert_eq!(master.take(), [frame(2, 60), frame(3, 90)]);
+    assert_eq!(master.lost(DropReason::Malformed), 1);
+    let counters = master.port.counters();
+    assert_eq!((counters.ledger.received, counters.received_bytes), (3, 150));
+    assert!(master.has_all_buffers());
+}
+
 /// Messages, and what comes with them.
 type Said<'a> = Vec<(Message, Option<&'a OwnedFd>)>;
 

@@ -58,10 +58,6 @@ pub struct VhostUserPort {
     cutting: Cutting,
     /// What room was known when packets were last given: to look is to fetch what the guest writes.
     room: Cell<usize>,
-    /// Buffers for packets to come.
-    fresh: Vec<Packet>,
-    /// Buffers on their way back to the pool.
-    freed: Vec<Packet>,
 }
 
 impl VhostUserPort {
@@ -99,8 +95,6 @@ impl VhostUserPort {
             turn: 0,
             cutting: Cutting::default(),
             room: Cell::new(0),
-            fresh: Vec::new(),
-            freed: Vec::new(),
         }
     }
 
@@ -193,34 +187,37 @@ impl VhostUserPort {
         if count == 0 {
             return Ok(0);
         }
-        pool.allocate_batch(count, &mut self.fresh);
-        for _ in 0..count {
+        let (mut kept, mut bytes, before) = (out.len(), 0, queue.next);
+        pool.allocate_batch(count, out);
+        for n in 1..=count {
             let Some(chain) = queue.chains.get(queue.next).copied() else { break };
-            let into = self.fresh.pop();
-            let taken = queue.take(&chain, pool, into, self.settings.offload, &mut self.cutting.bytes);
+            let taken =
+                queue.take(&chain, pool, out.get_mut(kept), self.settings.offload, &mut self.cutting.bytes);
             queue.give_back(0);
             *left = left.saturating_sub(1);
-            self.counters.ledger.received += 1;
-            self.counters.received_bytes += u64::from(chain.bytes.saturating_sub(queue.header_length));
+            bytes += u64::from(chain.bytes.saturating_sub(queue.header_length));
             match taken {
-                Taken::Packet(mut packet) => {
-                    packet.edit(|record| record.timestamp = now.0);
-                    out.push(packet);
+                Taken::Packet => {
+                    out[kept].edit(|record| record.timestamp = now.0);
+                    kept += 1;
                 }
-                Taken::Lost(reason, packet) => {
-                    self.counters.ledger.dropped[reason] += 1;
-                    self.freed.extend(packet);
-                }
-                Taken::Long(vnet, packet) => {
-                    self.freed.extend(packet);
-                    if self.cut_long(&vnet, pool, now, left, out) {
+                Taken::Lost(reason) => self.counters.lose(reason, pool, kept, out),
+                Taken::Long(vnet) => {
+                    // What it is cut into follows the packets before it.
+                    pool.free_batch(out.drain(kept..));
+                    let is_enough = self.cut_long(&vnet, pool, now, left, out);
+                    kept = out.len();
+                    if is_enough {
                         break;
                     }
+                    pool.allocate_batch(count - n, out);
                 }
             }
         }
-        if !self.fresh.is_empty() || !self.freed.is_empty() {
-            pool.free_batch(self.fresh.drain(..).chain(self.freed.drain(..)));
+        self.counters.ledger.received += (queue.next - before) as u64;
+        self.counters.received_bytes += bytes;
+        if kept < out.len() {
+            pool.free_batch(out.drain(kept..));
         }
         Ok(count)
     }
@@ -251,16 +248,16 @@ impl VhostUserPort {
     fn give(&mut self, rings: &mut Rings, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), OutOfStep> {
         let count = rings.to_guest.len();
         let checksums = rings.features & GUEST_CSUM != 0;
-        let (mut begun, mut used, mut failed, mut delivered) = (0u32, 0u32, false, 0);
+        let (mut begun, mut used, mut failed, mut delivered, mut bytes) = (0u32, 0u32, false, 0, 0);
         let mut left = packets.len();
-        for mut packet in packets.drain(..) {
+        for packet in packets.iter_mut() {
             if !checksums {
-                finish_checksum(pool, &mut packet);
+                finish_checksum(pool, packet);
             }
             let index = rings.to_guest[queue_of(packet.record().flow_hash, count)];
             let given = match &mut rings.queues[usize::from(index)] {
                 _ if failed => Err(DropReason::PortDown),
-                _ if !takes(rings.features, &packet) => Err(DropReason::PortRefused),
+                _ if !takes(rings.features, packet) => Err(DropReason::PortRefused),
                 None => Err(DropReason::PortDown),
                 Some(queue) => {
                     if begun >> index & 1 == 0 {
@@ -269,7 +266,7 @@ impl VhostUserPort {
                         failed = queue.fetch(BATCH.min(left)).is_err();
                     }
                     let vnet = header_of(packet.record());
-                    let given = if failed { Err(Unsent::OutOfStep) } else { queue.give(pool, &packet, vnet) };
+                    let given = if failed { Err(Unsent::OutOfStep) } else { queue.give(pool, packet, vnet) };
                     used |= 1 << index;
                     given.map_err(|unsent| match unsent {
                         Unsent::Lost(reason) => reason,
@@ -283,15 +280,15 @@ impl VhostUserPort {
             match given {
                 Ok(()) => {
                     delivered += 1;
-                    self.counters.delivered_bytes += u64::from(packet.length());
+                    bytes += u64::from(packet.length());
                 }
                 Err(reason) => self.counters.ledger.dropped[reason] += 1,
             }
             left -= 1;
-            self.freed.push(packet);
         }
-        pool.free_batch(self.freed.drain(..));
+        pool.free_batch(packets.drain(..));
         self.counters.ledger.delivered += delivered;
+        self.counters.delivered_bytes += bytes;
         let mut sleepers = 0;
         for index in rings.to_guest.iter().filter(|index| used >> **index & 1 == 1) {
             let Some(queue) = &mut rings.queues[usize::from(*index)] else { continue };

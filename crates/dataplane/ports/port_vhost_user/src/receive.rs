@@ -17,12 +17,12 @@ type Headed<'a> = (Option<[u8; VnetHeader::LENGTH]>, Piece, &'a [Piece]);
 /// What became of a chain.
 pub(crate) enum Taken {
     /// A packet.
-    Packet(Packet),
+    Packet,
     /// A frame that a buffer has no room for and that is to be cut into segments; its bytes were copied to
-    /// where they were asked for. The buffer is left.
-    Long(VnetHeader, Option<Packet>),
-    /// Nothing, and what is left.
-    Lost(DropReason, Option<Packet>),
+    /// where they were asked for.
+    Long(VnetHeader),
+    /// Nothing; some of it may be in the buffer.
+    Lost(DropReason),
 }
 
 impl Queue {
@@ -33,40 +33,40 @@ impl Queue {
         &self,
         chain: &Chain,
         pool: &Pool,
-        into: Option<Packet>,
+        into: Option<&mut Packet>,
         state: bool,
         long: &mut Vec<u8>,
     ) -> Taken {
         let length = chain.bytes.wrapping_sub(self.header_length);
         if chain.is_wrong || chain.bytes < self.header_length + ETHERNET {
-            return Taken::Lost(DropReason::Malformed, into);
+            return Taken::Lost(DropReason::Malformed);
         }
         let pieces = self.pieces(chain);
         let Some((header, first, rest)) = self.header(pieces) else {
-            return Taken::Lost(DropReason::Malformed, into);
+            return Taken::Lost(DropReason::Malformed);
         };
         let vnet = header.filter(|_| state).map_or_else(VnetHeader::default, |h| VnetHeader::from_bytes(&h));
         // What a device has verified, a driver says nothing of (Virtio 1.2, section 5.1.6.2.1).
         let vnet = vnet.unverified();
         if length > pool.room() {
             if vnet.gso_type == nf_abi::offload::GSO_NONE || length > LONGEST {
-                return Taken::Lost(DropReason::TooLong, into);
+                return Taken::Lost(DropReason::TooLong);
             }
             self.copy_long(first, rest, length, long);
-            return Taken::Long(vnet, into);
+            return Taken::Long(vnet);
         }
-        let Some(mut packet) = into else { return Taken::Lost(DropReason::NoBuffer, None) };
-        let mut fits = self.memory.append(first, pool, &mut packet);
+        let Some(packet) = into else { return Taken::Lost(DropReason::NoBuffer) };
+        let mut fits = self.memory.append(first, pool, packet);
         for piece in rest {
-            fits = fits && self.memory.append(*piece, pool, &mut packet);
+            fits = fits && self.memory.append(*piece, pool, packet);
         }
         if !fits {
-            return Taken::Lost(DropReason::TooLong, Some(packet));
+            return Taken::Lost(DropReason::TooLong);
         }
-        if vnet != VnetHeader::default() && !vnet.admit(pool, &mut packet, 0) {
-            return Taken::Lost(DropReason::Malformed, Some(packet));
+        if vnet != VnetHeader::default() && !vnet.admit(pool, packet, 0) {
+            return Taken::Lost(DropReason::Malformed);
         }
-        Taken::Packet(packet)
+        Taken::Packet
     }
 
     /// The header in front of a frame, if it is read, and the pieces behind it, of which the first may be
