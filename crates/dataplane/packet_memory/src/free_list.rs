@@ -8,8 +8,10 @@
 //! processor's cache.
 
 use std::cell::Cell;
+use std::iter::Rev;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::vec::Drain;
 
 /// Caches of threads; threads beyond that many share them.
 const PARTS: usize = 16;
@@ -18,9 +20,12 @@ const AHEAD: usize = 64;
 /// Longest cache.
 const LONGEST: usize = 1024;
 
+/// Some that are taken: those that were freed last come first.
+pub(crate) type Buffers<'a> = Rev<Drain<'a, u32>>;
+
 thread_local! {
     /// Number of the thread's cache.
-    static PART: Cell<usize> = const { Cell::new(usize::MAX) };
+    static PART: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// A cache or the depot. Caches that threads use at the same time lie in different cache lines.
@@ -46,16 +51,16 @@ impl FreeList {
         self.parts.iter().chain([&self.common]).map(|part| lock(part).len()).sum()
     }
 
-    /// Takes up to `wanted`, handed to `each` in turn; returns how many there were.
+    /// Takes up to `wanted`, handed to `each` some at a time; returns how many there were.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, mut each: impl FnMut(u32)) -> usize {
+    pub(crate) fn take(&self, wanted: usize, mut each: impl FnMut(Buffers<'_>)) -> usize {
         let mut own = lock(self.own());
         if own.len() < wanted {
             self.fill(&mut own, wanted);
         }
         let first = own.len() - wanted.min(own.len());
         let taken = own.len() - first;
-        own.drain(first..).rev().for_each(&mut each);
+        each(own.drain(first..).rev());
         drop(own);
         if taken < wanted { taken + self.take_from_others(wanted - taken, &mut each) } else { taken }
     }
@@ -88,13 +93,14 @@ impl FreeList {
     }
 
     #[cold]
-    fn take_from_others(&self, wanted: usize, each: &mut impl FnMut(u32)) -> usize {
+    fn take_from_others(&self, wanted: usize, each: &mut impl FnMut(Buffers<'_>)) -> usize {
         let (mut taken, mut ahead) = (0, Vec::new());
         for part in &self.parts {
             // One lock at a time, and never while holding one's own: no two threads wait for each other.
             let mut others = lock(part);
             let left = others.len().saturating_sub(wanted - taken);
-            taken += others.drain(left..).rev().map(&mut *each).count();
+            taken += others.len() - left;
+            each(others.drain(left..).rev());
             if taken == wanted {
                 // The thread of this cache may have ended long ago. Half of what is left is taken along, or
                 // all caches would have to be searched for the next few buffers again.
@@ -108,8 +114,7 @@ impl FreeList {
 
     #[inline]
     fn own(&self) -> &Part {
-        let number = PART.get();
-        &self.parts[if number == usize::MAX { register() } else { number }]
+        &self.parts[PART.get().unwrap_or_else(register)]
     }
 }
 
@@ -118,7 +123,7 @@ impl FreeList {
 fn register() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Relaxed) % PARTS;
-    PART.set(number);
+    PART.set(Some(number));
     number
 }
 
@@ -137,7 +142,7 @@ mod tests {
         let list = FreeList::new((0..1000).rev().collect());
         let take = |count| {
             let mut out = Vec::new();
-            list.take(count, |buffer| out.push(buffer));
+            list.take(count, |buffers| out.extend(buffers));
             out
         };
         assert_eq!(take(3), [0, 1, 2]);
@@ -169,7 +174,7 @@ mod tests {
                     scope.spawn(move || {
                         let mut mine = Vec::new();
                         for round in 0..2000 {
-                            list.take(1 + (round * 7 + thread) % 40, |buffer| mine.push(buffer));
+                            list.take(1 + (round * 7 + thread) % 40, |buffers| mine.extend(buffers));
                             let keep = mine.len().saturating_sub(1 + round % 60);
                             list.put(mine.drain(keep..));
                         }
@@ -181,7 +186,7 @@ mod tests {
         });
         let mut all = owned;
         // This thread reaches what lies in the others' parts.
-        list.take(usize::MAX, |buffer| all.push(buffer));
+        list.take(usize::MAX, |buffers| all.extend(buffers));
         assert_eq!(list.len(), 0);
         all.sort_unstable();
         assert_eq!(all, (0..10_000).collect::<Vec<_>>());

@@ -202,13 +202,13 @@ impl Pool {
     /// Takes a buffer.
     pub fn allocate(&self) -> Option<Packet> {
         let mut packet = None;
-        self.free.take(1, |buffer| packet = Some(self.fresh(buffer)));
+        self.free.take(1, |buffers| buffers.for_each(|buffer| packet = Some(self.fresh(buffer))));
         packet
     }
 
     /// Takes up to `wanted` buffers and appends them to `out`; returns how many there were.
     pub fn allocate_batch(&self, wanted: usize, out: &mut Vec<Packet>) -> usize {
-        self.free.take(wanted, |buffer| out.push(self.fresh(buffer)))
+        self.free.take(wanted, |buffers| out.extend(buffers.map(|buffer| self.fresh(buffer))))
     }
 
     /// Takes a buffer back.
@@ -225,7 +225,7 @@ impl Pool {
     /// When a packet is of another pool.
     pub fn free_batch(&self, packets: impl IntoIterator<Item = Packet>) {
         let buffer = |packet: Packet| {
-            self.locate(&packet);
+            assert!(packet.pool() == self.id.number(), "a packet of another pool");
             packet.buffer()
         };
         self.free.put(packets.into_iter().map(buffer));
@@ -234,7 +234,8 @@ impl Pool {
     /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how
     /// many there were.
     pub fn take_buffers(&self, wanted: usize, out: &mut Vec<Buffer>) -> usize {
-        self.free.take(wanted, |buffer| out.push(Buffer::new(self.id.number(), buffer)))
+        let own = |buffer| Buffer::new(self.id.number(), buffer);
+        self.free.take(wanted, |buffers| out.extend(buffers.map(own)))
     }
 
     /// Takes buffers back.
@@ -357,7 +358,7 @@ impl Pool {
     /// When the packet is of another pool.
     #[inline]
     pub fn set_length(&self, packet: &mut Packet, length: usize) -> Result<(), TooLong> {
-        self.locate(packet);
+        assert!(packet.pool() == self.id.number(), "a packet of another pool");
         let offset = packet.offset();
         let fits = u32::try_from(length).is_ok_and(|l| packet.set_extent(offset, l, self.buffer_size()));
         if fits { Ok(()) } else { Err(TooLong { length, room: (self.buffer_size() - offset) as usize }) }
