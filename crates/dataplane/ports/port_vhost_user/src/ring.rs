@@ -240,7 +240,8 @@ impl Queue {
     #[inline]
     fn walk(&mut self, n: usize) {
         let from = self.pieces.len();
-        let bytes = self.read_chain(self.chains[n].head);
+        let head = self.chains[n].head;
+        let bytes = self.read_one(head).or_else(|| self.read_chain(head));
         if bytes.is_none() {
             self.pieces.truncate(from);
         }
@@ -260,8 +261,24 @@ impl Queue {
         (chain.is_wrong, chain.bytes) = (bytes.is_none(), bytes.unwrap_or(0));
     }
 
-    /// Appends a chain's pieces; `None` when it cannot be used.
+    /// Appends the piece of a chain that is one descriptor within one region, as most are; `None` when it is
+    /// another: nothing is appended, and what was read is forgotten.
     #[inline]
+    fn read_one(&mut self, head: u16) -> Option<u32> {
+        let at = (u32::from(head) * DESCRIPTOR) as usize;
+        let [guest, word] = [at, at + 8].map(|at| self.table.long(at).load(Relaxed));
+        let (length, flags) = (word as u32, (word >> 32) as u16);
+        if length == 0 || flags != if self.direction == Direction::ToGuest { WRITE } else { 0 } {
+            return None;
+        }
+        let piece = self.memory.find(guest, length, &mut self.near)?;
+        (piece.length == length).then(|| {
+            self.pieces.push(piece);
+            length
+        })
+    }
+
+    /// Appends a chain's pieces; `None` when it cannot be used.
     fn read_chain(&mut self, head: u16) -> Option<u32> {
         let end = self.pieces.len() + CHAIN_MAX;
         let mut bytes = 0u32;
