@@ -141,6 +141,8 @@ impl Attachment {
             let Some(words) = self.packets.pop() else { break };
             let packet = Descriptor::from_words(words);
             if packet.flags & flags::EMPTY == 0 {
+                // The engine's processor has it; all that are taken come at the same time.
+                self.pool.fetch(self.place(&packet), self.told.write);
                 out[count] = packet;
                 count += 1;
             } else {
@@ -221,8 +223,12 @@ impl Attachment {
         if packet.buffer >= self.told.buffers || end > u64::from(self.told.buffer_size) {
             return std::ptr::null_mut();
         }
-        let at = packet.buffer as usize * self.told.buffer_size as usize + packet.offset as usize;
-        self.pool.base().as_ptr().wrapping_add(at)
+        self.pool.base().as_ptr().wrapping_add(self.place(packet))
+    }
+
+    /// Where a packet's bytes begin in the pool, or would.
+    fn place(&self, packet: &Descriptor) -> usize {
+        packet.buffer as usize * self.told.buffer_size as usize + packet.offset as usize
     }
 
     /// Whether what is known of the device behind the port has changed since this was last called; before the
