@@ -4,7 +4,8 @@
 //!    (RFC 4862 section 5.4), after a random pause. It answers nothing and is the source of nothing.
 //! 2. Without a conflict it is valid, and announced: twice for IPv4 (RFC 5227 section 2.3), once for IPv6
 //!    (RFC 9131).
-//! 3. With one it is a duplicate, and tried again after a minute. One that DHCP or a router gave is not.
+//! 3. With one it is a duplicate, and tried again after a minute: what one station has said once takes no
+//!    address away for longer. One that DHCP gave is declined, one that an opener formed is gone then.
 //! 4. Another station that claims a valid IPv4 address is answered by an announcement, once in ten seconds at
 //!    most (RFC 5227 section 2.4, (c)); an address that DHCP gave is given up at the second claim (ibid.,
 //!    (b)).
@@ -35,7 +36,7 @@ const PROBE_GAP: Nanos = Nanos::from_millis(1_000);
 const ANNOUNCE_GAP: Nanos = Nanos::from_millis(2_000);
 /// Conflicts are answered once in this time.
 const DEFEND: Nanos = Nanos::from_millis(10_000);
-/// A configured address that another station has is tried again after this.
+/// An address that another station has is tried again after this.
 const RETRY: Nanos = Nanos::from_millis(60_000);
 /// Addresses that routers gave at most.
 const MAX_FROM_ROUTERS: usize = 16;
@@ -397,7 +398,10 @@ impl Addresses {
             Conflict::Lost(_) => {
                 own.shown.state = AddressState::Duplicate;
                 own.count = 0;
-                own.due = if origin == Origin::Static { now.saturating_add(RETRY) } else { Nanos::MAX };
+                own.due = match origin {
+                    Origin::Static | Origin::LinkLocal | Origin::Router => now.saturating_add(RETRY),
+                    Origin::Dhcp | Origin::Opener => Nanos::MAX,
+                };
                 if origin == Origin::Opener {
                     // It may be claimed again after that.
                     own.valid = own.valid.min(now.saturating_add(RETRY));

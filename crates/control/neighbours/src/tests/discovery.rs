@@ -125,6 +125,32 @@ fn a_probe_or_an_advertisement_of_a_tentative_address_makes_it_a_duplicate() {
 }
 
 #[test]
+fn what_one_station_says_once_takes_no_address_away_for_ever() {
+    let mut bench = Bench::new(Settings { ipv6: true, ..settings(OURS, &[]) });
+    bench.run(Nanos(SECOND.0 / 2));
+    let made = "2001:db8:1::ff:fe00:1";
+    let said = router(1800, &[option(1, THEIRS), prefix_option("2001:db8:1::", (7200, 3600))]);
+    bench.input(&said);
+    for (address, origin) in [(LINK_LOCAL, Origin::LinkLocal), (made, Origin::Router)] {
+        bench.input(&advertisement(OTHER, address, ALL_NODES, 0x20));
+        assert!(states(&bench).contains(&(ip(address), origin, AddressState::Duplicate)), "{address}");
+    }
+    bench.run(Nanos(30 * SECOND.0));
+    assert!(
+        states(&bench).iter().all(|(.., state)| *state == AddressState::Duplicate),
+        "not before a minute"
+    );
+    let sent = bench.run(Nanos(40 * SECOND.0));
+    let valid = [
+        (ip(LINK_LOCAL), Origin::LinkLocal, AddressState::Valid),
+        (ip(made), Origin::Router, AddressState::Valid),
+    ];
+    assert_eq!(states(&bench), valid);
+    let probes = discovery(sent.iter().map(|(_, frame)| frame)).into_iter().filter(|m| m.1 == v6("::"));
+    assert_eq!(probes.count(), 2, "each is probed for again");
+}
+
+#[test]
 fn solicitations_for_own_addresses_are_answered() {
     let mut bench = Bench::settled(quiet());
     let (outcome, sent) = bench.input(&solicitation(THEIRS, "2001:db8::2", "2001:db8::1"));
