@@ -182,8 +182,10 @@ fn packets_are_captured_where_it_is_said() {
         ("lan", "there is no port, device or function `lan`"),
         ("fw udp pord 1", "filter: "),
     ] {
-        let refused = daemon.refused(&format!("capture {arguments} -w b.pcapng")).1;
+        let before = std::fs::read(&file).expect("a file");
+        let refused = daemon.refused(&format!("capture {arguments} -w a.pcapng")).1;
         assert!(refused.contains(told), "{arguments}: {refused}");
+        assert!(std::fs::read(&file).expect("a file") == before, "what was captured before is still there");
     }
 }
 

@@ -32,22 +32,22 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         snap: options.snap,
         time: options.time.map(|time| format!("{}ns", time.as_nanos())),
     };
+    let to_standard = options.write.as_deref() == Some(Path::new("-"));
+    if to_standard && std::io::stdout().is_terminal() {
+        let wrong = "standard output is a terminal, which shows no pcapng; allowed: a file, or a pipe such as `| tcpdump -r -`";
+        return Err(Failure::new(wrong, Outcome::BadInput));
+    }
+    let client = options.connection.client()?;
+    let mut packets = client.capture(&wanted)?;
+    // Not before: what is in a file of this name stays when the capture is refused.
     let mut sink = match options.write.as_deref() {
         None => Sink::Lines(options.shown.output),
-        Some(path) if path == Path::new("-") => {
-            if std::io::stdout().is_terminal() {
-                let wrong = "standard output is a terminal, which shows no pcapng; allowed: a file, or a pipe such as `| tcpdump -r -`";
-                return Err(Failure::new(wrong, Outcome::BadInput));
-            }
-            Sink::Standard
-        }
+        Some(_) if to_standard => Sink::Standard,
         Some(path) => {
             let failed = |error| Failure::new(format_args!("{}: {error}", path.display()), Outcome::BadInput);
             Sink::File(File::create(path).map_err(failed)?, path.display().to_string())
         }
     };
-    let client = options.connection.client()?;
-    let mut packets = client.capture(&wanted)?;
     // Held while something is written: Ctrl-C may end it at any time, and what was written is whole packets.
     let written = Arc::new(Mutex::new(0u64));
     let so_far = written.clone();
