@@ -58,7 +58,8 @@ export function captureHead() {
   return Buffer.concat([block(0x0a0d0d0a, section), block(1, Buffer.concat([link, option(9, Buffer.from([9])), option(0, Buffer.alloc(0))]))]);
 }
 
-export function captured(number, comment) {
+/** A packet; before it some were lost. */
+export function captured(number, comment, lost = 0) {
   const bytes = bytesOf(number % 4 === 3 ? TUNNEL : number % 2 ? AFTER : BEFORE);
   const head = Buffer.alloc(20);
   const time = BigInt(Date.now()) * 1_000_000n;
@@ -68,7 +69,9 @@ export function captured(number, comment) {
   head.writeUInt32LE(bytes.length, 12);
   head.writeUInt32LE(bytes.length, 16);
   const padded = Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)]);
-  return block(6, Buffer.concat([head, padded, option(1, Buffer.from(comment)), option(0, Buffer.alloc(0))]));
+  const dropped = Buffer.alloc(8);
+  dropped.writeBigUInt64LE(BigInt(lost));
+  return block(6, Buffer.concat([head, padded, ...(lost ? [option(4, dropped)] : []), option(1, Buffer.from(comment)), option(0, Buffer.alloc(0))]));
 }
 
 export function captureEnd(lost) {

@@ -19,7 +19,7 @@ export class PcapngReader {
   private little = true;
   /** Ticks of a second, by interface. */
   private resolution: number[] = [];
-  /** What was lost, as the last block says it. */
+  /** What was lost: as each packet says it of what was before it, and then as the last block says it of all. */
   lost = 0;
 
   /**
@@ -58,7 +58,9 @@ export class PcapngReader {
     const ticks = block.getUint32(12, this.little) * 2 ** 32 + block.getUint32(16, this.little);
     const captured = block.getUint32(20, this.little);
     if (28 + captured > end) throw new Error(`capture: found a packet of ${captured} bytes in a block of ${block.byteLength}`);
-    const comment = this.options(block, 28 + Math.ceil(captured / 4) * 4, end).get(1);
+    const options = this.options(block, 28 + Math.ceil(captured / 4) * 4, end);
+    const comment = options.get(1);
+    this.lost += Number(options.get(4)?.getBigUint64(0, this.little) ?? 0n);
     packets.push({
       time: (ticks / (this.resolution[block.getUint32(8, this.little)] ?? 1e6)) * 1000,
       length: block.getUint32(24, this.little),

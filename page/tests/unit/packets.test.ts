@@ -126,6 +126,14 @@ test("captures are read however they are cut into pieces", () => {
   }
 });
 
+test("what is lost is told before the capture ends, which one that is stopped does not", () => {
+  const reader = new PcapngReader();
+  reader.push(Uint8Array.from(Buffer.concat([captureHead(), captured(0, "x"), captured(1, "x", 3), captured(2, "x", 4)])));
+  assert.equal(reader.lost, 7);
+  reader.push(Uint8Array.from(captureEnd(9)));
+  assert.equal(reader.lost, 9);
+});
+
 test("a capture that lies about its lengths is refused", () => {
   const wrong = captureHead();
   // The length of the second block, behind the 28 bytes of the first.

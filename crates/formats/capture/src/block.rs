@@ -17,6 +17,7 @@ pub(crate) mod option {
     pub const TIME_RESOLUTION: u16 = 9;
     pub const INTERFACE_FILTER: u16 = 11;
     pub const PACKET_FLAGS: u16 = 2;
+    pub const PACKETS_DROPPED: u16 = 4;
     pub const FILTER_ACCEPTED: u16 = 6;
     pub const SYSTEM_DROPPED: u16 = 7;
     pub const DELIVERED: u16 = 8;
@@ -60,6 +61,8 @@ pub struct Entry<'a> {
     pub kept: u32,
     /// Which way it went.
     pub direction: Direction,
+    /// Packets that were lost since the one before.
+    pub lost: u64,
     /// A comment; none when empty.
     pub comment: &'a str,
 }
@@ -131,10 +134,13 @@ impl Blocks {
             if flags != 0 {
                 put_option(body, option::PACKET_FLAGS, &flags.to_le_bytes());
             }
+            if entry.lost > 0 {
+                put_option(body, option::PACKETS_DROPPED, &entry.lost.to_le_bytes());
+            }
             if !entry.comment.is_empty() {
                 put_option(body, option::COMMENT, entry.comment.as_bytes());
             }
-            if flags != 0 || !entry.comment.is_empty() {
+            if flags != 0 || entry.lost > 0 || !entry.comment.is_empty() {
                 put_option(body, option::END, &[]);
             }
         });

@@ -89,6 +89,9 @@ pub struct Recorder {
     filter: Option<Filter>,
     snap_length: u32,
     blocks: Blocks,
+    /// Packets that were lost before those, as these say, and since: the next one says it.
+    said: u64,
+    unsaid: u64,
     full: Option<SyncSender<Chunk>>,
     empty: Receiver<Blocks>,
     give_back: Sender<Blocks>,
@@ -136,6 +139,8 @@ pub fn begin_to(target: Box<dyn Target>, path: &Path, settings: Settings) -> io:
         filter: settings.filter,
         snap_length: settings.snap_length,
         blocks: Blocks::default(),
+        said: 0,
+        unsaid: 0,
         full: Some(full),
         empty,
         give_back,
@@ -153,6 +158,8 @@ impl Recorder {
             filter: self.filter.clone(),
             snap_length: self.snap_length,
             blocks: Blocks::default(),
+            said: 0,
+            unsaid: 0,
             full: self.full.clone(),
             empty,
             give_back,
@@ -195,8 +202,10 @@ impl Recorder {
             length,
             kept: sighting.length.min(snap),
             direction: sighting.direction,
+            lost: std::mem::take(&mut self.unsaid),
             comment: sighting.comment,
         };
+        self.said += entry.lost;
         self.blocks.packet(&entry, read);
         if left == Ok(1) {
             self.shared.enough.store(true, Ordering::Relaxed);
@@ -212,11 +221,15 @@ impl Recorder {
             return;
         }
         let blocks = std::mem::replace(&mut self.blocks, self.empty.try_recv().unwrap_or_default());
+        let said = std::mem::take(&mut self.said);
         let Some(full) = &self.full else { return };
         if let Err(TrySendError::Full((mut blocks, _)) | TrySendError::Disconnected((mut blocks, _))) =
             full.try_send((blocks, self.give_back.clone()))
         {
-            self.shared.lost.fetch_add(blocks.packets() as u64, Ordering::Relaxed);
+            let lost = blocks.packets() as u64;
+            self.shared.lost.fetch_add(lost, Ordering::Relaxed);
+            // What these said of others is lost with them.
+            self.unsaid += said + lost;
             blocks.clear();
             self.blocks = blocks;
         }

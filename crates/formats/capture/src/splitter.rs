@@ -31,6 +31,8 @@ pub struct Seen<'a> {
     pub bytes: &'a [u8],
     /// Which way it went.
     pub direction: Direction,
+    /// Packets that were lost between the one before and this one.
+    pub lost: u64,
     /// Its comment; empty without one, or when it is no text.
     pub comment: &'a str,
 }
@@ -95,6 +97,7 @@ impl Block {
             length,
             bytes,
             direction: Direction::Unknown,
+            lost: 0,
             comment: "",
         };
         for (code, value) in self.options(28 + kept.next_multiple_of(4)) {
@@ -105,6 +108,9 @@ impl Block {
                         2 => Direction::Outbound,
                         _ => Direction::Unknown,
                     };
+                }
+                (option::PACKETS_DROPPED, value) => {
+                    seen.lost = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
                 }
                 (option::COMMENT, text) => seen.comment = std::str::from_utf8(text).unwrap_or_default(),
                 _ => {}

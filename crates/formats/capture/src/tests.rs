@@ -258,6 +258,7 @@ fn a_full_disk_ends_the_capture_alone() {
                         length: 60,
                         kept: 60,
                         direction: Direction::Unknown,
+                        lost: 0,
                         comment: "x",
                     };
                     blocks.packet(&entry, |room| room.fill(1));
@@ -305,6 +306,78 @@ impl Target for Disk {
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A reader that takes nothing beyond the headers before it is let.
+struct Slow {
+    disk: Disk,
+    begun: bool,
+    let_on: std::sync::mpsc::Receiver<()>,
+}
+
+impl Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if std::mem::replace(&mut self.begun, true) {
+            // The other end is gone when there is nothing more to wait for.
+            let _ = self.let_on.recv();
+        }
+        self.disk.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Target for Slow {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.disk.cut(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the packets of a file say was lost before them, and what its last block says was.
+fn told_as_lost(file: &[u8]) -> (Vec<u64>, u64) {
+    let mut splitter = Splitter::default();
+    splitter.feed(file);
+    let (mut before, mut in_all) = (Vec::new(), 0);
+    while let Some(block) = splitter.next_block().expect("pcapng") {
+        before.extend(block.packet().map(|seen| seen.lost));
+        in_all = block.statistics().map_or(in_all, |told| told.lost);
+    }
+    (before, in_all)
+}
+
+#[test]
+fn what_a_slow_reader_loses_is_said_by_the_packet_that_comes_next() {
+    let disk = Disk { room: 64 << 20, bytes: Arc::default() };
+    let file = disk.bytes.clone();
+    let (go, let_on) = std::sync::mpsc::channel();
+    let slow = Slow { disk, begun: false, let_on };
+    let (mut recorder, capture) =
+        begin_to(Box::new(slow), std::path::Path::new("the client"), Settings::default()).expect("a capture");
+    let mut record = |n: u64| {
+        recorder.record(&sighting(n, 4096, ""), |room| room.fill(1));
+        recorder.hand_over();
+    };
+    // One that the thread holds, as many as may wait, and some that are lost.
+    let seen = WAITING as u64 + 10;
+    (0..seen).for_each(&mut record);
+    drop(go);
+    // The reader is there again, and takes what waited.
+    while file.lock().expect("sound").len() < WAITING * 4096 {
+        std::thread::yield_now();
+    }
+    record(seen);
+    drop(recorder);
+    let summary = capture.finish();
+    assert!(summary.lost >= 9 && summary.ended.is_none(), "{summary:?}");
+    let (before, in_all) = told_as_lost(&file.lock().expect("sound"));
+    assert_eq!(before.len() as u64, summary.written);
+    assert_eq!((before.iter().sum::<u64>(), in_all), (summary.lost, summary.lost), "{before:?}");
 }
 
 #[test]

@@ -23,6 +23,28 @@ enum Sink {
     Standard,
 }
 
+/// Packets that have come, and those that were lost before one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    written: u64,
+    lost: u64,
+}
+
+impl Counted {
+    fn add(&mut self, block: &Block) {
+        if let Some(seen) = block.packet() {
+            self.written += 1;
+            self.lost = self.lost.saturating_add(seen.lost);
+        }
+    }
+
+    fn told(self) -> String {
+        let Counted { written, lost } = self;
+        let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+        format!("{written} packets captured{lost}")
+    }
+}
+
 pub(crate) fn capture(options: &CaptureOptions) -> Done {
     let filter = options.filter.join(" ");
     let wanted = api::Capture {
@@ -49,11 +71,11 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         }
     };
     // Held while something is written: Ctrl-C may end it at any time, and what was written is whole packets.
-    let written = Arc::new(Mutex::new(0u64));
-    let so_far = written.clone();
+    let counted = Arc::new(Mutex::new(Counted::default()));
+    let so_far = counted.clone();
     let handler = ctrlc::set_handler(move || {
-        let packets = so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        console::error().line(&format!("{packets} packets captured"));
+        let counted = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        console::error().line(&counted.told());
         console::end();
         std::process::exit(0);
     });
@@ -67,10 +89,10 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         }
         splitter.feed(&bytes[..count]);
         let mut whole = Vec::new();
-        let mut packets_so_far = written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(block) = splitter.next_block().map_err(|error| Failure::new(error, Outcome::Failed))? {
             statistics = block.statistics().or(statistics);
-            *packets_so_far += u64::from(block.packet().is_some());
+            counted.add(&block);
             match &sink {
                 Sink::Lines(format) => {
                     if let Some(line) = line(&block, *format) {
@@ -84,8 +106,7 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
     }
     match statistics {
         Some(Statistics { written, lost, .. }) => {
-            let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
-            console::error().line(&format!("{written} packets captured{lost}"));
+            console::error().line(&Counted { written, lost }.told());
             Ok(Outcome::Done)
         }
         None => Err(Failure::new("the daemon ended the capture", Outcome::Failed)),
@@ -143,12 +164,18 @@ mod tests {
             length: 20,
             kept: 14,
             direction: Direction::Inbound,
+            lost: 7,
             comment: "fw: from inside",
         };
         blocks.packet(&entry, |room| room[12..].copy_from_slice(&[8, 6]));
         let mut splitter = Splitter::default();
         splitter.feed(blocks.bytes());
         let block = splitter.next_block().expect("pcapng").expect("a block");
+        // When Ctrl-C ends the capture nothing else tells of what was lost.
+        let mut counted = Counted::default();
+        counted.add(&block);
+        assert_eq!(counted.told(), "1 packets captured, 7 lost");
+        assert_eq!(Counted { written: 5, lost: 0 }.told(), "5 packets captured");
         let told = "2025-10-09T08:53:20.000000007Z  in   ARP, 20 bytes  fw: from inside\n";
         assert_eq!(line(&block, Format::Table).as_deref(), Some(told));
         let json = line(&block, Format::Json).expect("a line");

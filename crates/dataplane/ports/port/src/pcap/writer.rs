@@ -30,6 +30,7 @@ impl Writer {
                 length: kept.saturating_add(record.snapped().into()),
                 kept,
                 direction: Direction::Unknown,
+                lost: 0,
                 comment: "",
             };
             self.blocks.packet(&entry, |room| {
