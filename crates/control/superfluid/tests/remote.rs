@@ -193,6 +193,31 @@ fn objects_are_listed_described_and_deleted() {
 }
 
 #[test]
+fn what_others_of_its_kind_need_is_deleted_after_them() {
+    let daemon = Daemon::start();
+    let file = "superfluid: 1\nports: {lan: {type: \"null\"}}\nfunctions:\n  a: {image: firewall, attach: {0: lan, 1: \"b:0\"}}\n  b: {image: firewall, attach: {1: \"c:0\"}}\n  c: {image: firewall}\n";
+    daemon.write("row.yaml", file);
+    for arguments in
+        ["-f row.yaml", "port/lan function/c function/b function/a", "function/a fn/b fn/c port/lan"]
+    {
+        daemon.done("apply -f row.yaml");
+        let told = daemon.done(&format!("delete {arguments}"));
+        let wanted = "function/a deleted\nfunction/b deleted\nfunction/c deleted\n";
+        let of_functions: String = told
+            .lines()
+            .filter(|line| line.contains("function"))
+            .fold(String::new(), |all, line| all + line + "\n");
+        assert_eq!(of_functions, wanted, "{arguments}: {told}");
+        assert_eq!(daemon.json("get all"), Value::Array(vec![]), "{arguments}");
+    }
+    // What something else needs stays, and what can go is gone.
+    daemon.done("apply -f row.yaml");
+    let (status, told) = daemon.refused("delete function b c");
+    assert!(status == 1 && told.starts_with("function/b is still needed, and is not deleted:\n"), "{told}");
+    assert_eq!(daemon.json("get functions").as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn a_function_is_created_watched_and_driven() {
     let daemon = Daemon::start();
     daemon.write("rules.yaml", "- {action: drop}\n");

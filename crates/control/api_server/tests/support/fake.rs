@@ -143,17 +143,21 @@ impl Fake {
                 value.as_str().is_some_and(|text| text.split(':').next() == Some(&change.name))
             };
             let world = self.world();
-            let chain = world.objects.iter().find(|(id, (spec, _))| {
+            let other = world.objects.iter().find(|(id, (spec, _))| {
                 let goes = |change: &ObjectChange| {
                     change.kind == id.kind && change.name == id.name && change.spec.is_none()
                 };
-                id.kind == Kind::Chain
-                    && !all.iter().any(goes)
-                    && spec.as_array().is_some_and(|ends| ends.iter().any(end))
+                let attached = || spec.get("attach")?.as_object()?.values().any(end).then_some(());
+                let needs = match id.kind {
+                    Kind::Chain => spec.as_array().is_some_and(|ends| ends.iter().any(end)),
+                    Kind::Function => attached().is_some(),
+                    _ => false,
+                };
+                needs && !all.iter().any(goes)
             });
-            return match chain {
-                Some((chain, _)) if matches!(change.kind, Kind::Port | Kind::Function | Kind::Switch) => {
-                    let message = format!("{chain} needs it; delete that first");
+            return match other {
+                Some((other, _)) if matches!(change.kind, Kind::Port | Kind::Function | Kind::Switch) => {
+                    let message = format!("{other} needs it; delete that first");
                     let at = format!("{}.{}", change.kind.plural(), change.name);
                     Err(Refusal::Conflict(vec![Fault::new(at, message)]))
                 }

@@ -26,12 +26,50 @@ pub(crate) fn delete(options: &DeleteOptions) -> Done {
     };
     let client = options.connection.client()?;
     let mut acts = Acts::new();
-    let ended = named.iter().try_for_each(|name| one(&client, name, options, &mut acts));
+    let ended = all(&client, named, options, &mut acts);
     let shown = acts.print(options.shown.output);
     ended.map(|()| shown)
 }
 
-fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut Acts) -> Result<(), Failure> {
+/// What came of one.
+enum Deleted {
+    /// It is gone, or goes.
+    Gone,
+    /// Another object needs it: why it stays.
+    Needed(Failure),
+}
+
+/// Deletes them. Of one kind, too, some need others: those that are needed come after the rest, as long as
+/// that goes on.
+fn all(
+    client: &Client,
+    mut left: Vec<ObjectName>,
+    options: &DeleteOptions,
+    acts: &mut Acts,
+) -> Result<(), Failure> {
+    loop {
+        let (before, mut needed, mut first) = (left.len(), Vec::new(), None);
+        for name in left {
+            if let Deleted::Needed(why) = one(client, &name, options, acts)? {
+                first.get_or_insert(why);
+                needed.push(name);
+            }
+        }
+        match first {
+            None => return Ok(()),
+            Some(why) if needed.len() == before => return Err(why),
+            // The other way round: a row of them takes two turns, whichever of its ends comes first.
+            Some(_) => left = needed.into_iter().rev().collect(),
+        }
+    }
+}
+
+fn one(
+    client: &Client,
+    name: &ObjectName,
+    options: &DeleteOptions,
+    acts: &mut Acts,
+) -> Result<Deleted, Failure> {
     let progress = Progress::begin(&format!("deleting {name}"), options.shown.output);
     let answer = match client.delete(name.kind, &name.name, &options.waiting.change()) {
         Ok(answer) => answer,
@@ -40,14 +78,13 @@ fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut A
             let faults = error.problem().is_some_and(|problem| !problem.faults.is_empty());
             if kind == Some(ProblemType::Conflict) && faults {
                 // The faults are of those that name it.
-                return Err(
-                    Failure::from(error).below(&format!("{name} is still needed, and is not deleted:"))
-                );
+                let why = Failure::from(error).below(&format!("{name} is still needed, and is not deleted:"));
+                return Ok(Deleted::Needed(why));
             }
             let missing = kind == Some(ProblemType::NotFound);
             if missing && options.missing_ok {
                 drop(progress);
-                return tell(name, "not there", options.shown.output, acts);
+                return tell(name, "not there", options.shown.output, acts).map(|()| Deleted::Gone);
             }
             return Err(not_found(client, name.kind, &name.name, error));
         }
@@ -57,7 +94,7 @@ fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut A
         Made::Left(_) => "goes on",
     };
     drop(progress);
-    tell(name, outcome, options.shown.output, acts)
+    tell(name, outcome, options.shown.output, acts).map(|()| Deleted::Gone)
 }
 
 /// Says what was done as soon as it is: what comes after may fail.
