@@ -92,6 +92,9 @@ pub(crate) fn meant(words: &[String]) -> Result<Vec<Meant>, String> {
             }
             _ => wrong,
         })?;
+        if let (Listed::All, Some(name)) = (kind, names.first()) {
+            return Err(all_of_one_name(name));
+        }
         return Ok(vec![Meant { kind, names: names.to_vec() }]);
     }
     let mut all: Vec<Meant> = Vec::new();
@@ -103,12 +106,21 @@ pub(crate) fn meant(words: &[String]) -> Result<Vec<Meant>, String> {
             ));
         };
         let kind = kind(first)?;
+        if kind == Listed::All {
+            return Err(all_of_one_name(name));
+        }
         match all.last_mut() {
             Some(last) if last.kind == kind => last.names.push(name.to_owned()),
             _ => all.push(Meant { kind, names: vec![name.to_owned()] }),
         }
     }
     Ok(all)
+}
+
+/// Names are of one kind: those of a port and of a function may be the same.
+fn all_of_one_name(name: &str) -> String {
+    let name = spelling::shown(name);
+    format!("`{name}` is named without its kind; allowed: `all` alone, KIND NAME..., or KIND/NAME...")
 }
 
 /// The same where only named objects can be meant.
@@ -192,6 +204,12 @@ mod tests {
         assert!(wrong("fn/").contains("names no object"));
         assert!(wrong("function").contains("which function?"));
         assert!(wrong("image x").contains("no kind of object"));
+        for words in ["all fw", "all/fw", "fn/a all/fw"] {
+            assert!(
+                wrong(words).starts_with("`fw` is named without its kind; allowed: `all` alone"),
+                "{words}"
+            );
+        }
         let alone = wrong("fw");
         assert!(alone.starts_with("`fw` is no kind; allowed: workers, tenant"), "{alone}");
         assert!(alone.ends_with("operation, all; a name comes after its kind: `function fw`"), "{alone}");
