@@ -57,6 +57,8 @@ pub(crate) struct Exporter {
     pub(crate) deadline: Option<Nanos>,
     /// Messages, records and octets that were sent.
     sent: [u64; 3],
+    /// Flows among the records: the collector is told of these.
+    flows: u64,
     refusals: u64,
 }
 
@@ -81,6 +83,7 @@ impl Exporter {
             templates_due: Nanos(0),
             deadline: None,
             sent: [0; 3],
+            flows: 0,
             refusals: 0,
         }
     }
@@ -163,7 +166,9 @@ impl Exporter {
             self.flush(host, now, &mut left)?;
             let Lost { flows, packets, octets } = tracks.lost();
             self.message.templates();
-            self.message.statistics(self.settings.domain, self.sent, [flows, packets, octets]);
+            let [messages, _, sent] = self.sent;
+            let sent = [messages, self.flows, sent];
+            self.message.statistics(self.settings.domain, sent, [flows, packets, octets]);
             self.templates_due = now.saturating_add(self.settings.template_refresh);
             self.flush(host, now, &mut left)?;
         }
@@ -206,12 +211,13 @@ impl Exporter {
             return Ok(());
         }
         let message = core::mem::take(&mut self.message);
-        let records = message.records();
+        let (records, flows) = (message.records(), message.flows());
         let bytes = message.finish((now.0 / 1_000_000_000) as u32, self.sequence, self.settings.domain);
         self.sequence = self.sequence.wrapping_add(records);
         self.identification = self.identification.wrapping_add(1);
         self.sent[0] += 1;
         self.sent[1] += u64::from(records);
+        self.flows += u64::from(flows);
         self.sent[2] += bytes.len() as u64;
         let frame = frame(&self.settings, self.identification, &bytes);
         self.hand_over(frame, host, left)

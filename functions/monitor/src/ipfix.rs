@@ -103,8 +103,9 @@ pub(crate) struct Message {
     bytes: Vec<u8>,
     /// Where the last set begins, and which it is.
     set: Option<(usize, u16)>,
-    /// Data records in it.
+    /// Data records in it, and how many of them are of flows.
     records: u32,
+    flows: u32,
 }
 
 impl Message {
@@ -115,6 +116,11 @@ impl Message {
     /// Data records in it.
     pub(crate) fn records(&self) -> u32 {
         self.records
+    }
+
+    /// Flows in it.
+    pub(crate) fn flows(&self) -> u32 {
+        self.flows
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -173,7 +179,7 @@ impl Message {
         self.elements(&STATISTICS_ELEMENTS);
     }
 
-    /// The exporting process' statistics: messages, records and octets that were sent; flows, packets and
+    /// The exporting process' statistics: messages, flows and octets that were sent; flows, packets and
     /// octets that were not.
     pub(crate) fn statistics(&mut self, domain: u32, sent: [u64; 3], not_sent: [u64; 3]) {
         self.begin(STATISTICS_TEMPLATE);
@@ -210,6 +216,7 @@ impl Message {
             self.put(&number.to_be_bytes());
         }
         self.records += 1;
+        self.flows += 1;
         true
     }
 
