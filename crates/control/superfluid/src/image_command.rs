@@ -5,6 +5,7 @@ use crate::cli::{BuildGoal, BuildOptions, ImageCommand};
 use crate::image_registry;
 use crate::manual::print;
 use crate::output::{Format, Listing};
+use crate::output_file;
 use crate::progress::Progress;
 use deployment::Catalog;
 use function_test::{ImageTest, Judge, TEST_FILE};
@@ -86,7 +87,7 @@ fn show(options: &BuildOptions, built: &Smallest) -> Outcome {
         console::error().write(report.diagnostics.as_str());
     }
     let output = options.output.clone().unwrap_or_else(|| default_output(image));
-    if let Err(error) = write(&output, image.wasm()) {
+    if let Err(error) = output_file::write(&output, image.wasm()) {
         console::error().line(&format!("{}: {error}", output.display()));
         return Outcome::Failed;
     }
@@ -142,10 +143,4 @@ fn table(steps: &[Step]) -> Listing {
         );
     }
     listing
-}
-
-/// Writes an image, so that a process that reads the file meanwhile sees the old one or the new one.
-pub(crate) fn write(path: &Path, wasm: &[u8]) -> std::io::Result<()> {
-    let unfinished = path.with_extension("wasm.tmp");
-    std::fs::write(&unfinished, wasm).and_then(|()| std::fs::rename(&unfinished, path))
 }

@@ -2,9 +2,9 @@
 
 use crate::Outcome;
 use crate::cli::{KeptOptions, RegistryOptions};
-use crate::image_command::write;
 use crate::manual::print;
 use crate::output::{Format, Listing};
+use crate::output_file;
 use crate::progress::Progress;
 use deployment::{Catalog, cache_directory};
 use registry::{
@@ -57,7 +57,7 @@ pub(crate) fn pull(
         Err(error) => return told(&error, Outcome::Failed),
     };
     if let Some(output) = output
-        && let Err(error) = write(output, image.wasm())
+        && let Err(error) = output_file::write(output, image.wasm())
     {
         return told(&format_args!("{}: {error}", output.display()), Outcome::Failed);
     }

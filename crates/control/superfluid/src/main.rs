@@ -32,6 +32,7 @@ mod live_table;
 mod manual;
 mod new_command;
 mod output;
+mod output_file;
 mod page_files;
 mod progress;
 mod remote;

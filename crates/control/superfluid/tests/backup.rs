@@ -162,6 +162,16 @@ fn what_is_no_whole_backup_is_refused_and_nothing_is_written() {
     let told = String::from_utf8_lossy(&nowhere.stderr).into_owned();
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(told.starts_with("no/such: there is no such folder") && !told.contains(".part"), "{told}");
+    // What is no file is not replaced, and of a link that is which it leads to.
+    let (status, told) = daemon.refused(&format!("backup -o {SOCKET}"));
+    assert_eq!(
+        (status, told.as_str()),
+        (2, &*format!("{SOCKET}: found what is no file; allowed: a file's name"))
+    );
+    std::os::unix::fs::symlink("b.tar", folder.path().join("link.tar")).expect("a link");
+    std::fs::write(folder.path().join("b.tar"), "old").expect("written");
+    daemon.done("backup -o link.tar");
+    assert!(std::fs::symlink_metadata(folder.path().join("link.tar")).expect("there").is_symlink());
     let whole = std::fs::read(folder.path().join("b.tar")).expect("a file");
     daemon.kill();
     assert_eq!(commands.run("backup -o b.tar").status.code(), Some(3));

@@ -5,6 +5,7 @@ use super::numbers::bytes;
 use super::options::BackupOptions;
 use crate::Outcome;
 use crate::output::Format;
+use crate::output_file;
 use crate::progress::Progress;
 use client::Client;
 use std::fs::File;
@@ -16,11 +17,9 @@ use store::backup::About;
 /// The file appears when it is whole and was read again; until then it has another name.
 pub(crate) fn backup(options: &BackupOptions) -> Done {
     let path = &options.output;
-    let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
-        let wrong = format!("{}: found a folder; allowed: a file's name", path.display());
-        return Err(Failure::new(wrong, Outcome::BadInput));
-    };
-    let folder = match path.parent() {
+    let refused = |error| Failure::new(format_args!("{}: {error}", path.display()), Outcome::BadInput);
+    let place = output_file::place(path).map_err(refused)?;
+    let folder = match place.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
@@ -28,12 +27,12 @@ pub(crate) fn backup(options: &BackupOptions) -> Done {
         let wrong = format!("{}: there is no such folder; allowed: one that is there", folder.display());
         return Err(Failure::new(wrong, Outcome::Failed));
     }
-    let part = folder.join(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
+    let part = output_file::part(&place);
     let client = options.connection.client()?;
     let progress = Progress::begin(&format!("backing up to {}", path.display()), Format::Table);
     let written = fetch(&client, &part).and_then(|about| {
         let failed = |error| failed(path, error);
-        std::fs::rename(&part, path).map_err(failed)?;
+        std::fs::rename(&part, &place).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(about)
     });
