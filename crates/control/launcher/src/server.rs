@@ -11,10 +11,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
@@ -42,15 +43,9 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| LauncherError::file("/proc/self")(error.into()))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(LauncherError::file("signals"))?;
-    let guests = Guests::open(settings, permits)?;
     let socket = &settings.socket;
-    // The lock is held: whatever is there is of a launcher that has ended.
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(LauncherError::file(socket)(error));
-        }
-        _ => {}
-    }
+    make_room(socket).map_err(LauncherError::file(socket))?;
+    let guests = Guests::open(settings, permits)?;
     let listener = UnixListener::bind(socket).map_err(LauncherError::file(socket))?;
     // Every user may connect: the kernel says which one it is, and the file says which are served.
     fs::set_permissions(socket, Permissions::from_mode(0o666)).map_err(LauncherError::file(socket))?;
@@ -65,6 +60,26 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     let removed = fs::remove_file(socket).map_err(LauncherError::file(socket));
     guests.stop_all();
     removed
+}
+
+/// Removes a socket that nothing listens at any more: that of a launcher that has ended. What else is there
+/// stays, and is told.
+fn make_room(socket: &Path) -> io::Result<()> {
+    let in_the_way = |what| io::Error::new(ErrorKind::AlreadyExists, what);
+    match fs::symlink_metadata(socket) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(in_the_way("found what is no socket; allowed: a path where nothing is"));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(socket) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(socket),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(in_the_way("another program listens there")),
+    }
 }
 
 /// Open connections by the user at their other end: no client's are another's.
@@ -195,6 +210,23 @@ fn answer(stream: &UnixStream, answer: &Answer, queues: &[OwnedFd]) -> std::io::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_removed_for_the_socket_but_one_that_nothing_listens_at() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().join("launcher.yaml");
+        make_room(&at).expect("nothing is there");
+        fs::write(&at, "clients: {}").expect("written");
+        let told = make_room(&at).expect_err("a file").to_string();
+        assert_eq!(told, "found what is no socket; allowed: a path where nothing is");
+        assert_eq!(fs::read(&at).expect("still there"), b"clients: {}");
+        let at = folder.path().join("socket");
+        let listener = UnixListener::bind(&at).expect("a socket");
+        assert_eq!(make_room(&at).expect_err("in use").to_string(), "another program listens there");
+        drop(listener);
+        make_room(&at).expect("nothing listens any more");
+        assert!(!at.exists());
+    }
 
     #[test]
     fn a_client_that_opens_all_its_connections_takes_none_of_anothers() {
