@@ -97,12 +97,11 @@ impl Sum {
     /// The sum in 16 bits, not complemented.
     #[inline]
     pub const fn folded(self) -> u16 {
-        // In 33 bits, in 18, in 17 of which the highest is followed by small numbers alone, and in 16.
-        let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        sum as u16
+        // Carries go round: from 64 bits to 32, and to 16, where the upper half of the two halves' sum and that
+        // of the other order has the carry of the lower one.
+        let (sum, carry) = (self.0 as u32).overflowing_add((self.0 >> 32) as u32);
+        let sum = sum + carry as u32;
+        (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
     }
 
     /// The checksum to store in a header.
@@ -236,7 +235,27 @@ mod tests {
         }
     }
 
+    /// That a sum is folded means that it is the same modulo 0xffff, and zero if it is nothing alone.
+    fn check_folded(sum: u64) {
+        let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+        assert_eq!(u64::from(Sum(sum).folded()), expected, "{sum:#x}");
+    }
+
+    #[test]
+    fn carries_go_round_at_every_edge() {
+        for shift in 0..64 {
+            for edge in [1 << shift, u64::MAX >> shift, u64::MAX << shift] {
+                (-2i64..=2).for_each(|more| check_folded(edge.wrapping_add_signed(more)));
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_sum_is_folded(sum in any::<u64>(), shift in 0..64) {
+            check_folded(sum >> shift);
+        }
+
         #[test]
         fn equals_the_plain_way(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
             prop_assert_eq!(of(&bytes), plain(&bytes));

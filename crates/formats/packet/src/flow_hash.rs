@@ -46,16 +46,15 @@ pub fn plain_flow_hash(frame: &[u8; PLAIN]) -> Option<(u32, u16)> {
     let word = |at: usize| frame.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word));
     let (w1, w2, w3, w4, w5) = (word(8)?, word(16)?, word(24)?, word(32)?, word(40)?);
     let big = |word: u64, shift: u32| (word >> shift) as u16;
+    let is_v4 = |link: u64| link >> 32 & 0xff_ffff == u64::from(ethertype::IPV4.swap_bytes()) | 0x45 << 16;
     let (mut vlan, mut link, mut ip, mut hosts, mut ports) = (0, w1, w2, w3, w4);
-    if is_tag(big(w1, 32).swap_bytes()) {
+    if !is_v4(w1) && is_tag(big(w1, 32).swap_bytes()) {
         vlan = big(w1, 48).swap_bytes();
         (link, ip, hosts, ports) = (w2 << 32, w2 >> 32 | w3 << 32, w3 >> 32 | w4 << 32, w4 >> 32 | w5 << 32);
     }
     let protocol = (ip >> 56) as u8;
-    let plain = link >> 32 & 0xff_ffff == u64::from(ethertype::IPV4.swap_bytes()) | 0x45 << 16
-        && ip >> 32 & 0xff3f == 0
-        && big(ip, 0).swap_bytes() >= 24
-        && protocol::has_ports(protocol);
+    let is_whole = ip >> 32 & 0xff3f == 0 && big(ip, 0).swap_bytes() >= 24;
+    let plain = is_v4(link) && is_whole && protocol::has_ports(protocol);
     let end = |ip: u64, port: u16| u64::from((ip as u32).swap_bytes()) << 16 | u64::from(port.swap_bytes());
     let source = end(hosts >> 16, big(ports, 16));
     let destination = end(hosts >> 48 | ports << 16, big(ports, 32));
