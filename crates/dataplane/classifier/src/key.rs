@@ -87,13 +87,12 @@ impl Reader {
         Reader { tunnels: Tunnels::new([Tunnel::Vxlan, Tunnel::Geneve, Tunnel::Mpls, Tunnel::Gre]), needs }
     }
 
+    /// Reads a frame's beginning into a key of zeros: in place, because what is copied right after it was
+    /// written in other pieces has to reach memory first.
     #[inline]
-    pub fn read(&self, frame: &[u8]) -> Key {
-        let mut key = [0; WORDS * LEVELS];
+    pub fn read(&self, frame: &[u8], key: &mut Key) {
         let (outer, inner) = key.split_at_mut(WORDS);
-        let (Some(outer), Some(inner)) = (outer.first_chunk_mut(), inner.first_chunk_mut()) else {
-            return key;
-        };
+        let (Some(outer), Some(inner)) = (outer.first_chunk_mut(), inner.first_chunk_mut()) else { return };
         let is_read = match plain(frame, outer, self.needs.ethernet) {
             None => false,
             Some(found) if !self.needs.tunnel || !found.may_carry() => true,
@@ -108,7 +107,6 @@ impl Reader {
         if !is_read {
             self.slowly(frame, outer, inner);
         }
-        key
     }
 
     /// Any packet.

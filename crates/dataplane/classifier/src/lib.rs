@@ -97,7 +97,8 @@ impl Classifier {
     /// class that wants it, in no order. `head` is the packet's beginning, `length` its whole length in
     /// bytes.
     pub fn classify(&self, head: &[u8], length: u32, mut see: impl FnMut(u16)) -> Option<u16> {
-        let key = self.reader.read(head);
+        let mut key = Key::default();
+        self.reader.read(head, &mut key);
         if !self.observers.is_empty() {
             self.observers.search(&key, |candidate| {
                 // A packet of several of a rule's terms is seen once.
