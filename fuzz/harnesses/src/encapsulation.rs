@@ -40,7 +40,9 @@ pub fn run(data: &[u8]) {
     let Ok((taken, kept, packet)) = off(frame, &layers) else { return };
     let mut front = Front::NONE;
     let made = put_back(&kept, &packet, taken.length, &mut front);
-    if let Some(plain) = packet.first_chunk().and_then(|first| kept.plain(*first, taken.length, None)) {
+    if let Some((plain, first)) = kept.plain(None).zip(packet.first_chunk())
+        && let Some(plain) = plain.front(*first, taken.length, (0, 0))
+    {
         assert_eq!((made, front.bytes()), (Ok(()), &plain[..]));
     }
     if made.is_ok() {

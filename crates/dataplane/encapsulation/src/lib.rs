@@ -7,7 +7,7 @@
 //!    that has changed meanwhile.
 //! 3. [`Encapsulation`] is made once for each port from [`LayerSettings`]; [`Encapsulation::put_on`] makes
 //!    the headers for a packet.
-//! 4. [`take_plain_off`] and [`Headers::plain`] do the same, several times as fast, for VXLAN over IPv4 and
+//! 4. [`take_plain_off`] and [`Plain`] do the same, several times as fast, for VXLAN over IPv4 and
 //!    nothing else; where they say that there is more to it, the others are asked.
 //!
 //! All of them are functions of copied bytes: they neither read nor write a packet's buffer, which a guest
@@ -62,7 +62,7 @@ pub use emit::{Fresh, Headers, put_back};
 pub use front::Front;
 pub use kind::LayerKind;
 pub use mismatch::{Mismatch, Reason};
-pub use plain::{PLAIN, PLAIN_FRAME, take_plain_off};
+pub use plain::{PLAIN, PLAIN_FRAME, Plain, take_plain_off};
 pub use settings::{Encapsulation, LayerSettings, Outer, SettingsError};
 pub use take::{TakenOff, take_off};
 pub use udp::datagram;

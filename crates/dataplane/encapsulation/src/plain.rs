@@ -16,6 +16,9 @@ use packet::tunnel::VXLAN_PORT;
 pub const PLAIN: usize = ETHERNET + 20 + 8 + 8;
 /// Bytes of such headers and of the Ethernet header inside.
 pub const PLAIN_FRAME: usize = PLAIN + ETHERNET;
+/// Bytes of them from IPv4 on, and of the beginning of a packet that says what they say of it.
+const AROUND: u32 = (PLAIN - ETHERNET) as u32;
+const SHORTEST: u32 = ETHERNET as u32 + 2;
 const LAYER: Spot = Spot { kind: LayerKind::Vxlan, at: ETHERNET as u8 };
 const LAYERS: [Spot; MAX_LAYERS] = [LAYER; MAX_LAYERS];
 
@@ -24,7 +27,7 @@ const LAYERS: [Spot; MAX_LAYERS] = [LAYER; MAX_LAYERS];
 #[inline(always)]
 pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers) -> Option<TakenOff> {
     let (words, _) = head.as_chunks::<8>();
-    let [_, link, ip, addresses, ports, datagram, vni, _] = *words else { return None };
+    let [_, link, ip, addresses, ports, datagram, vni, last] = *words else { return None };
     // Not by `map`, which is a loop and a call.
     let le = u64::from_le_bytes;
     let (link, ip, addresses) = (le(link), le(ip), le(addresses));
@@ -51,7 +54,8 @@ pub fn take_plain_off(head: &[u8; PLAIN_FRAME], length: u32, kept: &mut Headers)
     (kept.layers, kept.ending) = (LAYERS, Ending::Frame);
     let key = ((datagram >> 48) as u32 | (vni as u32 & 0xff) << 16).swap_bytes() >> 8;
     let length = total + ETHERNET as u32 - PLAIN as u32;
-    Some(TakenOff { length, tunnel: Some(LayerKind::Vxlan), key, vlan: 0, sums: [0; MAX_LAYERS] })
+    let kind = ((le(last) >> 48) as u16).swap_bytes();
+    Some(TakenOff { length, kind, tunnel: Some(LayerKind::Vxlan), key, vlan: 0, sums: [0; MAX_LAYERS] })
 }
 
 /// The sum of an IPv4 header behind a frame's addresses, of the words around it, in the order of bytes that
@@ -62,54 +66,82 @@ fn sum(link: u64, ip: u64, addresses: u64, ports: u64) -> Sum {
     sum.add_u32(addresses as u32).add_u32((addresses >> 32) as u32).add_u16(ports as u16)
 }
 
+/// Headers of VXLAN over IPv4 and nothing else: what all packets have in common on which they are put, in
+/// words. Fields that a packet says are zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    words: [u64; 6],
+    rest: [u8; 2],
+    /// Of the IPv4 header, in the order of bytes that the words have.
+    sum: u16,
+    /// Bits that come from the packet's traffic class, from the identification and from the flow.
+    class: u8,
+    identification: u16,
+    port: u16,
+}
+
 impl Headers {
-    /// As [`Headers::put_on`], of VXLAN alone on IP without tags, which removes nothing; `None` where they
-    /// are more than that. `first` is the packet's beginning; what is beyond its end is anything.
-    #[inline(always)]
-    pub fn plain(&self, first: [u8; ETHERNET + 2], length: u32, fresh: Option<Fresh>) -> Option<[u8; PLAIN]> {
-        let [.., k0, k1, c0, c1] = first;
-        let packet = match u16::from_be_bytes([k0, k1]) {
-            ethertype::IPV4 if c0 >> 4 == 4 => c1,
-            ethertype::IPV6 if c0 >> 4 == 6 => c0 << 4 | c1 >> 4,
-            _ => return None,
-        };
-        let total = u16::try_from(u64::from(length) + (PLAIN - ETHERNET) as u64).ok()?;
+    /// These headers for packets that follow each other, if they are VXLAN over IPv4 and nothing else: with
+    /// what is `fresh`, of which flow and identification are said for each packet, or as they were.
+    #[inline]
+    pub fn plain(&self, fresh: Option<Fresh>) -> Option<Plain> {
         let ([to, link, ip, addresses, ports, datagram, rest, ..], _) = self.bytes.as_chunks::<8>() else {
             return None;
         };
         let le = u64::from_le_bytes;
-        let (mut to, mut link, mut ip) = (le(*to), le(*link), le(*ip));
-        let (mut addresses, mut ports, datagram) = (le(*addresses), le(*ports), le(*datagram));
+        let (mut to, datagram) = (le(*to), le(*datagram));
+        // Without lengths, checksum and congestion.
+        let (link, ip) = (le(*link) & !(3 << 56), le(*ip) & !0xffff);
+        let (addresses, ports) = (le(*addresses) & !0xffff, le(*ports) & !0 >> 16);
         let is_alone = self.count == 1 && self.length == PLAIN as u8 && self.layers[0] == LAYER;
-        let is_bare = (link >> 48) as u8 == 0x45 && datagram as u16 == 0;
-        if !is_alone || !is_bare || (length as usize) < first.len() {
+        if !is_alone || (link >> 48) as u8 != 0x45 || datagram as u16 != 0 {
             return None;
         }
-        // A field of 16 bits, in the order of the network.
-        let with = |word: u64, at: u32, it: u16| word & !(0xffff << at) | u64::from(it.swap_bytes()) << at;
-        let mut services = (link >> 56) as u8;
+        let (mut class, mut identification, mut port) = (3, 0, 0);
         if let Some(fresh) = fresh {
-            if fresh.services & 1 != 0 {
-                services = packet;
-            }
-            // An identification matters to fragments alone (RFC 6864).
-            if (ip >> 32) as u16 == 0 {
-                ip = with(ip, 16, fresh.identification);
-            }
+            class = if fresh.services & 1 != 0 { !0 } else { 3 };
+            // It matters to fragments alone (RFC 6864).
+            identification = if (ip >> 32) as u16 == 0 { !0 } else { 0 };
+            port = !0;
             if let Some([a, b, c, d, e, f]) = fresh.next_hop {
                 to = to & !0 << 48 | le([a, b, c, d, e, f, 0, 0]);
             }
-            ports = with(ports, 16, 0xc000 | (fresh.hash ^ fresh.hash >> 16) as u16);
         }
-        link = link & !(0xff << 56) | u64::from(services & !3 | packet & 3) << 56;
-        (ip, ports) = (with(ip, 0, total), with(ports, 48, total - 20));
-        addresses &= !0xffff;
-        addresses |= u64::from(sum(link, ip, addresses, ports).checksum());
+        let sum = sum(link, ip, addresses, ports).folded();
+        let words = [to, link, ip, addresses, ports, datagram];
+        Some(Plain { words, rest: [rest[0], rest[1]], sum, class, identification, port })
+    }
+}
+
+impl Plain {
+    /// As [`Headers::put_on`], which removes nothing; `None` where there is more to it than IP without tags.
+    /// `first` is the packet's beginning; what is beyond its end is anything. `flow` are the hash of its flow
+    /// and its identification.
+    #[inline(always)]
+    pub fn front(&self, first: [u8; ETHERNET + 2], length: u32, flow: (u32, u16)) -> Option<[u8; PLAIN]> {
+        let [.., k0, k1, c0, c1] = first;
+        let class = match u16::from_be_bytes([k0, k1]) {
+            ethertype::IPV4 if c0 >> 4 == 4 => c1,
+            ethertype::IPV6 if c0 >> 4 == 6 => c0 << 4 | c1 >> 4,
+            _ => return None,
+        };
+        let total = u16::try_from(length.checked_add(AROUND)?).ok().filter(|_| length >= SHORTEST)?;
+        // In the order of the network.
+        let (datagram, total) = ((total - 20).swap_bytes(), total.swap_bytes());
+        let (hash, identification) = (flow.0, (flow.1 & self.identification).swap_bytes());
+        let port = ((0xc000 | (hash ^ hash >> 16) as u16) & self.port).swap_bytes();
+        let class = u16::from(class & self.class) << 8;
+        let sum = Sum::ZERO.add_u16(self.sum).add_u16(total).add_u16(identification).add_u16(class);
+        let at = |field: u16, shift: u32| u64::from(field) << shift;
+        let [to, link, ip, addresses, ports, vxlan] = self.words;
         let mut made = [0; PLAIN];
-        if let ([w0, w1, w2, w3, w4, w5], [w6, w7]) = made.as_chunks_mut::<8>() {
-            (*w0, *w1, *w2) = (to.to_le_bytes(), link.to_le_bytes(), ip.to_le_bytes());
-            (*w3, *w4, *w5) = (addresses.to_le_bytes(), ports.to_le_bytes(), datagram.to_le_bytes());
-            (*w6, *w7) = (rest[0], rest[1]);
+        if let ([w0, w1, w2, w3, w4, w5], rest) = made.as_chunks_mut::<8>() {
+            (*w0, *w1) = (to.to_le_bytes(), (link | at(class, 48)).to_le_bytes());
+            *w2 = (ip | at(total, 0) | at(identification, 16)).to_le_bytes();
+            *w3 = (addresses | at(sum.checksum(), 0)).to_le_bytes();
+            *w4 = (ports | at(port, 16) | at(datagram, 48)).to_le_bytes();
+            *w5 = vxlan.to_le_bytes();
+            rest.copy_from_slice(&self.rest);
         }
         Some(made)
     }

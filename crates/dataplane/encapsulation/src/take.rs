@@ -12,6 +12,8 @@ use packet::{checksum, ecn, protocol};
 pub struct TakenOff {
     /// The packet's length then, in bytes. Bytes of the frame beyond it are padding.
     pub length: u32,
+    /// Its EtherType: that of a tag, if it has one.
+    pub kind: u16,
     /// The innermost tunnel; a tag is none.
     pub tunnel: Option<LayerKind>,
     /// What identifies it: network, key, label; 0 where nothing does.
@@ -394,8 +396,8 @@ impl<'a> Walk<'a> {
             self.mark(outer, front)?;
         }
         let length = (self.end - gone.min(self.end) + new) as u32;
-        let Walk { tunnel, key, vlan, sums, .. } = self;
-        Ok(TakenOff { length, tunnel, key, vlan, sums })
+        let Walk { kind, tunnel, key, vlan, sums, .. } = self;
+        Ok(TakenOff { length, kind, tunnel, key, vlan, sums })
     }
 
     /// The Ethernet header of what is inside, which may not have one of its own.

@@ -319,6 +319,14 @@ impl Pool {
         (head, length)
     }
 
+    /// The packet's first `N` bytes, copied; `None` when it has fewer.
+    #[inline(always)]
+    pub fn first<const N: usize>(&self, packet: &Packet) -> Option<[u8; N]> {
+        let begin = self.data(packet);
+        // SAFETY: the packet has so many bytes, and lies in its buffer.
+        (packet.length() as usize >= N).then(|| unsafe { begin.cast::<[u8; N]>().read_unaligned() })
+    }
+
     /// Four bytes of the packet, from its byte `at` on, copied; `None` when it ends before.
     #[inline]
     pub fn word(&self, packet: &Packet, at: usize) -> Option<[u8; 4]> {

@@ -418,6 +418,8 @@ fn a_packet_gets_another_beginning() {
     assert_eq!((pool.to_vec(&packet), packet.record().csum_start), (b"inner".to_vec(), 2));
     pool.replace_front(&mut packet, 2, b"the win").expect("longer");
     assert_eq!((pool.to_vec(&packet), packet.record().csum_start), (b"the winner".to_vec(), 7));
+    assert_eq!((pool.first(&packet), pool.first(&packet)), (Some(*b"the"), Some(*b"the winner")));
+    assert_eq!(pool.first::<11>(&packet), None);
     for (removes, bytes) in [(8, 0), (11, 0), (0, headroom + 8)] {
         pool.replace_front(&mut packet, removes, &vec![0; bytes])
             .expect_err("a checksum goes, an end, no room");

@@ -258,7 +258,7 @@ impl Worker {
             return self.hand_on(source, target, batch);
         }
         if tunnels_at(&self.switch(id).forwarding, plug).is_some() {
-            if !self.encapsulates_in_place(source, (id, plug), target, &batch) {
+            if !self.encapsulates_in_place(source, target, &batch) {
                 return self.leave_encapsulated(source, (id, plug), target, batch);
             }
             self.encapsulate_all(source, (id, plug), &mut batch);

@@ -9,10 +9,11 @@ use crate::ids::{Holder, Plug, SwitchId, Target};
 use crate::path::classify::flow_of;
 use crate::worker::Worker;
 use encapsulation::{
-    Fresh, Front, Headers, LayerKind, MAX_BYTES, PLAIN, Reason, TakenOff, datagram, take_off, take_plain_off,
+    Front, Headers, LayerKind, MAX_BYTES, PLAIN, Plain, Reason, TakenOff, datagram, take_off, take_plain_off,
 };
 use nf_abi::offload::{CHECKSUM_VALID, GSO_NONE, NEEDS_CHECKSUM};
 use packet::checksum::Sum;
+use packet::ethernet::is_tag;
 use packet_memory::{Kept, Packet, Pool};
 use telemetry::DropReason;
 use virtio_net::is_whole;
@@ -21,8 +22,9 @@ use virtual_switch::SwitchPort;
 
 /// Bytes that the headers are taken off: as long as they may be, and what follows them.
 const TAKEN: usize = MAX_BYTES + 64;
-/// Bytes of a packet that say what headers in front of it say.
+/// Bytes of a packet that say what headers in front of it say, and of which flow it is if it is plain.
 const SHOWN: usize = 64;
+const FLOW: usize = 48;
 
 /// The device of a switch, and the headers around packets outside of one of its ports.
 pub(crate) fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&Device, &Tunnels)> {
@@ -34,34 +36,22 @@ impl Worker {
     /// Takes off what comes in by a plug the headers that it has there.
     pub(crate) fn decapsulate(&mut self, source: Holder, (id, from): Plug, batch: &mut Vec<Packet>) {
         let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
-        let (pool, with_flow_hash) =
-            (&self.pools[usize::from(self.pool_of(source).0)], self.polling.flow_hash);
+        let (pool, by) = (&*self.pools[usize::from(self.pool_of(source).0)], number(id, from));
+        let (layers, with_flow_hash) = (&tunnels.decapsulate[..], self.polling.flow_hash);
+        // As long as all are plain, nothing is looked after but these.
+        let is_vxlan = layers == [LayerKind::Vxlan];
+        let is_other = |it: &mut Packet| !is_vxlan || !take_vxlan(pool, it, by, with_flow_hash);
+        let Some(first) = batch.iter_mut().position(is_other).filter(|_| !layers.is_empty()) else { return };
         let mut refused = self.batches.spare();
-        let by = number(id, from);
-        let other =
-            |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, by, with_flow_hash);
-        refused.extend(batch.extract_if(.., other));
+        refused.extend(batch.extract_if(first.., |it| !decapsulate(pool, it, layers, by, with_flow_hash)));
         self.drop_batch(source, refused, DropReason::BadTunnel);
     }
 
-    /// Whether all of these packets get headers where they are: none is cut, none copied before, none too
-    /// long.
-    pub(crate) fn encapsulates_in_place(
-        &self,
-        source: Holder,
-        (id, plug): Plug,
-        target: Target,
-        batch: &[Packet],
-    ) -> bool {
+    /// Whether all of these packets get headers where they are: none is cut, none copied before.
+    pub(crate) fn encapsulates_in_place(&self, source: Holder, target: Target, batch: &[Packet]) -> bool {
         let here = self.pool_of(source);
         let stays = self.only_end(target).is_some_and(|end| self.pool_of(end) == here);
-        let Some((device, tunnels)) = tunnels_at(&self.switch(id).forwarding, plug) else { return false };
-        let (longest, pool) = (device.longest(plug), &self.pools[usize::from(here.0)]);
-        let own = tunnels.encapsulate.map_or(0, |own| own.overhead());
-        let headers = |packet: &Packet| {
-            pool.kept(packet).map_or(own, |kept| kept.headers.bytes().len().max(own)) as u32
-        };
-        stays && batch.iter().all(|it| it.length().saturating_add(headers(it)) <= longest && !is_whole(it))
+        stays && !batch.iter().any(is_whole)
     }
 
     /// Puts headers on packets that leave by a plug.
@@ -70,7 +60,17 @@ impl Worker {
         let pool = &self.pools[usize::from(self.pool_of(source).0)];
         let (here, identification) = (number(id, plug), &mut self.batches.identification);
         let (longest, mut reasons) = (device.longest(plug), Vec::new());
-        let refused = batch.extract_if(.., |packet| {
+        // As long as all are plain, nothing is looked after but these.
+        let next_hop = tunnels.next_hop.as_ref().map(|it| it.get());
+        let own = tunnels.encapsulate.as_ref().filter(|_| next_hop != Some(None));
+        let own = own.map(|own| own.for_flow(0, 0, next_hop.flatten()));
+        let plain = own.and_then(|(headers, fresh)| headers.plain(Some(fresh)));
+        let is_other = |packet: &mut Packet| {
+            *identification = identification.wrapping_add(1);
+            plain.as_ref().is_none_or(|own| !put_on_plainly(pool, packet, own, *identification, longest))
+        };
+        let Some(first) = batch.iter_mut().position(is_other) else { return };
+        let refused = batch.extract_if(first.., |packet| {
             *identification = identification.wrapping_add(1);
             let done = encapsulate(pool, packet, tunnels, here, *identification, longest);
             done.map_err(|refused| reasons.push(refused)).is_err()
@@ -127,21 +127,17 @@ enum Refused {
 
 /// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped
 /// then.
-#[inline]
-fn decapsulate(
-    pool: &Pool,
-    packet: &mut Packet,
-    layers: &[LayerKind],
-    by: u64,
-    with_flow_hash: bool,
-) -> bool {
-    let plain = match layers {
-        [] => return true,
-        [LayerKind::Vxlan] => take_vxlan(pool, packet, by),
-        _ => None,
-    };
-    let Some(taken) = plain.or_else(|| take_layers(pool, packet, layers, by)) else { return false };
-    let (flow_hash, vlan) = flow_of(pool, packet, with_flow_hash);
+#[inline(never)]
+fn decapsulate(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], by: u64, hashed: bool) -> bool {
+    layers == [LayerKind::Vxlan] && take_vxlan(pool, packet, by, hashed)
+        || take_layers(pool, packet, layers, by).is_some_and(|taken| note(pool, packet, &taken, hashed))
+}
+
+/// Says in a packet's record what was taken off it, and of which flow it is if that is read.
+#[inline(always)]
+fn note(pool: &Pool, packet: &mut Packet, taken: &TakenOff, hashed: bool) -> bool {
+    let is_known = !hashed && !is_tag(taken.kind);
+    let (flow_hash, vlan) = if is_known { (0, 0) } else { flow_inside(pool, packet, hashed) };
     packet.edit(|record| {
         (record.flow_hash, record.vlan) = (flow_hash, if taken.vlan == 0 { vlan } else { taken.vlan });
         if let Some(kind) = taken.tunnel {
@@ -153,19 +149,26 @@ fn decapsulate(
     true
 }
 
-/// Takes VXLAN off a packet that has nothing else in front.
-#[inline]
-fn take_vxlan(pool: &Pool, packet: &mut Packet, by: u64) -> Option<TakenOff> {
-    let (head, offset, length) = (pool.head(packet).0, packet.offset() + PLAIN as u32, packet.length());
+/// Not compiled into loops over packets of which it is not asked.
+#[inline(never)]
+fn flow_inside(pool: &Pool, packet: &Packet, hashed: bool) -> (u32, u16) {
+    flow_of(pool, packet, hashed)
+}
+
+/// Takes VXLAN off a packet that has nothing else in front, and fills its record. False where there is more
+/// to it.
+#[inline(always)]
+fn take_vxlan(pool: &Pool, packet: &mut Packet, by: u64, hashed: bool) -> bool {
+    let (offset, length) = (packet.offset() + PLAIN as u32, packet.length());
     let is_finished = packet.record().offload_flags & NEEDS_CHECKSUM == 0;
-    let place = pool.keep(packet).filter(|_| is_finished)?;
+    let Some(head) = pool.first(packet).filter(|_| is_finished) else { return false };
+    let Some(place) = pool.keep(packet) else { return false };
+    let Some(taken) = take_plain_off(&head, length, &mut place.headers) else { return false };
     place.by = by;
-    let taken = take_plain_off(&head, length, &mut place.headers)?;
-    packet.set_extent(offset, taken.length, pool.buffer_size()).then_some(taken)
+    packet.set_extent(offset, taken.length, pool.buffer_size()) && note(pool, packet, &taken, hashed)
 }
 
 /// Takes any layers off a packet.
-#[inline(never)]
 fn take_layers(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], by: u64) -> Option<TakenOff> {
     let (head, length) = pool.head::<TAKEN>(packet);
     let (head, whole) = (&head[..length], packet.length());
@@ -231,9 +234,24 @@ fn sum(pool: &Pool, packet: &Packet, from: usize, to: usize) -> Sum {
     sum.add_u16(if is_unfinished { !u16::from_be_bytes(field) } else { 0 })
 }
 
+/// Puts a port's own headers on a packet of which none are kept, where they are plain. False where there is
+/// more to them.
+#[inline(always)]
+fn put_on_plainly(pool: &Pool, packet: &mut Packet, own: &Plain, id: u16, longest: u32) -> bool {
+    let (length, known) = (packet.length(), packet.record().flow_hash);
+    if length > longest.saturating_sub(PLAIN as u32) || pool.kept(packet).is_some() {
+        return false;
+    }
+    let Some(head) = pool.first::<FLOW>(packet) else { return false };
+    let plain = || packet::plain_flow_hash(&head).unwrap_or_else(|| flow_inside(pool, packet, true)).0;
+    let hash = if known == 0 { plain() } else { known };
+    let made = head.first_chunk().and_then(|first| own.front(*first, length, (hash, id)));
+    made.is_some_and(|made| pool.replace_front(packet, 0, &made).is_ok())
+}
+
 /// Puts on a packet the headers that it has outside of a port: those that were taken off it by another port
 /// with the same layers, else the port's own.
-#[inline]
+#[inline(never)]
 fn encapsulate(
     pool: &Pool,
     packet: &mut Packet,
@@ -242,54 +260,33 @@ fn encapsulate(
     identification: u16,
     longest: u32,
 ) -> Result<(), Refused> {
-    let (length, layers) = (packet.length(), tunnels.decapsulate.iter().copied());
-    // Once for both: its flow, and what the headers say of it.
-    let (head, count) = pool.head(packet);
+    let ((head, count), length) = (pool.head::<SHOWN>(packet), packet.length());
+    let layers = tunnels.decapsulate.iter().copied();
     let same = |kept: &&Kept| kept.by != here && layers.len() > 0 && kept.headers.layers().eq(layers.clone());
-    let kept = pool.kept(packet).filter(same);
-    let (headers, fresh) = match (kept, &tunnels.encapsulate) {
-        (Some(kept), _) => (&kept.headers, None),
+    let (headers, fresh, hash) = match (pool.kept(packet).filter(same), &tunnels.encapsulate) {
+        (Some(kept), _) => (&kept.headers, None, 0),
         (None, Some(own)) => {
             let next_hop = tunnels.next_hop.as_ref().map(|it| it.get());
             if next_hop == Some(None) {
                 return Err(Refused::Lost(DropReason::NoNeighbour));
             }
-            let plain = || packet::plain_flow_hash(&head).filter(|_| count == head.len());
-            let hash = match packet.record().flow_hash {
-                0 => plain().unwrap_or_else(|| flow_of(pool, packet, true)).0,
-                known => known,
-            };
+            let known = packet.record().flow_hash;
+            let hash = if known == 0 { flow_inside(pool, packet, true).0 } else { known };
             let (headers, fresh) = own.for_flow(hash, identification, next_hop.flatten());
-            (headers, Some(fresh))
+            (headers, Some(fresh), hash)
         }
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
         (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),
     };
-    let fits = length.saturating_add(PLAIN as u32) <= longest;
-    let plain = head.first_chunk().and_then(|first| headers.plain(*first, length, fresh));
-    if let Some(made) = plain.filter(|_| fits) {
+    let lost = |_| Refused::Lost(DropReason::TooLong);
+    let plain = headers.plain(fresh).filter(|_| length.saturating_add(PLAIN as u32) <= longest);
+    let first = head.first_chunk().zip(plain);
+    if let Some(made) = first.and_then(|(first, it)| it.front(*first, length, (hash, identification))) {
         pool.forget_kept(packet);
-        return pool.replace_front(packet, 0, &made).map_err(|_| Refused::Lost(DropReason::TooLong));
+        return pool.replace_front(packet, 0, &made).map_err(lost);
     }
     let mut front = Front::NONE;
-    make_front(pool, packet, headers, fresh, longest, &mut front)?;
-    pool.forget_kept(packet);
-    let done = pool.replace_front(packet, front.removes(), front.bytes());
-    done.map_err(|_| Refused::Lost(DropReason::TooLong))
-}
-
-/// Makes any headers for a packet.
-#[inline(never)]
-fn make_front(
-    pool: &Pool,
-    packet: &Packet,
-    headers: &Headers,
-    fresh: Option<Fresh>,
-    longest: u32,
-    front: &mut Front,
-) -> Result<(), Refused> {
-    let ((head, count), length) = (pool.head::<SHOWN>(packet), packet.length());
-    headers.put_on(&head[..count], length, fresh, front).map_err(|mismatch| match mismatch.reason {
+    headers.put_on(&head[..count], length, fresh, &mut front).map_err(|mismatch| match mismatch.reason {
         Reason::TooLong => Refused::Lost(DropReason::TooLong),
         _ => Refused::Lost(DropReason::NoEncapsulation),
     })?;
@@ -300,5 +297,6 @@ fn make_front(
     if front.is_incomplete() {
         front.complete(sum(pool, packet, front.removes(), length as usize));
     }
-    Ok(())
+    pool.forget_kept(packet);
+    pool.replace_front(packet, front.removes(), front.bytes()).map_err(lost)
 }
