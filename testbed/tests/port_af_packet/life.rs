@@ -198,6 +198,57 @@ fn a_port_may_wait_for_its_interface() {
     });
 }
 
+/// Rings that are mapped in this process, which has one port.
+fn rings() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("this process's own");
+    maps.lines().filter(|line| line.contains("socket:[")).count()
+}
+
+/// Packet sockets of this network namespace.
+fn sockets() -> usize {
+    let table = std::fs::read_to_string("/proc/thread-self/net/packet").expect("the kernel's table");
+    table.lines().count() - 1
+}
+
+#[test]
+fn rings_are_there_before_their_interface_and_go_with_the_port() {
+    isolated("life::rings_are_there_before_their_interface_and_go_with_the_port", || {
+        let pool = small();
+        let begin = || AfPacketPort::waiting(Settings::new("sf-lan")).expect("it may wait");
+        // No interface has come.
+        let mut port = begin();
+        wait_for(|| rings() == 2);
+        port.close(&pool).expect("nothing to be written");
+        wait_for(|| (rings(), sockets()) == (0, 0));
+        drop(port);
+
+        let mut port = begin();
+        wait_for(|| rings() == 2);
+        let line = Line::new().expect("a line");
+        wait_until_up(&mut port);
+        assert_eq!((rings(), sockets()), (2, 2), "none was set up anew");
+        // The next ones are there as soon as it is seen to be gone.
+        line.middle.ip("link del sf-lan").expect("it goes");
+        port.maintain(Nanos(0));
+        assert!(
+            matches!(port.status(), PortStatus::Down(reason) if reason.contains("`sf-lan` is not there"))
+        );
+        wait_for(|| (rings(), sockets()) == (2, 2));
+        line.join_client().expect("it returns");
+        wait_until_up(&mut port);
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        for (from, to) in [(0, 1), (1, 0)] {
+            let ports = [&mut port, &mut far];
+            send(ports[from], &pool, &[frame(60 + from)], |_| {});
+            pool.free_batch(receive(ports[to], &pool, 1));
+        }
+        port.close(&pool).expect("nothing to be written");
+        drop(far);
+        wait_for(|| (rings(), sockets()) == (0, 0));
+        assert_eq!(pool.available(), 512);
+    });
+}
+
 #[test]
 fn nothing_to_do_is_nothing_done() {
     isolated("life::nothing_to_do_is_nothing_done", || {

@@ -2,10 +2,11 @@
 //! takes one back, after a grace period of its RCU: 8 ms and more each time, for which a worker would stand
 //! still.
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::iter::once;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, sleep};
@@ -50,9 +51,37 @@ fn threads() -> Option<&'static Sender<Job>> {
     JOBS.get_or_init(begin).as_ref()
 }
 
+/// Jobs that were begun and have not ended.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+/// One of [`BEGUN`], until it is dropped.
+struct Counted;
+
+impl Counted {
+    fn new() -> Counted {
+        BEGUN.fetch_add(1, Relaxed);
+        Counted
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        BEGUN.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether there are threads for what need not be done: half of them are for what has to be.
+pub fn has_room() -> bool {
+    BEGUN.load(Relaxed) < THREADS / 2
+}
+
 /// Does it soon. Where the system has no threads it is done here.
 fn run(job: impl FnOnce() + Send + 'static) {
-    let job: Job = Box::new(job);
+    let counted = Counted::new();
+    let job: Job = Box::new(move || {
+        let _until_it_ends = counted;
+        job();
+    });
     let left = match threads() {
         Some(threads) => threads.send(job).err(),
         None => Some(SendError(job)),
@@ -122,6 +151,26 @@ impl<T: Send + 'static> Pending<T> {
         lock(&self.0.value).take()
     }
 
+    /// It, when it has been made. What is begun here may wait for what was begun here before: all is begun in
+    /// its order.
+    ///
+    /// # Errors
+    /// It never will be: the thread that made it ended.
+    pub fn wait(self) -> io::Result<T> {
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        loop {
+            // An interrupted wait is one more look.
+            let _ = poll(&mut [PollFd::from_borrowed_fd(self.readable(), PollFlags::IN)], Some(&second));
+            // Before it is looked for: what has it by then has made it.
+            let is_alone = Arc::strong_count(&self.0) == 1;
+            match self.take() {
+                Some(value) => return Ok(value),
+                None if is_alone => return Err(io::Error::other("what makes it has ended")),
+                None => {}
+            }
+        }
+    }
+
     /// Readable from when it has been made.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.0.is_made.as_fd()
@@ -131,7 +180,6 @@ impl<T: Send + 'static> Pending<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::sync::mpsc::{Receiver, RecvTimeoutError};
     use std::thread::{ThreadId, current};
 
@@ -171,6 +219,18 @@ mod tests {
         let (tell, told) = channel();
         let_go(Tells(tell));
         is_elsewhere(&told);
+    }
+
+    #[test]
+    fn what_is_made_of_another_waits_for_it() {
+        let (go, may_go) = channel::<()>();
+        let first = Pending::begin(move || may_go.recv_timeout(LIMIT)).expect("it begins");
+        let second = Pending::begin(move || first.wait().map(|heard| (heard, 7))).expect("it begins");
+        assert!(!second.is_made());
+        go.send(()).expect("it waits");
+        assert_eq!(second.wait().expect("it is made").expect("so is the first"), (Ok(()), 7));
+        let never = Pending::<u8>::begin(|| std::panic::resume_unwind(Box::new(()))).expect("it begins");
+        assert!(never.wait().is_err(), "no thread waits for ever");
     }
 
     #[test]

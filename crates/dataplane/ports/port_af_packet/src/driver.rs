@@ -1,11 +1,11 @@
 //! The port itself: receive, transmit, and the life of the socket behind them.
 
-use crate::inquiry::longest_frame;
+use crate::inquiry::{longest_frame, system};
 use crate::intake::{Intake, Target};
-use crate::link::{Left, Link, Sockets};
+use crate::link::{Left, Link, Rings, Sockets};
 use crate::{OpenError, Settings};
 use kernel_interface::beside::{self, Pending};
-use kernel_interface::{Inquiry, assess, is_name};
+use kernel_interface::{Inquiry, Presence, assess, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -21,6 +21,9 @@ use virtio_net::split_in_tunnels;
 /// worker would not sleep until the error has been read.
 const ERROR_CHECK: Nanos = Nanos::from_millis(1);
 
+/// What a socket is bound to whose interface is no more.
+const GONE: i32 = -1;
+
 /// How long closing waits for the kernel to complete what it was given, and how often it looks.
 const LAST_WAIT: u32 = 100;
 const LAST_LOOK: Duration = Duration::from_micros(100);
@@ -30,6 +33,8 @@ pub struct AfPacketPort {
     settings: Settings,
     inquiry: Arc<Inquiry>,
     link: Option<Link>,
+    /// What the next link is made of, begun while its interface is not there yet.
+    prepared: Option<Pending<Result<Rings, OpenError>>>,
     /// What is to be the link, made beside the worker.
     opening: Option<Pending<Result<Link, OpenError>>>,
     /// Why the last one was not to be had.
@@ -85,6 +90,7 @@ impl AfPacketPort {
             settings,
             inquiry: Arc::new(inquiry),
             link: None,
+            prepared: None,
             opening: None,
             refused: None,
             works: false,
@@ -99,6 +105,7 @@ impl AfPacketPort {
     fn begin(&mut self, link: Option<Link>) {
         self.link = link;
         self.look();
+        self.prepare();
         // How it is from the beginning is no event.
         self.state.take_events();
         let granted = self.link.as_ref().map(|link| link.socket.transmit_buffer());
@@ -127,16 +134,39 @@ impl AfPacketPort {
         let Some(opening) = &self.opening else {
             // What is left there gives its memory back first.
             self.leave_link();
-            let sockets = Sockets::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?;
             let (inquiry, settings) = (self.inquiry.clone(), self.settings.clone());
-            let open = move || Link::open(sockets, &inquiry, &settings);
-            self.opening = Some(Pending::begin(open).map_err(|error| error.to_string())?);
+            let opening = match self.prepared.take() {
+                Some(prepared) => Pending::begin(move || {
+                    let lost = system(&settings.interface, "waiting for its rings");
+                    Link::bind(prepared.wait().map_err(lost)??, &inquiry, &settings)
+                }),
+                None => {
+                    let sockets = Sockets::open(&self.inquiry, &self.settings);
+                    let sockets = sockets.map_err(|error| error.to_string())?;
+                    Pending::begin(move || Link::open(sockets, &inquiry, &settings))
+                }
+            };
+            self.opening = Some(opening.map_err(|error| error.to_string())?);
             return Err(self.still_opening());
         };
         let opened = opening.take().ok_or_else(|| self.still_opening())?;
         self.opening = None;
         self.refused = opened.as_ref().err().map(OpenError::to_string);
         opened.map_err(|error| error.to_string())
+    }
+
+    /// Has rings set up for an interface that is to come, if there is a thread for that: when it comes, only
+    /// to be bound to it is left. What cannot be had shows when it has come.
+    fn prepare(&mut self) {
+        let is_awaited = self.link.is_none() && self.opening.is_none() && self.prepared.is_none();
+        let is_absent =
+            || self.inquiry.presence(&self.settings.interface).is_ok_and(|it| it == Presence::Absent);
+        if !(is_awaited && beside::has_room() && is_absent()) {
+            return;
+        }
+        let Ok(sockets) = Sockets::early(&self.settings) else { return };
+        let settings = self.settings.clone();
+        self.prepared = Pending::begin(move || Rings::new(sockets, &settings)).ok();
     }
 
     fn still_opening(&self) -> String {
@@ -187,7 +217,13 @@ impl Attached for AfPacketPort {
 
     fn assess(&mut self) -> Action {
         let bound_to = self.link.as_ref().and_then(|link| link.socket.bound_to().ok());
-        assess(&self.inquiry, &self.settings.interface, bound_to)
+        let action = assess(&self.inquiry, &self.settings.interface, bound_to);
+        if bound_to == Some(GONE) && matches!(action, Action::Down(_)) {
+            // The next one of its name is to be had soon.
+            self.leave_link();
+            self.prepare();
+        }
+        action
     }
 
     fn attach(&mut self) -> Result<(), String> {
@@ -298,8 +334,9 @@ impl Port for AfPacketPort {
             std::thread::sleep(LAST_LOOK);
         }
         self.leave_link();
-        // It may have been made since.
+        // They may have been made since.
         self.opening.take().into_iter().for_each(beside::let_go);
+        self.prepared.take().into_iter().for_each(beside::let_go);
         self.state.closed(&self.settings.interface);
         Ok(())
     }

@@ -65,9 +65,14 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Of an interface that is there: a socket that is closed again costs a grace period too.
+    /// For an interface that is there: a socket that is closed again costs a grace period too.
     pub fn open(inquiry: &Inquiry, settings: &Settings) -> Result<Sockets, OpenError> {
         number(inquiry, &settings.interface)?;
+        Sockets::early(settings)
+    }
+
+    /// For one that is to come.
+    pub fn early(settings: &Settings) -> Result<Sockets, OpenError> {
         let receive = packet_socket(settings, settings.offload)?;
         let send = match packet_socket(settings, true) {
             Err(OpenError::NoVnetHeader { .. }) if !settings.offload => None,
@@ -77,15 +82,20 @@ impl Sockets {
     }
 }
 
-impl Link {
-    /// Sets up and binds; nothing is received before everything is in place. The kernel takes its time for it
-    /// ([`kernel_interface::beside`]).
-    pub fn open(sockets: Sockets, inquiry: &Inquiry, settings: &Settings) -> Result<Link, OpenError> {
+/// Sockets with rings, bound to nothing yet: nothing comes in by them.
+pub(crate) struct Rings {
+    receive: OwnedFd,
+    ring: ReceiveRing,
+    sender: Option<SendRing>,
+}
+
+impl Rings {
+    /// The kernel takes its time for them ([`kernel_interface::beside`]).
+    pub fn new(sockets: Sockets, settings: &Settings) -> Result<Rings, OpenError> {
         let Sockets { receive: fd, send } = sockets;
         let name = settings.interface.as_str();
-        let index = number(inquiry, name)?;
-        check_kind(inquiry, settings)?;
-        let sender = send.map(|fd| sender(fd, settings, index)).transpose()?;
+        let send = send.map(|fd| SendRing::new(fd, settings.offload));
+        let sender = send.transpose().map_err(no_ring(name, crate::send_ring::BLOCKS))?;
         // Kernels before 4.20 do not know it; then the frames' own packet type tells.
         let _ = set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         // Frames that are longer than a slot are put into the socket's queue as well, which takes memory only
@@ -99,6 +109,26 @@ impl Link {
         let slots = set(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &slots::request(blocks))
             .and_then(|()| Slots::map(fd.as_fd(), blocks))
             .map_err(no_ring(name, blocks))?;
+        Ok(Rings { receive: fd, ring: ReceiveRing::new(slots), sender })
+    }
+}
+
+impl Link {
+    /// Sets up and binds, if the interface can be a port.
+    pub fn open(sockets: Sockets, inquiry: &Inquiry, settings: &Settings) -> Result<Link, OpenError> {
+        check_kind(inquiry, settings)?;
+        Link::bind(Rings::new(sockets, settings)?, inquiry, settings)
+    }
+
+    /// Binds sockets that have their rings: what comes in from then on is received.
+    pub fn bind(rings: Rings, inquiry: &Inquiry, settings: &Settings) -> Result<Link, OpenError> {
+        let Rings { receive: fd, ring, sender } = rings;
+        let name = settings.interface.as_str();
+        let index = number(inquiry, name)?;
+        check_kind(inquiry, settings)?;
+        if let Some(sender) = &sender {
+            sender.bind(index).map_err(system(name, "binding a socket that sends to it"))?;
+        }
         bind(&fd, index, libc::ETH_P_ALL).map_err(system(name, "binding to it"))?;
         if settings.promiscuous {
             let membership = libc::packet_mreq {
@@ -110,17 +140,17 @@ impl Link {
             set(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
                 .map_err(system(name, "making it promiscuous"))?;
         }
-        let (ring, longest) = (ReceiveRing::new(slots), longest_frame(inquiry, name));
+        let longest = longest_frame(inquiry, name);
         let offload = settings.offload;
         Ok(Link { socket: Socket::new(fd, offload), ring, sender, offload, longest })
     }
 
-    /// Notes what may be sent now; an MTU can change.
     /// The interface's, if it is known.
     pub fn mtu(&self) -> Option<u32> {
         u32::try_from(self.longest.checked_sub(HEADER)?).ok()
     }
 
+    /// Notes what may be sent now; an MTU can change.
     pub fn set_longest(&mut self, longest: usize) {
         self.longest = longest;
     }
@@ -272,13 +302,6 @@ fn packet_socket(settings: &Settings, vnet: bool) -> Result<OwnedFd, OpenError> 
     set_buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
         .map_err(system(name, "setting the transmit buffer"))?;
     Ok(fd)
-}
-
-/// A socket that only sends, by a ring.
-fn sender(fd: OwnedFd, settings: &Settings, index: i32) -> Result<SendRing, OpenError> {
-    let name = settings.interface.as_str();
-    bind(&fd, index, 0).map_err(system(name, "binding a socket that sends to it"))?;
-    SendRing::new(fd, settings.offload).map_err(no_ring(name, crate::send_ring::BLOCKS))
 }
 
 fn no_ring(name: &str, blocks: usize) -> impl FnOnce(io::Error) -> OpenError {

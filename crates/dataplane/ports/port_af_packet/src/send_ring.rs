@@ -78,6 +78,14 @@ impl SendRing {
         Ok(SendRing { fd, slots, offload, lengths, head: 0, held: 0, put: 0 })
     }
 
+    /// Has what is put go out by this interface.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn bind(&self, interface: i32) -> io::Result<()> {
+        crate::system::bind(&self.fd, interface, 0)
+    }
+
     /// Packets that the kernel took and has not completed, as far as is known.
     pub fn held(&self) -> usize {
         self.held
