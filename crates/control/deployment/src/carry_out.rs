@@ -113,7 +113,7 @@ impl Host {
 
 /// Ends what ports have that were taken out, while the workers go on. When this returns nothing of it is
 /// there any more, a socket's path say, unless it takes long.
-fn end_ports(ports: Vec<RemovedPort>) {
+fn end_ports<P: Send + 'static>(ports: Vec<P>) {
     if ports.is_empty() {
         return;
     }
@@ -503,5 +503,50 @@ impl Work<'_, '_, '_> {
 fn note_link(troubles: &mut Vec<String>, (a, b): &Link, outcome: Result<(), FleetError>) {
     if let Err(error) = outcome {
         troubles.push(format!("wire {a:?} - {b:?}: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_ports;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::{ThreadId, current};
+    use std::time::Duration;
+
+    /// What only a hang meets.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Tells which thread has ended it; one that is held up does so when it may.
+    struct Ending {
+        tell: Sender<ThreadId>,
+        held_up: Option<Receiver<()>>,
+    }
+
+    impl Drop for Ending {
+        fn drop(&mut self) {
+            let let_go = self.held_up.take().is_none_or(|held_up| held_up.recv_timeout(LIMIT).is_ok());
+            if let_go {
+                let _ = self.tell.send(current().id());
+            }
+        }
+    }
+
+    #[test]
+    fn ports_are_ended_beside_and_not_waited_for_longer_than_they_may_take() {
+        end_ports::<Ending>(Vec::new());
+        let (tell, told) = channel();
+        let at_once = || Ending { tell: tell.clone(), held_up: None };
+        end_ports(vec![at_once(), at_once()]);
+        for _ in 0..2 {
+            let by = told.recv_timeout(LIMIT).expect("it has ended");
+            assert_ne!(by, current().id());
+        }
+        let (let_go, held_up) = channel();
+        end_ports(vec![Ending { tell: tell.clone(), held_up: Some(held_up) }, at_once()]);
+        assert!(told.try_recv().is_err(), "one that is held up was waited for");
+        let_go.send(()).expect("it waits");
+        for _ in 0..2 {
+            assert_ne!(told.recv_timeout(LIMIT).expect("it ends"), current().id());
+        }
     }
 }
