@@ -513,6 +513,20 @@ fn a_device_is_as_the_settings_say() {
 }
 
 #[test]
+fn a_device_goes_with_its_port_and_not_while_that_is_closed() {
+    isolated("a_device_goes_with_its_port_and_not_while_that_is_closed", || {
+        let (middle, mut port) = alone(Settings::new("tap0"));
+        let is_there = || middle.ip("link show tap0").is_ok();
+        port.close(&small()).expect("nothing to be written");
+        assert!(is_there(), "the kernel takes its time to remove it, and a worker closes ports");
+        assert!(matches!(port.status(), PortStatus::Down(reason) if reason.contains("was closed")));
+        assert!(port.wake().readable.is_none() && port.maintain(Nanos(0)).is_empty());
+        drop(port);
+        assert!(!is_there(), "what has the port waits for it");
+    });
+}
+
+#[test]
 fn a_port_may_wait_for_a_device_of_another_program() {
     isolated("a_port_may_wait_for_a_device_of_another_program", || {
         let settings = Settings { create: false, queues: 2, ..Settings::new("tap0") };

@@ -12,6 +12,7 @@ use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
+use std::time::Duration;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
 use virtio_net::{VnetHeader, split_in_tunnels};
@@ -25,11 +26,18 @@ const FULL_LIMIT: u32 = 3;
 /// Most packets that are looked for in each queue at the end.
 const MOST_HELD: usize = 1 << 16;
 
+/// A worker has duplicates of its ports' descriptors while it sleeps, and is woken when a port goes. If it
+/// closed the last one, it would be the one that waits for the kernel.
+const AWHILE: Duration = Duration::from_millis(5);
+
 /// A port on a TAP device. See the crate's documentation.
 pub struct TapPort {
     settings: Settings,
     inquiry: Inquiry,
     device: Option<Device>,
+    /// That of a port that was closed. The kernel takes its time to remove one, for which the port's last
+    /// owner waits, and no worker.
+    ended: Option<Device>,
     /// Where its queue comes from, if another process makes the device.
     hold: Option<Hold>,
     intake: Intake,
@@ -97,6 +105,7 @@ impl TapPort {
             settings,
             inquiry,
             device: None,
+            ended: None,
             hold: None,
             intake: Intake::new(),
             turn: 0,
@@ -139,9 +148,9 @@ impl TapPort {
         }
     }
 
-    /// Counts what the queues still hold, and closes them.
-    fn leave_device(&mut self) {
-        let Some(device) = self.device.take() else { return };
+    /// Counts what the queues still hold; they are closed with what is returned.
+    fn leave_device(&mut self) -> Option<Device> {
+        let device = self.device.take()?;
         for queue in &device.queues {
             for _ in 0..MOST_HELD {
                 if self.intake.lose(queue, DropReason::HeldAtStop).is_err() {
@@ -149,6 +158,7 @@ impl TapPort {
                 }
             }
         }
+        Some(device)
     }
 
     fn lost_device(&mut self, error: &io::Error) {
@@ -161,7 +171,7 @@ impl TapPort {
         self.condition.down(reason);
         // A queue without a device is always readable, and a worker that waits for it would not sleep.
         if error.raw_os_error() != Some(libc::EIO) {
-            self.leave_device();
+            drop(self.leave_device());
         }
     }
 }
@@ -241,7 +251,8 @@ impl Attached for TapPort {
     }
 
     fn attach(&mut self) -> Result<(), String> {
-        self.leave_device();
+        // The kernel has removed it.
+        drop(self.leave_device());
         let device = match &mut self.hold {
             Some(hold) => hold.take(&self.settings)?,
             None => Device::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?,
@@ -356,8 +367,17 @@ impl Port for TapPort {
             self.presence();
         }
         self.closed = true;
-        self.leave_device();
+        self.ended = self.leave_device();
         self.condition.closed(&self.settings.interface);
         Ok(())
+    }
+}
+
+impl Drop for TapPort {
+    fn drop(&mut self) {
+        if let Some(device) = self.ended.take() {
+            std::thread::sleep(AWHILE);
+            drop(device);
+        }
     }
 }

@@ -12,7 +12,8 @@
 //! 4. `transmit` writes each packet straight from the pool, a flow always by the same queue.
 //! 5. The device may move to another network namespace: the port follows it. When it goes away the port is
 //!    down, says so, and makes or takes it again in `maintain`.
-//! 6. `close` counts what the queues still hold.
+//! 6. `close` counts what the queues still hold. They are closed when the port is dropped: to remove a device
+//!    takes the kernel some 20 ms, for which no worker waits.
 //!
 //! Devices of guests are made by another process, which hands their queues to this one ([`Handed`],
 //! [`TapPort::handed`]): the rest is the same.
