@@ -1,13 +1,14 @@
 //! How soon a container answers: from the request for a function to the first packet that it answers, beside
 //! what the runtime alone takes for the same container.
 //!
-//! Each run asks the daemon for a container that is wired to a port, asks it over that port without a pause
+//! Each run asks the daemon for a container that is wired to a port, asks it over that port each millisecond
 //! until it answers, and deletes it; then the runtime creates and starts the same bundle by itself.
 
 use super::{Daemon, TIME_LIMIT};
 use crate::{BenchError, Measurement};
 use api::Kind;
 use client::Change;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;
@@ -29,6 +30,8 @@ pub(super) const OWN: &str = "192.0.2.9";
 pub(super) const ASKED: &str = "192.0.2.1";
 /// Nobody listens there: the kernel of the container answers that.
 const CLOSED: u16 = 9;
+/// How often it is asked.
+const EACH: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Longest time of one command of the runtime's or of `ip`.
 const COMMAND: Duration = Duration::from_secs(20);
 
@@ -105,7 +108,7 @@ impl Asking {
 fn first_answer(daemon: &Daemon, folder: &Path, began: Instant) -> Result<Duration, BenchError> {
     let socket = UdpSocket::bind((OWN, 0)).map_err(BenchError::setup)?;
     socket.connect((ASKED, CLOSED)).map_err(BenchError::setup)?;
-    socket.set_read_timeout(Some(Duration::from_millis(1))).map_err(BenchError::setup)?;
+    socket.set_nonblocking(true).map_err(BenchError::setup)?;
     let spec = json!({
         "guest": "container", "image": folder.join("image"), "command": ["/bin/sleep", "100000"],
         "memory": "64MiB", "interfaces": {"in": {"addresses": [format!("{ASKED}/24")]}}, "attach": {"in": "lan"},
@@ -115,6 +118,8 @@ fn first_answer(daemon: &Daemon, folder: &Path, began: Instant) -> Result<Durati
     loop {
         // A port without a peer loses it.
         let sent = socket.send(&[0]);
+        // A time-out of the socket's would be one or two ticks of the kernel, 8 ms.
+        let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&EACH));
         let heard = sent.and_then(|_| socket.recv(&mut answer));
         if heard.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
             return Ok(began.elapsed());
