@@ -191,6 +191,12 @@ impl AfPacketPort {
         }
     }
 
+    /// It may have been made since.
+    fn let_go_what_is_to_come(&mut self) {
+        self.opening.take().into_iter().for_each(beside::let_go);
+        self.prepared.take().into_iter().for_each(beside::let_go);
+    }
+
     fn check_error(&mut self, now: Nanos) {
         self.error_checked = now;
         if let Some(error) = self.link.as_ref().and_then(|link| link.socket.pending_error()) {
@@ -334,10 +340,15 @@ impl Port for AfPacketPort {
             std::thread::sleep(LAST_LOOK);
         }
         self.leave_link();
-        // They may have been made since.
-        self.opening.take().into_iter().for_each(beside::let_go);
-        self.prepared.take().into_iter().for_each(beside::let_go);
+        self.let_go_what_is_to_come();
         self.state.closed(&self.settings.interface);
         Ok(())
+    }
+}
+
+/// One that no worker got is closed by none: a change that was refused waits for no rings.
+impl Drop for AfPacketPort {
+    fn drop(&mut self) {
+        self.let_go_what_is_to_come();
     }
 }
