@@ -121,7 +121,9 @@ fn terms(address: Ipv4Addr, options: &Options, server: Ipv4Addr) -> Option<Terms
     let lease = options.lease.map(u32::from_be_bytes).filter(|lease| *lease >= SHORTEST_LEASE)?;
     // By default half, and seven eighths (RFC 2131 section 4.4.5).
     let (half, most) = (lease / 2, lease - lease / 8);
-    let said = (options.renew.map(u32::from_be_bytes), options.rebind.map(u32::from_be_bytes));
+    // What a server says of them, unless it would be asked without a pause.
+    let renew = options.renew.map(u32::from_be_bytes).filter(|renew| *renew >= SHORTEST_LEASE / 2);
+    let said = (renew, options.rebind.map(u32::from_be_bytes));
     let (renew, rebind) = match said {
         (Some(renew), Some(rebind)) if renew <= rebind && rebind <= lease => (renew, rebind),
         (Some(renew), None) if renew <= most => (renew, most),

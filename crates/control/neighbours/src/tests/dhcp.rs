@@ -164,6 +164,20 @@ fn a_lease_is_renewed_then_rebound_and_then_over() {
 }
 
 #[test]
+fn a_server_that_says_so_is_not_asked_without_a_pause() {
+    for said in [0, 1, 4] {
+        let mut bench = bound();
+        let request = last(&bench.run(Nanos(1_900 * SECOND.0)));
+        bench.input(&answer(&request, MessageType::Ack, |message| {
+            message.opts_mut().insert(DhcpOption::Renewal(said));
+            message.opts_mut().insert(DhcpOption::Rebinding(said));
+        }));
+        assert_eq!(state(&bench), DhcpState::Bound);
+        assert!(bench.run(Nanos(1_600 * SECOND.0)).is_empty(), "after {said} s");
+    }
+}
+
+#[test]
 fn a_refusal_begins_all_anew_after_a_pause() {
     let mut bench = bound();
     let request = last(&bench.run(Nanos(1_900 * SECOND.0)));
