@@ -17,6 +17,7 @@ pub(crate) fn place(path: &Path) -> Result<PathBuf> {
         Ok(_) => Err(wrong("what is no file")),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         Err(_) if path.file_name().is_none() => Err(wrong("no name")),
+        Err(_) if fs::symlink_metadata(path).is_ok() => Err(wrong("a link that leads nowhere")),
         Err(_) => Ok(path.to_owned()),
     }
 }
@@ -54,10 +55,15 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let _socket = UnixListener::bind(at("socket")).expect("a socket");
         symlink("socket", at("to-socket")).expect("a link");
+        symlink("nowhere", at("to-nowhere")).expect("a link");
         fs::create_dir(at("folder")).expect("a folder");
-        for (name, told) in
-            [("socket", "what is no file"), ("to-socket", "what is no file"), ("folder", "a folder")]
-        {
+        let refused = [
+            ("socket", "what is no file"),
+            ("to-socket", "what is no file"),
+            ("folder", "a folder"),
+            ("to-nowhere", "a link that leads nowhere"),
+        ];
+        for (name, told) in refused {
             let error = write(&at(name), b"new").expect_err("refused");
             assert_eq!(error.to_string(), format!("found {told}; allowed: a file's name"));
         }
@@ -69,6 +75,6 @@ mod tests {
         assert!(fs::symlink_metadata(at("to-file")).expect("still there").is_symlink());
         write(&at("another"), b"new").expect("written");
         write(&at("no/such"), b"new").expect_err("no folder");
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 6, "nothing is left over");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 7, "nothing is left over");
     }
 }

@@ -70,9 +70,31 @@ impl Drop for Counted {
     }
 }
 
-/// Whether there are threads for what need not be done: half of them are for what has to be.
-pub fn has_room() -> bool {
-    BEGUN.load(Relaxed) < THREADS / 2
+/// So much is there at most that is not needed yet: it takes memory of the kernel's.
+const MOST_EARLY: usize = 16;
+
+/// How much of it there is.
+static EARLY: AtomicUsize = AtomicUsize::new(0);
+
+/// A place for something that is not needed yet, until it is dropped.
+#[derive(Debug)]
+pub struct Early(());
+
+impl Early {
+    /// One, if there is one, and a thread to make it: half of the threads are for what is needed.
+    pub fn take() -> Option<Early> {
+        if BEGUN.load(Relaxed) >= THREADS / 2 {
+            return None;
+        }
+        let one_more = |taken: usize| (taken < MOST_EARLY).then_some(taken + 1);
+        EARLY.fetch_update(Relaxed, Relaxed, one_more).ok().map(|_| Early(()))
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        EARLY.fetch_sub(1, Relaxed);
+    }
 }
 
 /// Does it soon. Where the system has no threads it is done here.
@@ -231,6 +253,23 @@ mod tests {
         assert_eq!(second.wait().expect("it is made").expect("so is the first"), (Ok(()), 7));
         let never = Pending::<u8>::begin(|| std::panic::resume_unwind(Box::new(()))).expect("it begins");
         assert!(never.wait().is_err(), "no thread waits for ever");
+    }
+
+    #[test]
+    fn there_are_so_many_places_for_what_is_not_needed_yet() {
+        let begun = std::time::Instant::now();
+        let mut taken = Vec::new();
+        // Other tests have the threads meanwhile.
+        let mut more = |taken: &mut Vec<Early>, wanted: usize| {
+            while taken.len() < wanted {
+                assert!(begun.elapsed() < LIMIT, "{} places", taken.len());
+                taken.extend(Early::take());
+            }
+        };
+        more(&mut taken, MOST_EARLY);
+        assert!(Early::take().is_none(), "one more than there are");
+        taken.pop();
+        more(&mut taken, MOST_EARLY);
     }
 
     #[test]

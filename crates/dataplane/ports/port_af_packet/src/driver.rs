@@ -4,7 +4,7 @@ use crate::inquiry::{longest_frame, system};
 use crate::intake::{Intake, Target};
 use crate::link::{Left, Link, Rings, Sockets};
 use crate::{OpenError, Settings};
-use kernel_interface::beside::{self, Pending};
+use kernel_interface::beside::{self, Early, Pending};
 use kernel_interface::{Inquiry, Presence, assess, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
@@ -34,7 +34,7 @@ pub struct AfPacketPort {
     inquiry: Arc<Inquiry>,
     link: Option<Link>,
     /// What the next link is made of, begun while its interface is not there yet.
-    prepared: Option<Pending<Result<Rings, OpenError>>>,
+    prepared: Option<(Pending<Result<Rings, OpenError>>, Early)>,
     /// What is to be the link, made beside the worker.
     opening: Option<Pending<Result<Link, OpenError>>>,
     /// Why the last one was not to be had.
@@ -136,7 +136,7 @@ impl AfPacketPort {
             self.leave_link();
             let (inquiry, settings) = (self.inquiry.clone(), self.settings.clone());
             let opening = match self.prepared.take() {
-                Some(prepared) => Pending::begin(move || {
+                Some((prepared, _place)) => Pending::begin(move || {
                     let lost = system(&settings.interface, "waiting for its rings");
                     Link::bind(prepared.wait().map_err(lost)??, &inquiry, &settings)
                 }),
@@ -155,18 +155,20 @@ impl AfPacketPort {
         opened.map_err(|error| error.to_string())
     }
 
-    /// Has rings set up for an interface that is to come, if there is a thread for that: when it comes, only
+    /// Has rings set up for an interface that is to come, if there is a place for that: when it comes, only
     /// to be bound to it is left. What cannot be had shows when it has come.
     fn prepare(&mut self) {
         let is_awaited = self.link.is_none() && self.opening.is_none() && self.prepared.is_none();
         let is_absent =
             || self.inquiry.presence(&self.settings.interface).is_ok_and(|it| it == Presence::Absent);
-        if !(is_awaited && beside::has_room() && is_absent()) {
+        if !(is_awaited && is_absent()) {
             return;
         }
+        let Some(place) = Early::take() else { return };
         let Ok(sockets) = Sockets::early(&self.settings) else { return };
         let settings = self.settings.clone();
-        self.prepared = Pending::begin(move || Rings::new(sockets, &settings)).ok();
+        let begun = Pending::begin(move || Rings::new(sockets, &settings));
+        self.prepared = begun.ok().map(|prepared| (prepared, place));
     }
 
     fn still_opening(&self) -> String {

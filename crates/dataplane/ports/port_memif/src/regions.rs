@@ -90,15 +90,17 @@ impl Buffers {
         }
     }
 
-    /// Has the processor fetch what the buffer at a count begins with, as far as the descriptor there says.
-    /// What the peer says there by the time that it counts is looked at anew then; a fetch reads nothing.
+    /// Has the processor fetch what the buffer at a count begins with, as far as the descriptor there says,
+    /// and no line but of the peer's memory. What the peer says there by the time that it counts is looked at
+    /// anew then; a fetch reads nothing.
     #[inline]
     pub fn fetch(&self, ring: &Ring, count: u16, writes: bool) {
         match self {
             Buffers::Peers(regions) => {
                 let descriptor = ring.read(count);
-                if let Some(memory) = regions.get(descriptor.region) {
-                    memory.fetch(descriptor.offset as usize, writes);
+                let (memory, at) = (regions.get(descriptor.region), descriptor.offset as usize);
+                if let Some(memory) = memory.filter(|memory| at < memory.len()) {
+                    memory.fetch(at, writes);
                 }
             }
             Buffers::Own { memory, first, each } => {

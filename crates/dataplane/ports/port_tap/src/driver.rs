@@ -367,7 +367,7 @@ impl Port for TapPort {
             self.presence();
         }
         self.closed = true;
-        self.ended = self.leave_device();
+        self.ended = self.leave_device().or(self.ended.take());
         self.condition.closed(&self.settings.interface);
         Ok(())
     }
