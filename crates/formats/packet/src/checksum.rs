@@ -97,8 +97,8 @@ impl Sum {
     /// The sum in 16 bits, not complemented.
     #[inline]
     pub const fn folded(self) -> u16 {
-        // Carries go round: from 64 bits to 32, and to 16, where the upper half of the two halves' sum and that
-        // of the other order has the carry of the lower one.
+        // Carries go round: from 64 bits to 32, and to 16, where the upper half of the two halves' sum and
+        // that of the other order has the carry of the lower one.
         let (sum, carry) = (self.0 as u32).overflowing_add((self.0 >> 32) as u32);
         let sum = sum + carry as u32;
         (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
