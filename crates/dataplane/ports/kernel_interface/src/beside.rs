@@ -260,7 +260,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let mut taken = Vec::new();
         // Other tests have the threads meanwhile.
-        let mut more = |taken: &mut Vec<Early>, wanted: usize| {
+        let more = |taken: &mut Vec<Early>, wanted: usize| {
             while taken.len() < wanted {
                 assert!(begun.elapsed() < LIMIT, "{} places", taken.len());
                 taken.extend(Early::take());

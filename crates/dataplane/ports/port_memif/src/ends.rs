@@ -211,9 +211,8 @@ impl Receiver {
             match (self.buffers.find(&self.ring, count, &descriptor), &mut into) {
                 (None, _) => lost = Some(DropReason::Malformed),
                 (Some((memory, place)), Some(packet)) if lost.is_none() => {
-                    if !copying::append(pool, packet, memory, place) {
-                        lost = Some(DropReason::TooLong);
-                    }
+                    let fits = copying::append(pool, packet, memory, place);
+                    lost = if fits { None } else { Some(DropReason::TooLong) };
                 }
                 _ => {}
             }
