@@ -3,7 +3,8 @@
 //! The life of a port:
 //! 1. [`AfPacketPort::open`] binds a packet socket to the interface, with virtio-net headers on, and maps its
 //!    receive ring (TPACKET_V2); a second socket has the transmit ring. [`AfPacketPort::waiting`] begins
-//!    without the interface and takes it up when it appears. Rings are set up before, of so many ports at a time.
+//!    without the interface and takes it up when it appears. Rings are set up before, of so many ports at a
+//!    time.
 //! 2. The kernel puts each frame into a slot of the ring and wakes the worker. A frame that is longer than a
 //!    slot is whole in the socket's queue, and the slot says so.
 //! 3. `receive` reads the slots (module [`slot`]) and copies each frame once, into a buffer of the pool; long
