@@ -29,8 +29,8 @@ unsafe impl Send for BatchArea {}
 /// faults at most 512 times in all.
 const RESERVED_FROM: usize = 2 << 20;
 
-/// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock
-/// can tell. A slice is over only of a call that can be switched out.
+/// What the store of an instance that can be switched out asks when the epoch was advanced: whether that was
+/// for its own call only the worker's clock can tell.
 fn on_epoch() -> UpdateDeadline {
     match watchdog::ending() {
         watchdog::GOES_ON => UpdateDeadline::Continue(1),
@@ -109,8 +109,9 @@ impl<T: HostState> Body<T> {
         limits: (Nanos, Nanos),
     ) -> Result<Body<T>, InstanceError> {
         let facts = program.facts();
-        let engine = &program.sandbox.engine;
-        let reach = Arc::new(Reach::new(engine, program.code()));
+        let linked = T::linked(program);
+        let engine = linked.pre.module().engine();
+        let reach = Arc::new(Reach::new(engine, linked.code()));
         let [calls, control_calls] =
             [limits.0, limits.1].map(|limit| Terms::new(&reach, watchdog::clock().cycles(limit)));
         let mut store = Store::new(engine, host);
@@ -120,16 +121,23 @@ impl<T: HostState> Body<T> {
         let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
         // The instance's own, which may be less than the manifest's.
         let limit = store.data().state().facts.memory_limit;
-        let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit };
+        let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit, reach: reach.clone() };
         // A start function runs here, so this is a call like any other.
         let (instance, shell) = {
             let _call = watchdog::begin(&control_calls, Cycles::now());
-            with_request(request, || T::linked(program).instantiate(&mut store))
+            with_request(request, || linked.pre.instantiate(&mut store))
         };
+        let barred = reach.take_barred();
+        if barred && let Some(shell) = &shell {
+            shell.with(|shell| shell.reopen());
+        }
         let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
             Some(_) => InstanceError::Fault {
                 name: facts.name.clone(),
-                fault: fault(&error, limits.1),
+                fault: match barred {
+                    true => GuestFault::TimedOut { limit: watchdog::exceeded(limits.1) },
+                    false => fault(&error, limits.1),
+                },
                 log: std::mem::take(&mut store.data_mut().state_mut().kept.log),
             },
             None => InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") },
@@ -138,7 +146,6 @@ impl<T: HostState> Body<T> {
             .get_memory(&mut store, exports::MEMORY)
             .ok_or_else(|| contract(format!("the image exports no `{}`", exports::MEMORY)))?;
         store.data_mut().state_mut().memory = Some(memory);
-        reach.is_at(memory.data_ptr(&store) as usize);
 
         let missing = |name: &str, error: wasmtime::Error| contract(format!("export `{name}`: {error:#}"));
         let process = instance

@@ -160,7 +160,9 @@ impl CompileCache {
 
     fn path(&self, sandbox: &Sandbox, wasm: &[u8]) -> PathBuf {
         let mut surroundings = DefaultHasher::new();
-        sandbox.engine.precompile_compatibility_hash().hash(&mut surroundings);
+        sandbox.plain.engine.precompile_compatibility_hash().hash(&mut surroundings);
+        sandbox.preemptible.engine.precompile_compatibility_hash().hash(&mut surroundings);
+        image::POLLS.hash(&mut surroundings);
         let module: String = Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{module}-{:016x}.code", surroundings.finish()))
     }

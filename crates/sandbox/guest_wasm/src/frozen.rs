@@ -32,7 +32,8 @@ impl Frozen for FrozenGuest {
     fn thaw(self: Box<Self>) -> Result<Box<dyn Guest>, NotThawed> {
         let mut frozen = self;
         let typed = |(value, global): (&Value, &crate::program::MutableGlobal)| to_wasm(*value, &global.kind);
-        let values: Vec<Val> = frozen.values.iter().zip(&frozen.program.globals).filter_map(typed).collect();
+        let values: Vec<Val> =
+            frozen.values.iter().zip(&frozen.program.plain.globals).filter_map(typed).collect();
         let content = Content {
             memory: Source::Copied(&frozen.memory),
             size: frozen.memory.size(),

@@ -4,7 +4,7 @@
 //! A guest's linear memory, for Wasmtime: the private part of a shell. The window is not part of its size.
 
 use crate::shell::{Access, GUARD, RESERVATION, Shell, Shells};
-use crate::watchdog;
+use crate::watchdog::{self, Reach};
 use packet_memory::Pool;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,8 @@ pub(crate) struct MemoryRequest {
     pub(crate) access: Access,
     /// Most bytes of private memory.
     pub(crate) limit: u64,
+    /// What is told where the memory is.
+    pub(crate) reach: Arc<Reach>,
 }
 
 thread_local! {
@@ -76,6 +78,7 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
         let mut shell = shell.map_err(|error| error.to_string())?;
         shell.make_private_only(minimum).map_err(|error| error.to_string())?;
         let base = shell.base();
+        request.reach.is_at(base as usize);
         let shell = LentShell(Arc::new(Mutex::new(Some(shell))));
         MADE.set(Some(shell.clone()));
         Ok(Box::new(GuestMemory {

@@ -30,7 +30,7 @@ impl<T: HostState> Body<T> {
         }
         self.store.data_mut().state_mut().kept.deadline = deadline;
         let program = self.program.clone();
-        let typed = globals.iter().zip(&program.globals);
+        let typed = globals.iter().zip(&program.plain.globals);
         let values: Vec<Val> = typed.filter_map(|(value, global)| to_wasm(*value, &global.kind)).collect();
         let place = self.store.data().state().memory;
         if let Some(place) = place {

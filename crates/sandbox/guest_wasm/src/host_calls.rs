@@ -2,7 +2,8 @@
 //!
 //! Each checks every argument against the guest's current state, touches private memory through the checked
 //! range alone, and answers with a number; none can block or take time beyond what it copies. Those that copy
-//! end a call that is overdue: a guest without loops would look at its deadline nowhere else.
+//! end a call that is overdue: its memory may be inaccessible, and one that does little else is hardly ever
+//! interrupted in its own code.
 
 use crate::state::{GuestState, HostState};
 use crate::watchdog;

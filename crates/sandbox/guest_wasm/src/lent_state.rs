@@ -4,13 +4,13 @@
 #![allow(unsafe_code)]
 //! The host's state of a guest that can be switched out, and which code may touch it when.
 
-use crate::program::Program;
+use crate::program::{Linked, Program};
 use crate::state::{GuestState, HostState};
 use std::cell::UnsafeCell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use wasmtime::{InstancePre, Store, TypedFunc, WasmParams, WasmResults};
+use wasmtime::{Store, TypedFunc, WasmParams, WasmResults};
 
 /// One of the two handles on the state of a preemptible guest: one lies in its store, which a suspended call
 /// borrows as a whole, the other is its owner's.
@@ -46,8 +46,8 @@ impl HostState for LentState {
         unsafe { &mut *self.0.get() }
     }
 
-    fn linked(program: &Program) -> &InstancePre<LentState> {
-        &program.preemptible_pre
+    fn linked(program: &Program) -> &Linked<LentState> {
+        &program.preemptible
     }
 
     /// On the fibre, as all calls of a preemptible guest, so that it is there before packets are. No slice

@@ -4,11 +4,12 @@
 //! A compiled image, ready to be instantiated.
 
 use crate::lent_state::LentState;
-use crate::sandbox::{Artifact, Sandbox};
+use crate::sandbox::{Artifact, Kind, Sandbox};
 use crate::shell::Access;
 use crate::state::GuestState;
 use image::Image;
 use nf_abi::{Verdict, exports};
+use std::ops::Range;
 use std::sync::Arc;
 use wasmtime::{ExternType, InstancePre, Module, ModuleExport, Mutability, ValType};
 
@@ -91,12 +92,43 @@ pub enum CompileError {
 /// Compiled code of an image.
 pub struct Program {
     pub(crate) sandbox: Sandbox,
-    pub(crate) instance_pre: InstancePre<GuestState>,
-    /// The same code for stores whose calls can be switched out.
-    pub(crate) preemptible_pre: InstancePre<LentState>,
+    pub(crate) plain: Linked<GuestState>,
+    /// The same for stores whose calls can be switched out.
+    pub(crate) preemptible: Linked<LentState>,
     facts: ProgramFacts,
-    /// The mutable globals, in the order of their names. Image build exports them all.
+}
+
+/// Its code for instances of one kind.
+pub(crate) struct Linked<T: 'static> {
+    pub(crate) pre: InstancePre<T>,
+    /// The mutable globals, in the order of their names: the same ones for each kind. Image build exports them
+    /// all.
     pub(crate) globals: Vec<MutableGlobal>,
+}
+
+impl<T> Linked<T> {
+    fn new(kind: &Kind<T>, code: &[u8]) -> Result<Linked<T>, CompileError> {
+        // SAFETY: an `Artifact`, of which this is a part, is what `precompile` of this process or of a process it
+        // started returned, or what the cache verified to be unchanged since (private directory, owner, digest).
+        // Wasmtime checks by itself that its version, settings and processor features are the same.
+        let module = unsafe { Module::deserialize(&kind.engine, code) }
+            .map_err(|error| CompileError::Load(format!("{error:#}")))?;
+        let pre = kind.linker.instantiate_pre(&module);
+        let pre = pre.map_err(|error| CompileError::Link(format!("{error:#}")))?;
+        Ok(Linked { pre, globals: mutable_globals(&module) })
+    }
+
+    /// Addresses of its machine code.
+    pub(crate) fn code(&self) -> Range<usize> {
+        let text = self.pre.module().text().as_ptr_range();
+        text.start as usize..text.end as usize
+    }
+
+    /// Bytes of its machine code, with what belongs to it.
+    fn code_bytes(&self) -> u64 {
+        let image = self.pre.module().image_range();
+        (image.end as usize - image.start as usize) as u64
+    }
 }
 
 /// A mutable global of a program.
@@ -109,21 +141,14 @@ pub(crate) struct MutableGlobal {
 impl Program {
     /// Whether its instances offer to hand their state over: what they hand over is asked of each.
     pub fn hands_over(&self) -> bool {
-        let module = self.instance_pre.module();
+        let module = self.plain.pre.module();
         module.get_export(exports::EXPORT_STATE).is_some()
             && module.get_export(exports::IMPORT_STATE).is_some()
     }
 
     /// Bytes of its machine code, with what belongs to it.
     pub fn code_bytes(&self) -> u64 {
-        let image = self.instance_pre.module().image_range();
-        (image.end as usize - image.start as usize) as u64
-    }
-
-    /// Addresses of its machine code.
-    pub(crate) fn code(&self) -> std::ops::Range<usize> {
-        let text = self.instance_pre.module().text().as_ptr_range();
-        text.start as usize..text.end as usize
+        self.plain.code_bytes() + self.preemptible.code_bytes()
     }
 
     pub(crate) fn from_artifact(
@@ -131,19 +156,15 @@ impl Program {
         artifact: &Artifact,
         facts: ProgramFacts,
     ) -> Result<Arc<Program>, CompileError> {
-        // SAFETY: an `Artifact` is what `precompile` of this process or of a process it started returned, or
-        // what the cache verified to be unchanged since (private directory, owner, digest). Wasmtime checks
-        // by itself that its version, settings and processor features are the same.
-        let module = unsafe { Module::deserialize(&sandbox.engine, &artifact.0) }
-            .map_err(|error| CompileError::Load(format!("{error:#}")))?;
-        let link = |error: wasmtime::Error| CompileError::Link(format!("{error:#}"));
-        let instance_pre = sandbox.linker.instantiate_pre(&module).map_err(link)?;
-        let preemptible_pre = sandbox.preemptible_linker.instantiate_pre(&module).map_err(link)?;
-        let globals = mutable_globals(&module);
+        let cut = || CompileError::Load("it is not whole".to_owned());
+        let (plain, preemptible) = artifact.parts().ok_or_else(cut)?;
+        let plain = Linked::new(&sandbox.plain, plain)?;
+        let preemptible = Linked::new(&sandbox.preemptible, preemptible)?;
         if let Some(map) = sandbox.perf_map.get() {
-            map.add(&facts.name, &module);
+            map.add(&facts.name, plain.pre.module());
+            map.add(&facts.name, preemptible.pre.module());
         }
-        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, preemptible_pre, facts, globals }))
+        Ok(Arc::new(Program { sandbox: sandbox.clone(), plain, preemptible, facts }))
     }
 
     /// What the manifest says.

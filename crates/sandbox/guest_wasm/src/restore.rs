@@ -128,8 +128,8 @@ pub(crate) fn check(program: &Program, saved: &Saved<'_>) -> Result<Vec<Val>, Re
         return Err(content(format!("{found} counters were saved; the manifest names {needed}")));
     }
     let names = || saved.globals.iter().map(|global| &global.name);
-    if !names().eq(program.globals.iter().map(|global| &global.name)) {
-        let (found, needed) = (saved.globals.len(), program.globals.len());
+    if !names().eq(program.plain.globals.iter().map(|global| &global.name)) {
+        let (found, needed) = (saved.globals.len(), program.plain.globals.len());
         return Err(content(format!(
             "{found} mutable globals were saved; the image has {needed}, or other ones"
         )));
@@ -139,7 +139,7 @@ pub(crate) fn check(program: &Program, saved: &Saved<'_>) -> Result<Vec<Val>, Re
             content(format!("global `{name}` was saved as {}; it is of type {}", kind(*value), global.kind))
         })
     };
-    saved.globals.iter().zip(&program.globals).map(typed).collect()
+    saved.globals.iter().zip(&program.plain.globals).map(typed).collect()
 }
 
 fn kind(value: Value) -> &'static str {
@@ -253,7 +253,7 @@ impl<T: HostState> Body<T> {
     /// Sets the mutable globals, in their order; `Err`: the name of one that cannot be set.
     pub(crate) fn set_globals(&mut self, values: &[Val]) -> Result<(), String> {
         let program = self.program.clone();
-        for (global, value) in program.globals.iter().zip(values) {
+        for (global, value) in T::linked(&program).globals.iter().zip(values) {
             let found = self.instance.get_module_export(&mut self.store, &global.export);
             let set = found.and_then(wasmtime::Extern::into_global).map(|it| it.set(&mut self.store, *value));
             if !matches!(set, Some(Ok(()))) {

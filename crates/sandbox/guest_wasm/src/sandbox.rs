@@ -7,7 +7,7 @@ use crate::lent_state::LentState;
 use crate::perf_map::PerfMap;
 use crate::program::{CompileError, Program, ProgramFacts};
 use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
-use crate::state::GuestState;
+use crate::state::{GuestState, HostState};
 use packet_memory::Pool;
 use std::io;
 use std::num::NonZeroUsize;
@@ -47,14 +47,29 @@ pub struct SandboxError(String);
 /// What all guests of a process share: the compiler, the host calls, the shells. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox {
-    pub(crate) engine: Engine,
-    pub(crate) linker: Arc<Linker<GuestState>>,
-    pub(crate) preemptible_linker: Arc<Linker<LentState>>,
+    pub(crate) plain: Arc<Kind<GuestState>>,
+    pub(crate) preemptible: Arc<Kind<LentState>>,
     pub(crate) shells: Arc<Shells>,
     /// Stacks of preemptible instances now.
     pub(crate) fibres: Arc<AtomicUsize>,
     /// Where programs that are loaded are told perf(1).
     pub(crate) perf_map: Arc<OnceLock<PerfMap>>,
+}
+
+/// What instances of one kind share: an engine, by whose settings code is compiled, and the host calls.
+pub(crate) struct Kind<T: 'static> {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<T>,
+}
+
+impl<T: HostState> Kind<T> {
+    fn new(config: &Config) -> Result<Arc<Kind<T>>, SandboxError> {
+        let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
+        let engine = Engine::new(config).map_err(failed)?;
+        let mut linker = Linker::new(&engine);
+        host_calls::define(&mut linker).map_err(failed)?;
+        Ok(Arc::new(Kind { engine, linker }))
+    }
 }
 
 impl Sandbox {
@@ -65,16 +80,9 @@ impl Sandbox {
     /// [`SandboxError`] when the processor lacks what compiled code needs.
     pub fn new() -> Result<Sandbox, SandboxError> {
         let shells = Arc::new(Shells::default());
-        let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
-        let engine = Engine::new(&configuration(shells.clone())).map_err(failed)?;
-        let mut linker = Linker::new(&engine);
-        host_calls::define(&mut linker).map_err(failed)?;
-        let mut preemptible_linker = Linker::new(&engine);
-        host_calls::define(&mut preemptible_linker).map_err(failed)?;
         Ok(Sandbox {
-            engine,
-            linker: Arc::new(linker),
-            preemptible_linker: Arc::new(preemptible_linker),
+            plain: Kind::new(&configuration(shells.clone(), Stop::Polls))?,
+            preemptible: Kind::new(&configuration(shells.clone(), Stop::Epochs))?,
             shells,
             fibres: Arc::default(),
             perf_map: Arc::default(),
@@ -108,11 +116,12 @@ impl Sandbox {
     /// # Errors
     /// [`CompileError::Refused`] when the module is invalid or uses what is switched off.
     pub fn precompile(&self, wasm: &[u8]) -> Result<Artifact, CompileError> {
-        let bytes = self
-            .engine
-            .precompile_module(wasm)
-            .map_err(|error| CompileError::Refused(format!("{error:#}")))?;
-        Ok(Artifact(bytes))
+        let refused = |error: wasmtime::Error| CompileError::Refused(format!("{error:#}"));
+        // First as it is: by the settings that know nothing of what polls are made of.
+        let preemptible = self.preemptible.engine.precompile_module(wasm).map_err(refused)?;
+        let polled = image::with_polls(wasm).map_err(|error| CompileError::Refused(error.to_string()))?;
+        let plain = self.plain.engine.precompile_module(&polled).map_err(refused)?;
+        Ok(Artifact::of(&plain, &preemptible))
     }
 
     /// Makes a program of machine code.
@@ -190,9 +199,21 @@ impl std::fmt::Debug for Sandbox {
 
 /// Machine code made by this process's own compiler, or by a process that it started. Nothing else can make
 /// one.
+///
+/// It is that of plain instances, behind its length in eight bytes, and that of preemptible ones.
 pub struct Artifact(pub(crate) Vec<u8>);
 
 impl Artifact {
+    fn of(plain: &[u8], preemptible: &[u8]) -> Artifact {
+        Artifact([&(plain.len() as u64).to_le_bytes(), plain, preemptible].concat())
+    }
+
+    /// The code of plain instances, and that of preemptible ones; `None` when it is not whole.
+    pub(crate) fn parts(&self) -> Option<(&[u8], &[u8])> {
+        let (length, code) = self.0.split_first_chunk()?;
+        code.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
+    }
+
     /// Machine code that a process started by this one has made.
     ///
     /// # Safety
@@ -209,9 +230,22 @@ impl Artifact {
     }
 }
 
-fn configuration(shells: Arc<Shells>) -> Config {
+/// How code is stopped whose time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// At its next access to memory, which traps then; see [`image::with_polls`].
+    Polls,
+    /// Where it compares epochs, at loops and calls: it may be switched out there and go on. That costs up to a
+    /// third more, where loops are short.
+    Epochs,
+}
+
+fn configuration(shells: Arc<Shells>, stop: Stop) -> Config {
     let mut config = Config::new();
     config.wasm_features(WasmFeatures::all(), false).wasm_features(FEATURES, true);
+    if stop == Stop::Polls {
+        config.wasm_features(WasmFeatures::THREADS, true);
+    }
     // How its memory lies: reserved in full, so that compiled code needs no bounds checks.
     config
         .with_host_memory(Arc::new(ShellMemoryCreator(shells)))
@@ -222,7 +256,7 @@ fn configuration(shells: Arc<Shells>) -> Config {
         .memory_init_cow(false)
         .signals_based_traps(true);
     // How it is stopped.
-    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
+    config.epoch_interruption(stop == Stop::Epochs).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
     // How it is compiled. Backtraces name functions and no lines: address maps would make code larger. Their
     // frames are found by frame pointers; unwind tables would serve debuggers alone.
     config

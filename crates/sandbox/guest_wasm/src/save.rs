@@ -67,13 +67,13 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn globals(&mut self) -> Vec<Value> {
-        let (store, instance) = (&mut self.store, self.instance);
+        let (program, store, instance) = (self.program.clone(), &mut self.store, self.instance);
         let read = |global: &crate::program::MutableGlobal| {
             let value =
                 instance.get_module_export(&mut *store, &global.export)?.into_global()?.get(&mut *store);
             from_wasm(&value)
         };
-        self.program.globals.iter().filter_map(read).collect()
+        T::linked(&program).globals.iter().filter_map(read).collect()
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn assemble(
     values: &[Value],
 ) -> Result<Saved<'static>, SaveError> {
     let facts = program.facts();
-    let named = program.globals.iter().zip(values);
+    let named = program.plain.globals.iter().zip(values);
     let saved = Saved {
         identity: Identity {
             image: facts.image,

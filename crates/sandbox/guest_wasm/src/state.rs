@@ -1,7 +1,7 @@
 //! What the host keeps for an instance.
 
 use crate::host_calls;
-use crate::program::{Program, ProgramFacts};
+use crate::program::{Linked, Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use guest::{Events, Kept, LogLine, SlotConfig, pack, unpack};
 use nf_abi::{RANDOM, change, stream};
@@ -10,7 +10,7 @@ use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::borrow::Cow;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
+use wasmtime::{Memory, Store, TypedFunc, WasmParams, WasmResults};
 
 /// What the host keeps for an instance; host calls work on it.
 pub(crate) struct GuestState {
@@ -205,7 +205,7 @@ pub(crate) trait HostState: Send + Sized + 'static {
     fn state_mut(&mut self) -> &mut GuestState;
 
     /// The program, linked for stores of this kind.
-    fn linked(program: &Program) -> &InstancePre<Self>;
+    fn linked(program: &Program) -> &Linked<Self>;
 
     /// Calls a function and comes back when it has ended.
     fn call<P: WasmParams + Sync, R: WasmResults + Sync>(
@@ -226,8 +226,8 @@ impl HostState for GuestState {
         self
     }
 
-    fn linked(program: &Program) -> &InstancePre<GuestState> {
-        &program.instance_pre
+    fn linked(program: &Program) -> &Linked<GuestState> {
+        &program.plain
     }
 
     #[inline]

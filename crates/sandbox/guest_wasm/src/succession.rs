@@ -61,8 +61,9 @@ impl<T: HostState> Body<T> {
             && before.shared.is_none()
             && self.private_bytes() <= before.private_bytes()
             && before.carried_out().is_ok()
-            && self.program.globals.iter().map(|global| &global.name).eq(before
+            && self.program.plain.globals.iter().map(|global| &global.name).eq(before
                 .program
+                .plain
                 .globals
                 .iter()
                 .map(|global| &global.name))
@@ -75,6 +76,6 @@ impl<T: HostState> Body<T> {
             let found = self.instance.get_module_export(&mut self.store, &global.export)?;
             Some(found.into_global()?.get(&mut self.store))
         };
-        program.globals.iter().map(read).collect()
+        T::linked(&program).globals.iter().map(read).collect()
     }
 }

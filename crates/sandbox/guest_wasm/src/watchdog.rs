@@ -8,14 +8,12 @@
 //!    must end before the timer would expire, also starts the timer.
 //! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the
 //!    timer rests. A call that still has time: the timer is set to the end of that time. A call that has
-//!    none: it is marked as overdue and the engine's epoch is advanced, which every guest notices at its next
-//!    loop or call.
-//! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for
-//!    another worker. Host calls that may take long ask as well: code without loops and calls looks at no
-//!    epoch.
-//! 4. Code that has not noticed by the time the timer expires again is straight code, without loops and
-//!    calls: the handler then makes the guest's memory inaccessible ([`Reach::bar`]), and the next access
-//!    traps. The worker makes it accessible again when the call has ended ([`Call::end`]).
+//!    none is marked as overdue.
+//! 3. Where the guest's own code was interrupted, the handler makes its memory inaccessible ([`Reach::bar`]).
+//!    The next access traps, and there is one in each loop and each function that calls
+//!    ([`image::with_polls`]). The worker makes it accessible again when the call has ended ([`Call::end`]).
+//! 4. Where a host call was interrupted, the handler looks again soon; host calls that may take long end what
+//!    is overdue ([`overdue`]).
 //!
 //! A call has two limits. Its own time ends at `max_call`: processor time less what the kernel took, for page
 //! faults and for packets of others that interrupts bring, neither of which is a function's fault. The whole
@@ -24,7 +22,9 @@
 //!
 //! A call that can be switched out runs in stretches, each on terms of its own ([`Terms::stretch`]). A
 //! stretch has two ends: when its slice is over ([`SLICE_OVER`]) the guest is switched out, when the call's
-//! whole time is used up it is overdue like any other. Both advance the epoch; the store tells them apart.
+//! whole time is used up it is overdue like any other. Code of such instances has no polls: it compares the
+//! engine's epoch at loops and calls, which the handler advances at either end. The store then asks
+//! [`ending`] whether that was for its own call, and what for.
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call
 //! time.
@@ -100,11 +100,11 @@ impl Reach {
         self.base.store(base, Relaxed);
     }
 
-    /// Makes the memory inaccessible, if guest code is what runs at `pc`. Host code never finds it so: host
-    /// calls that touch it end calls that are overdue first.
-    fn bar(&self, pc: usize) {
+    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`. Host code
+    /// never finds it so: host calls that touch it end calls that are overdue first.
+    fn bar(&self, end: u8, pc: usize) {
         let base = self.base.load(Relaxed);
-        if base != 0 && self.code.contains(&pc) && !self.barred.load(Relaxed) {
+        if end >= OVERDUE && base != 0 && self.code.contains(&pc) && !self.barred.load(Relaxed) {
             // SAFETY: all of it is one shell's reservation, which lives as long as the call in progress;
             // mprotect is a plain system call.
             unsafe { libc::mprotect(base as *mut _, RESERVATION, libc::PROT_NONE) };
@@ -286,7 +286,7 @@ impl Watch {
         // SAFETY: a call is in progress, and its terms stay until its end.
         let Terms { reach, own, whole, slice, .. } = unsafe { &*self.terms.load(Relaxed) };
         if self.end.load(Relaxed) >= OVERDUE {
-            reach.bar(pc);
+            reach.bar(OVERDUE, pc);
             reach.engine.increment_epoch();
             self.arm(clock().cycles(LOOK_AGAIN));
             return;
@@ -315,6 +315,7 @@ impl Watch {
             (0, _) => OVERDUE_AS_A_WHOLE,
         };
         self.end.store(end, Relaxed);
+        reach.bar(end, pc);
         reach.engine.increment_epoch();
         self.arm(clock().cycles(LOOK_AGAIN));
     }
@@ -374,7 +375,7 @@ fn time(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// How soon to look again after the epoch was advanced: the guest may have been inside a host call.
+/// How soon to look again after a call's time was up: the guest may have been inside a host call.
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
 /// The address of the instruction that a signal interrupted.

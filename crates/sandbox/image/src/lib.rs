@@ -26,6 +26,7 @@ mod layout;
 pub mod limits;
 mod load;
 mod names;
+mod polls;
 mod rewrite;
 
 pub use assemble::{AssembleError, assemble};
@@ -36,4 +37,5 @@ pub use build::{
 pub use digest::Digest;
 pub use inspect::inspect;
 pub use load::{Image, ImageError, ModuleFacts};
+pub use polls::{POLLS, PollError, with_polls};
 pub use rewrite::{Lowered, Names, RewriteError, Rewritten, rewrite, rewrite_counted};
