@@ -102,6 +102,9 @@ impl Drop for Turn<'_> {
 impl Controller {
     /// What the launcher would be asked to start for a plan, of what has its image here.
     fn starts_of(&self, plan: &Plan) -> Vec<Start> {
+        if plan.add_containers.is_empty() {
+            return Vec::new();
+        }
         let workers = plan.workers.clone().unwrap_or_else(|| self.host.wiring().workers.clone());
         let containers = plan.add_containers.clone();
         let part = Wiring { workers, containers, ..Wiring::default() };

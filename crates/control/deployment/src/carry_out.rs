@@ -13,7 +13,8 @@ use engine::{Change, End, FleetError, PoolId, Removed, RemovedPort, Stopped};
 use guest_wasm::watchdog;
 use packet_memory::{Packet, Pool};
 use snapshot::PacketState;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -143,7 +144,7 @@ struct Work<'a, 'b, 'c> {
 }
 
 impl Work<'_, '_, '_> {
-    fn note(&mut self, what: &str, name: &str, outcome: Result<(), FleetError>) {
+    fn note(&mut self, what: &str, name: impl fmt::Display, outcome: Result<(), FleetError>) {
         if let Err(error) = outcome {
             self.troubles.push(format!("{what} `{name}`: {error}"));
         }
@@ -277,8 +278,11 @@ impl Work<'_, '_, '_> {
             self.deployed.wiring.tenants.insert(name, tenant);
         }
         // Those that are not a tenant's are a function's own.
-        let of_functions: HashMap<String, &String> =
-            plan.add_instances.iter().map(|(name, instance)| (own_pool(name), &instance.tenant)).collect();
+        let mut of_functions: HashMap<String, &String> = HashMap::new();
+        if !pools.is_empty() {
+            of_functions
+                .extend(plan.add_instances.iter().map(|(name, instance)| (own_pool(name), &instance.tenant)));
+        }
         for (name, pool) in pools {
             let owner = of_functions.get(&name).copied().unwrap_or(&name);
             let added = match self.deployed.tenants.get(owner) {
@@ -369,7 +373,7 @@ impl Work<'_, '_, '_> {
                 Ok(end) => {
                     if let (Some(id), Some(end)) = (id, end) {
                         let served = self.change.serve(id, end);
-                        self.note("service", &service.to_string(), served);
+                        self.note("service", &service, served);
                     }
                 }
                 Err(trouble) => self.troubles.push(trouble),
@@ -413,7 +417,7 @@ impl Work<'_, '_, '_> {
                 (false, true) => self.change.lead(to, from),
                 _ => self.change.link(from, to),
             };
-            self.note("wire", &edge.to_string(), laid);
+            self.note("wire", &edge, laid);
         }
         let shared = Arc::new(edge.clone());
         for end in edge.ends().into_iter().filter(|end| !end.takes_many()) {
@@ -426,7 +430,7 @@ impl Work<'_, '_, '_> {
         let [a, b] = edge.ends();
         if let (Some(from), Some(to)) = (self.deployed.end(edge, a), self.deployed.end(edge, b)) {
             let taken = self.change.unlink(from, to);
-            self.note("wire", &edge.to_string(), taken);
+            self.note("wire", edge, taken);
         }
         self.deployed.unplug(edge);
         for end in edge.ends() {
@@ -437,8 +441,8 @@ impl Work<'_, '_, '_> {
 
     /// The worker of everything that comes: where the wiring says, where those are that it is wired to or
     /// shown the packets of, or else where there are fewest functions.
-    fn homes(&self, plan: &Plan, initial: Option<&InitialPlacement>) -> HashMap<String, usize> {
-        let mut homes = HashMap::new();
+    fn homes(&self, plan: &Plan, initial: Option<&InitialPlacement>) -> BTreeMap<String, usize> {
+        let mut homes = BTreeMap::new();
         for (name, port) in &plan.add_ports {
             if let (wiring::PortIo::Thread, Some(io)) = (port.io, self.io) {
                 homes.insert(name.clone(), io);
@@ -451,7 +455,7 @@ impl Work<'_, '_, '_> {
             }
             return homes;
         }
-        let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut beside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let wires = plan.wire.iter().map(|edge| edge.ends().map(Endpoint::name));
         let seen =
             plan.observe.iter().flat_map(|seen| seen.at.names().map(|at| [seen.observer.as_str(), at]));
