@@ -107,7 +107,7 @@ pub(crate) fn refused(refusal: Refusal) -> Problem {
         Refusal::Invalid(faults) => faulty(ProblemType::Invalid, faults),
         Refusal::Conflict(faults) => faulty(ProblemType::Conflict, faults),
         Refusal::NotFound(what) => Problem::new(ProblemType::NotFound, what),
-        Refusal::NoRoom(what) => Problem::new(ProblemType::NoRoom, what),
+        Refusal::NoRoom(what) | Refusal::TooMuch(what) => Problem::new(ProblemType::NoRoom, what),
         Refusal::Busy(what) => Problem::new(ProblemType::Busy, what),
         Refusal::Registry(faults) => faulty(ProblemType::Registry, faults),
         Refusal::Launcher { all, .. } => faulty(ProblemType::Invalid, all),

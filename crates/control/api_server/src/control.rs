@@ -189,11 +189,12 @@ pub trait Control: Send + Sync + 'static {
     /// One snapshot.
     fn snapshot(&self, name: &Name) -> Option<Snapshot>;
 
-    /// Saves a function with what it knows, on disk when this returns.
+    /// Saves a function with what it knows, in a file of at most so many bytes that is on disk when this
+    /// returns.
     ///
     /// # Errors
     /// [`Refusal`]; there is no such snapshot then, or the one that was there is as it was.
-    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal>;
+    fn save(&self, function: &str, name: &Name, most: u64) -> Result<Snapshot, Refusal>;
 
     /// Gives an imported snapshot to a tenant.
     ///
@@ -389,6 +390,8 @@ pub enum Refusal {
     NotFound(String),
     /// There is no room, in words that say of what.
     NoRoom(String),
+    /// It is more than was allowed for it, in words about what was asked alone.
+    TooMuch(String),
     /// Not now, in words that say why; it may be tried again in a moment.
     Busy(String),
     /// Registries do not give what is wanted, each with its place.
@@ -421,6 +424,7 @@ impl fmt::Debug for Refusal {
             Refusal::Conflict(faults) => f.debug_tuple("Conflict").field(faults).finish(),
             Refusal::NotFound(what) => f.debug_tuple("NotFound").field(what).finish(),
             Refusal::NoRoom(what) => f.debug_tuple("NoRoom").field(what).finish(),
+            Refusal::TooMuch(what) => f.debug_tuple("TooMuch").field(what).finish(),
             Refusal::Busy(what) => f.debug_tuple("Busy").field(what).finish(),
             Refusal::Registry(faults) => f.debug_tuple("Registry").field(faults).finish(),
             Refusal::Launcher { all, .. } => f.debug_tuple("Launcher").field(all).finish(),

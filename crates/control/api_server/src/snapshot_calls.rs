@@ -25,17 +25,15 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
         if let Err(problem) = state.is_still(&rights, &function) {
             return problem.into();
         }
-        let allowed = state.limits.tenant_snapshots;
-        if rights.tenant().is_some() && state.snapshots(&rights).len() >= allowed {
-            let what =
-                format!("the tenant has {allowed} snapshots, which is as many as it may have; delete some");
-            return Problem::new(ProblemType::NoRoom, what).into();
-        }
+        let most = match room_for_snapshot(state, &rights) {
+            Ok(most) => most,
+            Err(problem) => return problem.into(),
+        };
         if state.control.snapshot(&name).is_some() {
             let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
             return Problem::new(ProblemType::Conflict, what).into();
         }
-        match state.control.save(&function.name, &name) {
+        match state.control.save(&function.name, &name, most) {
             Ok(snapshot) => {
                 let location = Some(paths::snapshot(&snapshot.name));
                 Answer { location, ..Answer::json(201, &snapshot) }
@@ -44,6 +42,28 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
         }
     })
     .await
+}
+
+/// Bytes that a further snapshot may have.
+///
+/// # Errors
+/// There may be none.
+fn room_for_snapshot(state: &State, rights: &Rights) -> Result<u64, Problem> {
+    if rights.tenant().is_none() {
+        return Ok(u64::MAX);
+    }
+    let there = state.snapshots(rights);
+    let bytes: u64 = there.iter().map(|snapshot| snapshot.bytes).sum();
+    let (number, all) = (state.limits.tenant_snapshots, state.limits.tenant_snapshot_bytes);
+    if there.len() >= number {
+        let what = format!("the tenant has {number} snapshots, which is as many as it may have; delete some");
+        return Err(Problem::new(ProblemType::NoRoom, what));
+    }
+    if bytes >= all {
+        let what = format!("the tenant's snapshots have {bytes} bytes; allowed: {all} bytes; delete some");
+        return Err(Problem::new(ProblemType::NoRoom, what));
+    }
+    Ok(all - bytes)
 }
 
 pub(crate) async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {

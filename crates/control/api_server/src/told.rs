@@ -42,6 +42,7 @@ impl Refusal {
             Refusal::Registry(faults) => Told::Faults(ProblemType::Registry, faults),
             Refusal::Launcher { of_tenant, .. } => Told::Faults(ProblemType::Invalid, of_tenant),
             Refusal::NotFound(what) => Told::Words(ProblemType::NotFound, what),
+            Refusal::TooMuch(what) => Told::Words(ProblemType::NoRoom, what),
             Refusal::Busy(_) => Told::Always(ProblemType::Busy, "the host cannot do it now; try it again"),
             Refusal::NoRoom(what) => Told::Logged(ProblemType::NoRoom, "the host has no room for it", what),
             Refusal::Broken(what) => Told::Logged(ProblemType::Internal, UNTOLD, what),

@@ -183,7 +183,7 @@ impl Control for Handle {
         self.0.folder.read(name)
     }
 
-    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
+    fn save(&self, function: &str, name: &Name, most: u64) -> Result<Snapshot, Refusal> {
         let this = &self.0;
         let none = || this.no_function(function);
         if this.host.function(function).is_none() {
@@ -205,7 +205,7 @@ impl Control for Handle {
             imported: false,
             spec,
         };
-        this.folder.write(&told, &saved).map_err(not_kept)
+        this.folder.write(&told, &saved, most).map_err(not_kept)
     }
 
     fn adopt_snapshot(&self, name: &Name, tenant: &Name) -> Result<Snapshot, Refusal> {
@@ -349,6 +349,7 @@ fn exact(fleet: &Fleet, time: Duration) -> Option<Account> {
 fn not_kept(error: FolderError) -> Refusal {
     match &error {
         FolderError::Io { .. } if error.is_full() => Refusal::NoRoom(error.to_string()),
+        FolderError::TooMuch { .. } => Refusal::TooMuch(error.to_string()),
         FolderError::Io { .. } | FolderError::Key { .. } | FolderError::Random => {
             Refusal::Broken(error.to_string())
         }

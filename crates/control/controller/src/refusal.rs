@@ -62,9 +62,11 @@ pub(super) fn faults_of(refusal: Refusal) -> Vec<Fault> {
     match refusal {
         Refusal::Invalid(faults) | Refusal::Conflict(faults) | Refusal::Registry(faults) => faults,
         Refusal::Launcher { all, .. } => all,
-        Refusal::NotFound(text) | Refusal::NoRoom(text) | Refusal::Busy(text) | Refusal::Broken(text) => {
-            whole(text)
-        }
+        Refusal::NotFound(text)
+        | Refusal::NoRoom(text)
+        | Refusal::TooMuch(text)
+        | Refusal::Busy(text)
+        | Refusal::Broken(text) => whole(text),
         Refusal::Work(work) => whole(work.what),
     }
 }

@@ -31,6 +31,16 @@ pub enum FolderError {
         /// Most bytes.
         allowed: u64,
     },
+    /// What was to be written has more bytes than it may.
+    #[error("the snapshot `{name}` would have {found} bytes; allowed: at most {allowed}")]
+    TooMuch {
+        /// The snapshot.
+        name: String,
+        /// Bytes that it would have.
+        found: u64,
+        /// Most bytes.
+        allowed: u64,
+    },
     /// The first line is not that of a snapshot.
     #[error("{file}: its first line: {reason}")]
     Line {

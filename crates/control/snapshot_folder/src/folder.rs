@@ -160,18 +160,23 @@ impl Folder {
         self.sizes().of_tenant(tenant).filter_map(|(_, image)| image.map(str::to_owned)).collect()
     }
 
-    /// Writes one; it is on disk when this returns. What `told` says of bytes does not count.
+    /// Writes one of at most so many bytes, and no more than are read; it is on disk when this returns. What
+    /// `told` says of bytes does not count.
     ///
     /// # Errors
-    /// What the system says; no file of that name is changed then.
-    pub fn write(&self, told: &Snapshot, saved: &Saved<'_>) -> Result<Snapshot, FolderError> {
+    /// What the system says, or that it would be too large; no file of that name is changed then.
+    pub fn write(&self, told: &Snapshot, saved: &Saved<'_>, most: u64) -> Result<Snapshot, FolderError> {
         let _changing = self.no_rotation();
-        self.write_now(told, saved)
+        self.write_now(told, saved, most)
     }
 
-    fn write_now(&self, told: &Snapshot, saved: &Saved<'_>) -> Result<Snapshot, FolderError> {
+    fn write_now(&self, told: &Snapshot, saved: &Saved<'_>, most: u64) -> Result<Snapshot, FolderError> {
         let name = &told.name;
         let bytes = file::encoded(&self.keys().current, told, saved)?;
+        let (found, allowed) = (bytes.len() as u64, most.min(FILE_MAX));
+        if found > allowed {
+            return Err(FolderError::TooMuch { name: name.to_string(), found, allowed });
+        }
         let (file, part) = (format!("{name}{ENDING}"), format!("{name}{PART}"));
         self.folder.replace(&file, &part, |to| to.write_all(&bytes))?;
         let told = Snapshot { imported: false, bytes: bytes.len() as u64, ..told.clone() };
@@ -244,7 +249,7 @@ impl Folder {
         if let Some(spec) = told.spec.as_object_mut() {
             spec.insert("tenant".to_owned(), tenant.as_str().into());
         }
-        self.write_now(&told, &saved)
+        self.write_now(&told, &saved, FILE_MAX)
     }
 
     /// Makes a new key and seals the host's own snapshots with it; then the key before is forgotten.

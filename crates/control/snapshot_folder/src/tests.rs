@@ -2,7 +2,7 @@
 //! what goes.
 
 use crate::key::KEY_FILE;
-use crate::{Folder, FolderError, Key, Keys, encoded, read};
+use crate::{FILE_MAX, Folder, FolderError, Key, Keys, encoded, read};
 use api::{Name, Snapshot};
 use proptest::prelude::*;
 use serde_json::json;
@@ -70,7 +70,7 @@ fn a_tenants_snapshots_are_known_without_a_look_at_others_files() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
     for (called, tenant) in [("monday", "red"), ("tuesday", "red"), ("sunday", "blue")] {
-        folder.write(&told(called, tenant), &saved()).expect("writes");
+        folder.write(&told(called, tenant), &saved(), FILE_MAX).expect("writes");
     }
     let names = |tenant| -> Vec<String> {
         folder.list_of(tenant).into_iter().map(|told| told.name.to_string()).collect()
@@ -95,7 +95,7 @@ fn a_tenants_snapshots_are_known_without_a_look_at_others_files() {
 fn what_a_host_writes_it_believes_and_a_file_under_another_name_not() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
-    let written = folder.write(&told("monday", "red"), &saved()).expect("writes");
+    let written = folder.write(&told("monday", "red"), &saved(), FILE_MAX).expect("writes");
     assert_eq!(written.bytes, std::fs::metadata(file(state.path(), "monday")).expect("is there").len());
     assert_eq!(folder.read(&name("monday")), Some(written.clone()));
     assert_eq!(folder.load(&name("monday")).expect("loads"), (written, saved()));
@@ -194,7 +194,7 @@ fn files_of_before_there_were_seals_are_imported() {
 fn the_key_is_for_its_owner_alone_and_without_it_everything_is_imported() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
-    folder.write(&told("monday", "red"), &saved()).expect("writes");
+    folder.write(&told("monday", "red"), &saved(), FILE_MAX).expect("writes");
     let key = state.path().join(KEY_FILE);
     assert_eq!(std::fs::metadata(&key).expect("is there").mode() & 0o777, 0o600);
     assert_eq!(std::fs::metadata(file(state.path(), "monday")).expect("is there").mode() & 0o777, 0o600);
@@ -220,7 +220,7 @@ fn a_rotation_seals_what_is_the_hosts_own_and_the_key_before_counts_no_more() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
     for (called, of) in [("a", "red"), ("b", "blue")] {
-        folder.write(&told(called, of), &saved()).expect("writes");
+        folder.write(&told(called, of), &saved(), FILE_MAX).expect("writes");
     }
     let before = std::fs::read(file(state.path(), "a")).expect("reads");
     let old_keys = std::fs::read(state.path().join(KEY_FILE)).expect("reads");
@@ -251,8 +251,8 @@ fn a_rotation_seals_what_is_the_hosts_own_and_the_key_before_counts_no_more() {
 fn a_snapshot_that_was_cut_off_keeps_no_key_from_being_replaced() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
-    folder.write(&told("whole", "red"), &saved()).expect("writes");
-    folder.write(&told("cut", "red"), &saved()).expect("writes");
+    folder.write(&told("whole", "red"), &saved(), FILE_MAX).expect("writes");
+    folder.write(&told("cut", "red"), &saved(), FILE_MAX).expect("writes");
     let bytes = std::fs::read(file(state.path(), "cut")).expect("reads");
     std::fs::write(file(state.path(), "cut"), &bytes[..bytes.len() - 10]).expect("writes");
     assert!(matches!(folder.load(&name("cut")), Err(FolderError::Damaged { .. })));
@@ -265,7 +265,7 @@ fn a_snapshot_that_was_cut_off_keeps_no_key_from_being_replaced() {
 fn nothing_but_regular_files_in_the_folder_is_opened() {
     let state = tempfile::tempdir().expect("a folder");
     let folder = open(state.path());
-    folder.write(&told("good", "red"), &saved()).expect("writes");
+    folder.write(&told("good", "red"), &saved(), FILE_MAX).expect("writes");
     symlink(file(state.path(), "good"), file(state.path(), "link")).expect("links");
     std::fs::create_dir(file(state.path(), "dir")).expect("makes");
     rustix::fs::mknodat(
@@ -292,7 +292,18 @@ fn nothing_but_regular_files_in_the_folder_is_opened() {
     std::fs::write(&target, "untouched").expect("writes");
     symlink(&target, state.path().join("snapshots/new.part")).expect("links");
     symlink(&target, file(state.path(), "new")).expect("links");
-    folder.write(&told("new", "red"), &saved()).expect("writes");
+    folder.write(&told("new", "red"), &saved(), FILE_MAX).expect("writes");
     assert_eq!(std::fs::read_to_string(&target).expect("reads"), "untouched");
     assert_eq!(tenant(&folder, "new").as_deref(), Some("red"));
+}
+
+#[test]
+fn what_is_larger_than_it_may_be_is_not_written_and_leaves_the_one_before() {
+    let state = tempfile::tempdir().expect("a folder");
+    let folder = open(state.path());
+    let bytes = folder.write(&told("monday", "red"), &saved(), FILE_MAX).expect("writes").bytes;
+    let error = folder.write(&told("monday", "blue"), &saved(), bytes - 1).expect_err("is too large");
+    assert!(matches!(error, FolderError::TooMuch { allowed, .. } if allowed == bytes - 1), "{error}");
+    assert_eq!(tenant(&folder, "monday").as_deref(), Some("red"));
+    assert_eq!(folder.list_of("blue"), []);
 }

@@ -165,6 +165,10 @@ pub(crate) struct DaemonOptions {
     /// leaves, the longest there first.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
     pub(crate) keep_container_images: u64,
+    /// Let tokens of a tenant save a snapshot only where all of the tenant's have at most so many bytes with
+    /// it.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
+    pub(crate) keep_snapshots: u64,
     /// Listen on this address too, for clients that show a certificate.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
     pub(crate) listen: Option<SocketAddr>,

@@ -53,6 +53,7 @@ fn server_settings(options: &DaemonOptions) -> Result<api_server::Settings, Stri
     settings.socket.mode = options.mode;
     settings.socket.owner = options.owner;
     settings.socket.group = options.group;
+    settings.limits.tenant_snapshot_bytes = options.keep_snapshots;
     settings.version = env!("CARGO_PKG_VERSION").to_owned();
     if let (Some(listen), Some(certificate), Some(key), Some(client_ca)) =
         (options.listen, &options.tls_cert, &options.tls_key, &options.tls_client_ca)

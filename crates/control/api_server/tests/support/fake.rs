@@ -274,6 +274,9 @@ impl Prepared for Ready {
     }
 }
 
+/// Bytes of a snapshot.
+const SAVED: u64 = 65_536;
+
 impl Control for Fake {
     fn resolve_images(
         &self,
@@ -474,7 +477,10 @@ impl Control for Fake {
         self.world().snapshots.get(name).cloned()
     }
 
-    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
+    fn save(&self, function: &str, name: &Name, most: u64) -> Result<Snapshot, Refusal> {
+        if SAVED > most {
+            return Err(Refusal::TooMuch(format!("found {SAVED} bytes; allowed: at most {most}")));
+        }
         let mut world = self.world();
         let (spec, _) = world
             .objects
@@ -489,7 +495,7 @@ impl Control for Fake {
             imported: false,
             image: format!("sha256:{}", "0".repeat(64)),
             saved: "2026-01-02T03:04:05.000006Z".into(),
-            bytes: 65536,
+            bytes: SAVED,
             spec,
         };
         world.snapshots.insert(name.clone(), snapshot.clone());

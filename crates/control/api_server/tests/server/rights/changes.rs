@@ -403,6 +403,8 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
         shared.ask(&shared.crimson, "POST", "/v1/functions/crimson-fw/snapshots", &name)
     };
     assert_eq!((save(0).status, save(1).problem()), (201, "no-room".to_owned()));
+    assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/snapshots/s0", "").status, 200);
+    assert_eq!(save(0).status, 201, "the one that was deleted made room");
     // Two wait or are worked on; the third has to come again.
     let slow = |token: &str, tenant: &str, n: usize| {
         let spec = json!({"image": format!("kept-compiling-{tenant}{n}"), "tenant": tenant});
@@ -414,6 +416,32 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     for image in ["crimson0", "crimson1", "azure0"] {
         shared.server.fake.let_go(&format!("kept-compiling-{image}"));
     }
+}
+
+#[test]
+fn a_tenants_snapshots_have_only_so_many_bytes() {
+    // The fake's have 64 KiB each.
+    let shared = Shared::with(|settings| settings.limits.tenant_snapshot_bytes = 200_000);
+    let save = |token: Option<&str>, name: &str| {
+        let (path, body) = ("/v1/functions/crimson-fw/snapshots", json!({"name": name}).to_string());
+        match token {
+            Some(token) => shared.ask(token, "POST", path, &body),
+            None => shared.server.client().post(path, &body),
+        }
+    };
+    // One there is.
+    let crimson = Some(shared.crimson.as_str());
+    assert_eq!([save(crimson, "a").status, save(crimson, "b").status], [201, 201]);
+    let full = save(crimson, "c");
+    assert_eq!(full.problem(), "no-room");
+    assert!(full.text().contains("found 65536 bytes; allowed: at most 3392"), "{full:?}");
+    assert_eq!(save(None, "d").status, 201, "an administrator may");
+    let full = save(crimson, "e");
+    assert!(full.text().contains("the tenant's snapshots have 262144 bytes; allowed: 200000"), "{full:?}");
+    for name in ["a", "d"] {
+        assert_eq!(shared.ask(&shared.crimson, "DELETE", &format!("/v1/snapshots/{name}"), "").status, 200);
+    }
+    assert_eq!(save(crimson, "e").status, 201);
 }
 
 /// What was answered with an operation is in memory until that has ended, and so is its room.
