@@ -24,12 +24,12 @@
 use super::controller::{Controller, lock};
 use super::shelf::{self, Stamp};
 use super::status::digest;
+use super::tenant_images::PART;
 use api::{DEFAULT_TENANT, Fault, FaultKind, GuestKind, Image, Kind};
 use api_server::{Asker, ImageResolution, ObjectChange, Refusal, ResolvedImages};
 use deployment::{Material, Named, pinned_file};
-use registry::{Client, Digest, Images, Reference};
+use registry::{Client, Digest, Images, ImagesError, Reference};
 use serde_json::Value;
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ struct Wanted {
 }
 
 /// Why an image is not to be had.
-enum Lack {
+pub(super) enum Lack {
     /// What is wanted is wrong.
     Wrong(String),
     /// A registry does not give it.
@@ -94,6 +94,8 @@ enum Lack {
     Silent(String),
     /// This host.
     Here(String),
+    /// The folder of images has no room.
+    Full(String),
 }
 
 impl From<registry::PullError> for Lack {
@@ -103,24 +105,17 @@ impl From<registry::PullError> for Lack {
                 Lack::Silent(error.to_string())
             }
             registry::PullError::Registry(error) => Lack::Registry(error.to_string()),
-            registry::PullError::Images(error) => Lack::Here(error.to_string()),
+            registry::PullError::Images(error) => error.into(),
         }
     }
 }
 
-/// What a tenant may have of kept images: what it has pulled lately, or an object or a snapshot of its own
-/// names. It is found out once, however many functions ask.
-pub(super) struct Held<'a> {
-    controller: &'a Controller,
-    tenant: Option<&'a str>,
-    named: OnceCell<BTreeSet<Digest>>,
-}
-
-impl Held<'_> {
-    pub(super) fn has(&self, digest: Digest) -> bool {
-        let Some(tenant) = self.tenant else { return true };
-        let named = || self.named.get_or_init(|| self.controller.named_by(tenant));
-        self.controller.shelf.is_granted(tenant, digest) || named().contains(&digest)
+impl From<ImagesError> for Lack {
+    fn from(error: ImagesError) -> Lack {
+        match &error {
+            ImagesError::Full { .. } => Lack::Full(error.to_string()),
+            _ => Lack::Here(error.to_string()),
+        }
     }
 }
 
@@ -162,7 +157,7 @@ impl Controller {
                 Some((pinned, digest)) => {
                     match container_of {
                         Some(tenant) => self.shelf.promise_container(tenant, digest),
-                        None => self.shelf.promise(&pinned, digest),
+                        None => self.shelf.promise(asking, &pinned, digest),
                     }
                     resolved[at] = (pinned != text).then_some(pinned);
                 }
@@ -250,20 +245,6 @@ impl Controller {
             material.put(text, read.map_err(|refused| Refusal::Busy(refused.to_string()))?);
         }
         Ok(())
-    }
-
-    /// What an asker may have of kept images without a question to a registry; `None`: an administrator.
-    pub(super) fn held<'a>(&'a self, tenant: Option<&'a str>) -> Held<'a> {
-        Held { controller: self, tenant, named: OnceCell::new() }
-    }
-
-    /// Digests that objects and snapshots of a tenant name.
-    fn named_by(&self, tenant: &str) -> BTreeSet<Digest> {
-        let desired = self.desired();
-        let contained = desired.container_images().filter(|(owner, _)| *owner == tenant);
-        let texts = desired.images_of(tenant).chain(contained.map(|(_, image)| image)).map(str::to_owned);
-        let texts: BTreeSet<String> = texts.chain(self.folder.images_of(tenant)).collect();
-        texts.iter().filter_map(|text| Named::read(text).ok()?.digest()).collect()
     }
 
     /// What an image means, as far as that is known without a question.
@@ -356,6 +337,7 @@ impl Controller {
                     continue;
                 }
                 Err(Lack::Here(reason)) => return Err(Refusal::Broken(reason)),
+                Err(Lack::Full(reason)) => return Err(Refusal::NoRoom(reason)),
                 Err(Lack::Wrong(message)) => message,
                 Err(Lack::Registry(message)) => {
                     of_registries = true;
@@ -403,9 +385,7 @@ impl Controller {
             return Err(Lack::Wrong(reason));
         }
         let pinned = pinned_file(text, digest);
-        self.keep(&pinned, digest, &image, || {
-            kept.keep(&image).map(drop).map_err(|error| error.to_string())
-        })?;
+        self.keep((None, &pinned), digest, &image, || kept.keep(&image).map(drop).map_err(Lack::from))?;
         // A process that wrote into it meanwhile may have changed more than was read.
         if let Some(stamp) = stamp.filter(|stamp| looked() == Some(*stamp) && stamp.is_old()) {
             self.shelf.remember(path.clone(), stamp, digest);
@@ -421,14 +401,26 @@ impl Controller {
         };
         // What is needed is pinned before anything else may leave.
         self.pin_needed().map_err(Lack::Here)?;
+        let by = match asker {
+            Asker::Administrator => None,
+            Asker::Tenant { name, .. } => Some(name.as_str()),
+        };
+        let excess = by.map(|tenant| self.excess(kept, tenant)).transpose()?.flatten();
+        let most = match excess {
+            None => kept.limit() - kept.limit() / PART,
+            Some(_) => 0,
+        };
         let pull = |reference: &Reference| match asker {
             Asker::Administrator => kept.pull(client, reference),
-            Asker::Tenant { .. } => kept.pull_allowed(client, reference),
+            Asker::Tenant { .. } => kept.pull_allowed(client, reference, most),
         };
-        let pulled = pull(&reference).map_err(Lack::from)?;
+        let pulled = pull(&reference).map_err(|error| match (Lack::from(error), &excess) {
+            (Lack::Full(_), Some(excess)) => Lack::Wrong(format!("{text}: {excess}")),
+            (lack, _) => lack,
+        })?;
         let pinned = pulled.reference.to_string();
-        self.keep(&pinned, pulled.digest, &pulled.image, || {
-            pull(&pulled.reference).map(drop).map_err(|error| error.to_string())
+        self.keep((by, &pinned), pulled.digest, &pulled.image, || {
+            pull(&pulled.reference).map(drop).map_err(Lack::from)
         })?;
         if let Asker::Tenant { name, .. } = asker {
             self.shelf.grant(name, pulled.digest);
@@ -461,12 +453,12 @@ impl Controller {
     /// Sees to it that an image is kept and stays; `put` puts it there.
     fn keep(
         &self,
-        text: &str,
+        (by, text): (Option<&str>, &str),
         digest: Digest,
         image: &image::Image,
-        put: impl Fn() -> Result<(), String>,
+        put: impl Fn() -> Result<(), Lack>,
     ) -> Result<(), Lack> {
-        self.shelf.promise(text, digest);
+        self.shelf.promise(by, text, digest);
         self.pin_needed().map_err(Lack::Here)?;
         // Before it was pinned it may have left for others.
         for _ in 0..ATTEMPTS {
@@ -474,7 +466,7 @@ impl Controller {
                 self.catalog.learn(text, image.clone());
                 return Ok(());
             }
-            put().map_err(Lack::Here)?;
+            put()?;
         }
         Err(Lack::Here(format!("{text}: it leaves the folder of images as soon as it comes")))
     }

@@ -52,6 +52,7 @@ mod shares;
 mod shelf;
 mod standing;
 mod status;
+mod tenant_images;
 mod told;
 mod upkeep;
 mod watch;

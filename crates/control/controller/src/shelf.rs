@@ -26,8 +26,9 @@ pub(crate) struct Shelf {
     pub(super) source: Registries,
     /// Files as they were when they were last read.
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
-    /// What was resolved lately: what names it, its digest, and when.
-    pub(super) promised: Mutex<HashMap<String, (Digest, Instant)>>,
+    /// What was resolved lately: for which tenant, none for administrators, what names it, its digest, and
+    /// when.
+    promised: Mutex<HashMap<(Option<String>, String), (Digest, Instant)>>,
     /// Tenants, what the registry gave them lately, and when.
     granted: Mutex<HashMap<(String, Digest), Instant>>,
     /// What containers of tenants were resolved to lately, and when.
@@ -160,7 +161,20 @@ impl Shelf {
     pub(super) fn promises(&self) -> Vec<String> {
         let mut promised = lock(&self.promised);
         promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
-        promised.keys().cloned().collect()
+        promised.keys().map(|(_, text)| text.clone()).collect()
+    }
+
+    /// What was lately resolved for a tenant, or given to it by a registry.
+    pub(super) fn lately_of(&self, tenant: &str) -> BTreeSet<Digest> {
+        let promised = lock(&self.promised);
+        let promised = promised
+            .iter()
+            .filter(|((by, _), (_, since))| by.as_deref() == Some(tenant) && since.elapsed() < PROMISE);
+        let mut all: BTreeSet<Digest> = promised.map(|(_, (digest, _))| *digest).collect();
+        let granted = lock(&self.granted);
+        let granted = granted.iter().filter(|((to, _), since)| to == tenant && since.elapsed() < PROMISE);
+        all.extend(granted.map(|((_, digest), _)| *digest));
+        all
     }
 
     /// The same of an artifact, whose digest is that of its manifest.
@@ -177,9 +191,9 @@ impl Shelf {
         files.insert(path, (stamp, digest));
     }
 
-    pub(super) fn promise(&self, text: &str, digest: Digest) {
+    pub(super) fn promise(&self, by: Option<&str>, text: &str, digest: Digest) {
         let mut promised = lock(&self.promised);
-        promised.insert(text.to_owned(), (digest, Instant::now()));
+        promised.insert((by.map(str::to_owned), text.to_owned()), (digest, Instant::now()));
         if promised.len() > MOST {
             promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
         }

@@ -24,10 +24,11 @@ mod index;
 use crate::{Artifact, Client, Digest, MAX_DOCUMENT, Manifest, Reference, RegistryError};
 pub use error::ImagesError;
 
-use evict::Content;
+use evict::{Content, Room};
 use files::Folder;
 use image::Image;
 use index::Index;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -39,11 +40,15 @@ const LOCK_WAIT: Duration = Duration::from_secs(30);
 /// Longest name of an owner of pins, in bytes.
 const MAX_OWNER: usize = 32;
 
+/// Artifacts that a folder has at most without a pin.
+const SPARE: usize = 1024;
+
 /// A folder of images.
 #[derive(Debug)]
 pub struct Images {
     folder: Folder,
     limit: u64,
+    spare: usize,
 }
 
 /// What the folder holds under one reference.
@@ -106,7 +111,7 @@ impl Images {
     /// # Errors
     /// [`ImagesError`].
     pub fn open(path: &Path, limit: u64) -> Result<Images, ImagesError> {
-        let images = Images { folder: Folder::open(path)?, limit };
+        let images = Images { folder: Folder::open(path)?, limit, spare: SPARE };
         let _lock = images.folder.lock(LOCK_WAIT)?;
         images.folder.finish()?;
         let mut index = Index::read(&images.folder)?;
@@ -150,6 +155,25 @@ impl Images {
         self.folder.has(digest)
     }
 
+    fn room(&self, most: u64) -> Room {
+        Room { limit: self.limit, most, spare: self.spare }
+    }
+
+    /// Bytes that the folder may have.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes of those of these artifacts and single images that are here, what they share counted once.
+    ///
+    /// # Errors
+    /// [`ImagesError`].
+    pub fn bytes_of(&self, digests: &BTreeSet<Digest>) -> Result<u64, ImagesError> {
+        let content = Content::survey(&self.folder, &Index::read(&self.folder)?)?;
+        Ok(content.bytes(|digest| digests.contains(&digest)))
+    }
+
     /// Whether there is an artifact of this digest; its manifest is read for that.
     ///
     /// # Errors
@@ -175,7 +199,7 @@ impl Images {
         let _lock = self.folder.lock(LOCK_WAIT)?;
         let mut index = Index::read(&self.folder)?;
         let parts = [(digest, image.wasm().len() as u64)];
-        evict::make_room(&self.folder, &mut index, digest, &parts, self.limit)?;
+        evict::make_room(&self.folder, &mut index, digest, &parts, self.room(self.limit))?;
         self.folder.put_blob(digest, image.wasm())?;
         self.folder.sync_blobs()?;
         Ok(digest)
@@ -205,15 +229,21 @@ impl Images {
         {
             return Ok(Pulled { reference: reference.clone(), digest, image, origin: Origin::Folder });
         }
-        self.pull_allowed(client, reference)
+        self.pull_allowed(client, reference, self.limit)
     }
 
     /// As [`Images::pull`], but the registry is asked for the manifest in any case: whether the client may
-    /// have the image is the registry's to say, also of one that the folder has.
+    /// have the image is the registry's to say, also of one that the folder has. And it comes in only if what
+    /// is pinned has `most` bytes with it.
     ///
     /// # Errors
     /// As [`Images::pull`].
-    pub fn pull_allowed(&self, client: &Client, reference: &Reference) -> Result<Pulled, PullError> {
+    pub fn pull_allowed(
+        &self,
+        client: &Client,
+        reference: &Reference,
+        most: u64,
+    ) -> Result<Pulled, PullError> {
         let mut there = None;
         let fetched = client.pull_unless(reference, |digest| {
             there = Some(self.sound(digest));
@@ -221,7 +251,7 @@ impl Images {
         })?;
         let (digest, image, origin) = match (fetched, there) {
             (Ok(artifact), _) => {
-                self.add(reference, &artifact)?;
+                self.add_within(reference, &artifact, most)?;
                 (artifact.digest, artifact.image, Origin::Registry)
             }
             (Err(digest), Some(Ok(Some(image)))) => {
@@ -248,11 +278,15 @@ impl Images {
     /// # Errors
     /// [`ImagesError`]; nothing is changed then but what had to leave.
     pub fn add(&self, reference: &Reference, artifact: &Artifact) -> Result<(), ImagesError> {
+        self.add_within(reference, artifact, self.limit)
+    }
+
+    fn add_within(&self, reference: &Reference, artifact: &Artifact, most: u64) -> Result<(), ImagesError> {
         let _lock = self.folder.lock(LOCK_WAIT)?;
         let mut index = Index::read(&self.folder)?;
         let parts = [artifact.config.as_slice(), artifact.image.wasm(), &artifact.manifest];
         let named = parts.map(|bytes| (Digest::of(bytes), bytes.len() as u64));
-        evict::make_room(&self.folder, &mut index, artifact.digest, &named, self.limit)?;
+        evict::make_room(&self.folder, &mut index, artifact.digest, &named, self.room(most))?;
         for ((digest, _), bytes) in named.iter().zip(parts) {
             self.folder.put_blob(*digest, bytes)?;
         }

@@ -461,6 +461,53 @@ fn a_tenant_has_images_by_its_own_login_alone() {
 }
 
 #[test]
+fn a_tenants_images_leave_room_for_those_of_others() {
+    // Each of its tags is another image.
+    let server = Server::new(|asked| {
+        let tag = |path: &str| path.split("/e").nth(1)?.split('/').next()?.parse::<u8>().ok();
+        honest(&Artifact::of(image(tag(&asked.path).unwrap_or(0))), asked)
+    });
+    let host = server.host();
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["--registry-insecure", &host, "--tenant-registry", &host, "--keep-images", "32KiB"];
+    let daemon = Options::new(folder.path()).tenants_socket("tenants").arguments(arguments).start();
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    let tenant = |name: &str| {
+        daemon.done(&format!("token create {name} --tenant {name} --file {name}.token"));
+        let commands: &support::commands::Commands = &daemon;
+        commands.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", format!("{name}.token"))
+    };
+    let (red, blue) = (tenant("red"), tenant("blue"));
+    let wanted = |number: u8| {
+        let image = format!("{{image: '{host}/nf/e{number}:1', tenant: red}}");
+        daemon.write("red.yaml", &format!("superfluid: 1\nfunctions: {{red-{number}: {image}}}\n"));
+    };
+    // What is only tried is kept for an hour, too.
+    let mut refused = None;
+    for number in 1..=40 {
+        wanted(number);
+        let command = if number % 2 == 0 { "apply -f red.yaml" } else { "apply --dry-run -f red.yaml" };
+        let done = red.run(command);
+        if !done.status.success() {
+            refused = Some((number, text(&done.stderr)));
+            break;
+        }
+    }
+    let (number, told) = refused.expect("it has as many as it may");
+    assert!(
+        number > 2 && told.contains("images that functions and snapshots of the tenant `red` name"),
+        "{told}"
+    );
+    assert!(told.contains("allowed: less than 1024 of less than 8192 bytes"), "{told}");
+    assert!(!told.contains("state/images"), "{told}");
+    // What is here it has all the same, by its tag too.
+    red.done(&format!("function create red-again --tenant red --image {host}/nf/e2:1"));
+    blue.done(&format!("function create blue --tenant blue --image {host}/nf/e100:1"));
+    daemon.done(&format!("function create other --image {host}/nf/e101:1"));
+}
+
+#[test]
 fn a_tenant_has_containers_of_its_registries_where_it_may() {
     let folder = tempfile::tempdir().expect("a folder");
     let layout = folder.path().join("layout");

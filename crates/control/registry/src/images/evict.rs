@@ -79,7 +79,7 @@ impl Content {
     }
 
     /// Bytes of all that these artifacts consist of, what they share counted once.
-    fn bytes(&self, keep: impl Fn(Digest) -> bool) -> u64 {
+    pub(super) fn bytes(&self, keep: impl Fn(Digest) -> bool) -> u64 {
         let kept = self.artifacts.iter().filter(|(digest, _)| keep(**digest));
         let parts: BTreeMap<Digest, u64> = kept.flat_map(|(_, parts)| parts).copied().collect();
         parts.values().sum()
@@ -96,22 +96,33 @@ pub(super) fn pins(folder: &Folder) -> Result<BTreeSet<Digest>, ImagesError> {
     Ok(pins)
 }
 
+/// What the folder may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Bytes.
+    pub(super) limit: u64,
+    /// Bytes of what may not leave, with what is to come.
+    pub(super) most: u64,
+    /// Artifacts without a pin, however small they are: to make room each is looked at.
+    pub(super) spare: usize,
+}
+
 /// Lets go what has to, so that an artifact with these parts can come in.
 pub(super) fn make_room(
     folder: &Folder,
     index: &mut Index,
     new: Digest,
     parts: &[(Digest, u64)],
-    limit: u64,
+    Room { limit, most, spare }: Room,
 ) -> Result<(), ImagesError> {
     let mut content = Content::survey(folder, index)?;
     let pins = pins(folder)?;
     let wanted: u64 = parts.iter().map(|(_, size)| size).sum();
     content.artifacts.insert(new, parts.to_vec());
     let stays = |digest: Digest| digest == new || pins.contains(&digest);
-    if content.bytes(stays) > limit {
+    if content.bytes(stays) > most {
         let pinned = content.bytes(|digest| digest != new && pins.contains(&digest));
-        return Err(ImagesError::Full { path: folder.path().to_owned(), wanted, pinned, limit });
+        return Err(ImagesError::Full { path: folder.path().to_owned(), wanted, pinned, limit: most });
     }
     let mut leaving: Vec<(SystemTime, Digest)> = Vec::new();
     for digest in content.artifacts.keys().copied().filter(|digest| !stays(*digest)) {
@@ -119,8 +130,9 @@ pub(super) fn make_room(
     }
     leaving.sort();
     let mut gone = BTreeSet::new();
-    for (_, digest) in leaving {
-        if content.bytes(|digest| !gone.contains(&digest)) <= limit {
+    let left = leaving.len();
+    for (n, (_, digest)) in leaving.into_iter().enumerate() {
+        if left - n <= spare && content.bytes(|digest| !gone.contains(&digest)) <= limit {
             break;
         }
         gone.insert(digest);

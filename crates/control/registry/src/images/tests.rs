@@ -219,3 +219,36 @@ fn a_single_image_comes_in_when_others_can_leave_and_not_otherwise() {
     let error = images.add(&reference("4"), &more).expect_err("full");
     assert!(matches!(error, ImagesError::Full { .. }), "{error}");
 }
+
+#[test]
+fn small_images_that_nothing_needs_are_only_so_many() {
+    let (_folder, mut images) = images(100);
+    images.spare = 4;
+    for number in 0..7 {
+        let artifact = artifact(number);
+        images.add(&reference(&number.to_string()), &artifact).expect("added");
+        if number < 2 {
+            used_before(&images, artifact.digest, 100);
+        }
+    }
+    let there = |number: u32| images.has(artifact(number).digest).expect("asked");
+    assert!(!there(0) && !there(1) && there(2) && there(6));
+}
+
+#[test]
+fn what_comes_for_some_leaves_room_for_what_may_not_leave() {
+    let (_folder, images) = images(4);
+    let pinned: Vec<Digest> = (1..=2).map(|number| artifact(number).digest).collect();
+    images.pin("a", &pinned).expect("pinned");
+    for number in 1..=3 {
+        images.add(&reference(&number.to_string()), &artifact(number)).expect("added");
+    }
+    let bytes = images.bytes_of(&pinned.iter().copied().collect()).expect("asked");
+    // The configuration of all of them is the same two bytes.
+    assert!(bytes > images.limit() / 2 - 8 && bytes <= images.limit() / 2, "{bytes}");
+    let most = images.limit() / 2;
+    let error = images.add_within(&reference("4"), &artifact(4), most).expect_err("no room").to_string();
+    assert!(error.contains(&format!("{bytes} bytes of {most} are pinned")), "{error}");
+    images.add_within(&reference("4"), &artifact(4), images.limit() * 3 / 4).expect("added");
+    assert!(images.has(artifact(3).digest).expect("asked"), "what is not pinned had room");
+}
