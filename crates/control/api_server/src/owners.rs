@@ -60,6 +60,21 @@ pub(crate) struct Owned {
     pub after: Option<String>,
 }
 
+impl Owned {
+    /// A tenant is deleted: what was its own is not the next one's of that name.
+    fn forget(&mut self, tenant: &str) {
+        for owner in [&mut self.before, &mut self.after] {
+            owner.take_if(|owner| owner == tenant);
+        }
+    }
+}
+
+/// Tenants that changes delete. One of the name is there always.
+pub(crate) fn tenants_gone(changes: &[ObjectChange]) -> impl Iterator<Item = &str> {
+    let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
+    gone.map(|change| change.name.as_str()).filter(|name| *name != DEFAULT_TENANT)
+}
+
 /// What is no longer told: changes after `oldest` are.
 #[derive(Debug)]
 pub(crate) struct Gone {
@@ -101,6 +116,11 @@ impl Owners {
             before.into_iter().zip(after).map(|(before, after)| Owned { before, after }).collect();
         for (change, owned) in changes.iter().zip(&owned) {
             index.told.push_back(Told { revision, id: id(change), owned: owned.clone() });
+        }
+        for tenant in tenants_gone(changes) {
+            for Told { owned, .. } in &mut index.told {
+                owned.forget(tenant);
+            }
         }
         while index.told.len() > KEPT {
             if let Some(told) = index.told.pop_front() {

@@ -140,6 +140,29 @@ fn a_tenant_is_told_of_its_own_alone_also_of_what_is_gone() {
 }
 
 #[test]
+fn what_a_tenant_had_is_not_told_to_the_next_one_of_its_name() {
+    let owners = two_tenants();
+    owners.take(6, &[put(Kind::Function, "fw", json!({"image": "b", "tenant": "blue"}))]);
+    let gone = ["red", "default"].map(|tenant| change(Kind::Tenant, tenant, None));
+    owners.take(7, &[change(Kind::Port, "lan", None), change(Kind::Function, "lost", None)]);
+    owners.take(8, &gone);
+    owners.take(9, &[put(Kind::Tenant, "red", json!({}))]);
+    let told = |tenant| {
+        let (events, newest) = owners.changes(tenant, 5, usize::MAX).expect("known");
+        assert_eq!(newest, 9);
+        let name = |event| match event {
+            Event::Changed { revision, name, .. } => (revision, name),
+            other => panic!("{other:?}"),
+        };
+        events.into_iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(told("red"), [(9, "red".to_owned())]);
+    assert_eq!(told("blue"), [(6, "fw".to_owned())]);
+    // The default tenant is there without an object, too.
+    assert_eq!(told("default"), [(7, "lost".to_owned())]);
+}
+
+#[test]
 fn what_goes_leaves_nothing_behind() {
     let owners = two_tenants();
     let ids: Vec<ObjectName> = {

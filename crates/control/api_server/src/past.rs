@@ -5,7 +5,7 @@
 //!    name later shows nothing of it.
 //! 2. Each owner has a ring of its own, bounded in number and in bytes, so that no tenant pushes out the
 //!    events of another; what is no tenant's has one too. All together are bounded: the largest ring gives
-//!    way.
+//!    way. The ring of a tenant that is deleted is the administrators' alone from then on.
 //! 3. [`Past::read`] answers a tenant from its ring, and administrators and readers of the host from all of
 //!    them. Events are as old as they are by a clock that nothing sets.
 //!
@@ -13,7 +13,7 @@
 
 use crate::answer::Answer;
 use crate::control::ObjectChange;
-use crate::owners::{Owned, Owners};
+use crate::owners::{Owned, Owners, tenants_gone};
 use crate::request::Asked;
 use crate::state::State;
 use crate::time;
@@ -68,6 +68,8 @@ struct Rings {
     count: u64,
     bytes: usize,
     of: HashMap<Option<String>, Ring>,
+    /// Of tenants that were deleted.
+    gone: Vec<Ring>,
 }
 
 #[derive(Default)]
@@ -95,14 +97,14 @@ struct Kept {
 
 impl Past {
     pub fn new(owners: Arc<Owners>) -> Past {
-        let rings = Rings { began: Instant::now(), count: 0, bytes: 0, of: HashMap::new() };
+        let rings = Rings { began: Instant::now(), count: 0, bytes: 0, of: HashMap::new(), gone: Vec::new() };
         Past { owners, rings: Mutex::new(rings) }
     }
 
     /// What the events take.
     pub fn memory(&self) -> Value {
         let rings = self.rings();
-        let kept: usize = rings.of.values().map(|ring| ring.events.len()).sum();
+        let kept: usize = rings.all().map(|ring| ring.events.len()).sum();
         json!({"bytes": rings.bytes, "limit_bytes": OF_ALL, "kept": kept})
     }
 
@@ -135,6 +137,8 @@ impl Past {
                 rings.put(before.clone(), event("deleted", true));
             }
         }
+        // What happened to them is not the next ones' of that name.
+        tenants_gone(changes).for_each(|tenant| rings.end(tenant, at));
     }
 
     /// Something happened to what runs.
@@ -168,7 +172,7 @@ impl Past {
         let rings = self.rings();
         let (shown, all_see): (Vec<&Ring>, bool) = match tenant {
             Some(tenant) => (rings.of.get(&Some(tenant.to_owned())).into_iter().collect(), false),
-            None => (rings.of.values().collect(), true),
+            None => (rings.all().collect(), true),
         };
         let span = span.min(HOUR);
         let age = |at: Instant| now.saturating_duration_since(at);
@@ -218,27 +222,47 @@ impl Rings {
         }
     }
 
+    /// All of them.
+    fn all(&self) -> impl Iterator<Item = &Ring> {
+        self.of.values().chain(&self.gone)
+    }
+
+    /// A tenant is deleted: from now on its events are those of administrators alone.
+    fn end(&mut self, tenant: &str, now: Instant) {
+        self.gone.extend(self.of.remove(&Some(tenant.to_owned())));
+        for ring in &mut self.gone {
+            let before = ring.bytes;
+            ring.age(now);
+            self.bytes -= before - ring.bytes;
+        }
+        self.gone.retain(|ring| ring.is_needed(now));
+    }
+
     /// Nothing that is too old is kept, and of the largest ring no more than its later half, until all have
     /// room.
     fn make_room(&mut self, now: Instant) {
-        self.of.retain(|_, ring| {
-            ring.age(now);
-            let lost = ring.lost.is_some_and(|at| now.saturating_duration_since(at) <= HOUR);
-            lost || !ring.events.is_empty()
-        });
-        let sum = |of: &HashMap<Option<String>, Ring>| -> usize { of.values().map(|ring| ring.bytes).sum() };
-        self.bytes = sum(&self.of);
+        self.of.values_mut().chain(&mut self.gone).for_each(|ring| ring.age(now));
+        self.of.retain(|_, ring| ring.is_needed(now));
+        self.gone.retain(|ring| ring.is_needed(now));
+        self.bytes = self.all().map(|ring| ring.bytes).sum();
         while self.bytes > OF_ALL {
-            let Some(largest) = self.of.values_mut().max_by_key(|ring| ring.bytes) else { return };
+            let rings = self.of.values_mut().chain(&mut self.gone);
+            let Some(largest) = rings.max_by_key(|ring| ring.bytes) else { return };
             for _ in 0..largest.events.len().div_ceil(2) {
                 largest.lose();
             }
-            self.bytes = sum(&self.of);
+            self.bytes = self.all().map(|ring| ring.bytes).sum();
         }
     }
 }
 
 impl Ring {
+    /// Whether it has events, or lost some that are not too old.
+    fn is_needed(&self, now: Instant) -> bool {
+        let lost = self.lost.is_some_and(|at| now.saturating_duration_since(at) <= HOUR);
+        lost || !self.events.is_empty()
+    }
+
     /// Forgets what is older than an hour.
     fn age(&mut self, now: Instant) {
         while let Some(first) = self.events.front()

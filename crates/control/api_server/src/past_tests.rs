@@ -100,7 +100,7 @@ fn all_rings_together_are_bounded_and_the_largest_gives_way() {
         assert!(past.rings().bytes <= OF_ALL);
     }
     let rings = past.rings();
-    assert_eq!(rings.bytes, rings.of.values().map(|ring| ring.bytes).sum::<usize>());
+    assert_eq!(rings.bytes, rings.all().map(|ring| ring.bytes).sum::<usize>());
     assert_eq!(rings.of.len(), 31, "none is without anything");
     assert!(rings.of.values().all(|ring| !ring.events.is_empty()));
 }
@@ -121,4 +121,27 @@ fn what_is_older_than_an_hour_is_gone_and_long_texts_are_cut() {
     let kept = cut(&text);
     assert!(kept.len() <= TEXT && kept.starts_with("aüü") && kept.ends_with('…'), "{}", kept.len());
     assert_eq!(&*cut("as it is"), "as it is");
+}
+
+#[test]
+fn what_happened_to_a_tenant_that_is_deleted_is_not_the_next_ones_of_its_name() {
+    let (owners, past) = two_tenants();
+    let change = |revision, kind, name: &str, spec| {
+        let change = [put(kind, name, spec)];
+        past.changed(revision, &change, &owners.take(revision, &change));
+    };
+    past.notice(SystemTime::now(), Kind::Function, "fw", "fault", "so");
+    change(2, Kind::Function, "fw", None);
+    change(3, Kind::Tenant, "red", None);
+    change(4, Kind::Tenant, "red", Some(json!({})));
+    assert_eq!(told(&past, Some("red")), words(&[("red", "put")]));
+    // Administrators are told all of it.
+    let all = [("fw", "fault"), ("fw", "deleted"), ("red", "deleted"), ("red", "put")];
+    assert_eq!(told(&past, None), words(&all));
+    // It is bounded with the others, and not kept for longer.
+    let later = Instant::now() + HOUR + Duration::from_secs(1);
+    past.rings().end("blue", later);
+    let rings = past.rings();
+    assert!(rings.gone.is_empty());
+    assert_eq!(rings.bytes, rings.all().map(|ring| ring.bytes).sum::<usize>());
 }

@@ -3,7 +3,7 @@
 use super::containers::parts;
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, into_host, refused, unknown_here};
-use api::{Fault, FaultKind, Kind, ObjectName};
+use api::{DEFAULT_TENANT, Fault, FaultKind, Kind, ObjectName};
 use api_server::{ObjectChange, Prepared, Refusal, Work};
 use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
 use engine::Stopped;
@@ -194,6 +194,12 @@ impl Controller {
                     (None, _) => {}
                 }
             }
+        }
+        let ended = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
+        // The default tenant is there always.
+        for tenant in ended.map(|change| change.name.as_str()).filter(|name| *name != DEFAULT_TENANT) {
+            self.shelf.end_tenant(tenant);
+            self.sampled.end_tenant(tenant);
         }
         self.changed(changes.into_iter().map(into_host));
         if containers {

@@ -70,6 +70,12 @@ impl Sampled {
         })
     }
 
+    /// A tenant is deleted.
+    pub(super) fn end_tenant(&self, tenant: &str) {
+        lock(&self.history).end_tenant(tenant);
+        lock(&self.answers).forget();
+    }
+
     /// The step that it is now.
     fn step(&self) -> u64 {
         self.began.elapsed().as_secs()

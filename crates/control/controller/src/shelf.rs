@@ -236,6 +236,13 @@ impl Shelf {
         images.retain(&tenants).map_err(|error| error.to_string())
     }
 
+    /// A tenant is deleted: what registries gave it is not the next one's of that name.
+    pub(super) fn end_tenant(&self, tenant: &str) {
+        lock(&self.promised).retain(|(by, _), _| by.as_deref() != Some(tenant));
+        lock(&self.granted).retain(|(to, _), _| to != tenant);
+        lock(&self.contained).retain(|(of, _), _| of != tenant);
+    }
+
     /// A registry has given an image to a tenant.
     pub(super) fn grant(&self, tenant: &str, digest: Digest) {
         let mut granted = lock(&self.granted);

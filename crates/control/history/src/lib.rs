@@ -317,6 +317,21 @@ impl History {
         self.layout += 1;
     }
 
+    /// A tenant is deleted: what was its own is shown as no tenant's from now on, also where another one
+    /// comes to have the name.
+    pub fn end_tenant(&mut self, tenant: &str) {
+        let step = self.step.unwrap_or(0);
+        for at in 0..self.objects.len() {
+            let Some(object) = self.objects[at].as_mut().filter(|object| object.is_of(Some(tenant))) else {
+                continue;
+            };
+            object.is_ended = true;
+            if object.until.is_none() {
+                self.leave(at, step);
+            }
+        }
+    }
+
     /// Nothing is left of one that is gone.
     fn forget(&mut self, until: u64, at: usize) {
         self.gone.remove(&(until, at));
@@ -362,7 +377,7 @@ impl History {
             })
             .collect();
         for object in self.objects.iter().flatten() {
-            if !object.was_there(step, newest) || !shown(object.kind, object.tenant.as_deref()) {
+            if !object.was_there(step, newest) || !shown(object.kind, object.shown_to()) {
                 continue;
             }
             let Some(kind) = all.iter_mut().find(|of| std::ptr::eq(of.kind, object.kind)) else { continue };
@@ -415,7 +430,7 @@ impl History {
 
     fn found(&self, kind: &str, name: &str, shown: impl Fn(&Kind, Option<&str>) -> bool) -> Option<&Object> {
         let number = self.kinds.iter().position(|known| known.name == kind)?;
-        let is_shown = |object: &&Object| shown(object.kind, object.tenant.as_deref());
+        let is_shown = |object: &&Object| shown(object.kind, object.shown_to());
         let now = self.there[number].get(name).and_then(|at| self.objects[*at].as_ref()).filter(is_shown);
         now.or_else(|| {
             let of_name = |object: &&Object| object.kind.name == kind && *object.name == *name;

@@ -62,6 +62,8 @@ pub(crate) struct Object {
     pub(crate) kind: &'static Kind,
     pub(crate) name: Arc<str>,
     pub(crate) tenant: Option<Arc<str>>,
+    /// The tenant is there no more: another one may have its name.
+    pub(crate) is_ended: bool,
     /// The first step that it was there in.
     pub(crate) from: u64,
     /// The first that it was not there in any more.
@@ -82,6 +84,7 @@ impl Object {
             kind,
             name,
             tenant,
+            is_ended: false,
             from,
             until: None,
             seen: from,
@@ -101,6 +104,11 @@ impl Object {
 
     pub(crate) fn is_of(&self, tenant: Option<&str>) -> bool {
         self.tenant.as_deref() == tenant
+    }
+
+    /// The tenant that is shown it.
+    pub(crate) fn shown_to(&self) -> Option<&str> {
+        self.tenant.as_deref().filter(|_| !self.is_ended)
     }
 
     /// Whether it was there at a step; at the newest, what is gone is not.

@@ -161,6 +161,36 @@ fn steps_are_known_for_an_hour_and_objects_as_long_as_they_were_there() {
 }
 
 #[test]
+fn what_a_tenant_had_that_is_deleted_is_not_the_next_ones_of_its_name() {
+    let mut history = History::new(&KINDS, ROOM);
+    let tell = |history: &mut History, step| {
+        history.begin(step);
+        history.record(0, "fw", Some("red"), &[step, 0, 0, 0, 0]);
+        if step < 3 {
+            history.record(0, "gone", Some("red"), &[step, 0, 0, 0, 0]);
+        }
+        history.record(0, "nat", Some("blue"), &[step, 0, 0, 0, 0]);
+        history.end();
+    };
+    (0..5).for_each(|step| tell(&mut history, step));
+    history.end_tenant("red");
+    // The next one has a function of the same name at once.
+    (5..8).for_each(|step| tell(&mut history, step));
+    let line = |name: &str, tenant: Option<&str>| {
+        let shown = |_: &Kind, of: Option<&str>| tenant.is_none_or(|tenant| of == Some(tenant));
+        history.line("function", name, 60, shown).map(|line| (line.fine.from, line.fine.values[0].len()))
+    };
+    assert_eq!(line("fw", Some("red")), Some((5, 3)));
+    assert_eq!(line("gone", Some("red")), None);
+    assert_eq!((line("gone", None), line("nat", Some("blue"))), (Some((0, 3)), Some((0, 8))));
+    let names = |step, tenant: Option<&str>| {
+        let shown = |_: &Kind, of: Option<&str>| tenant.is_none_or(|tenant| of == Some(tenant));
+        history.moment(step, shown).expect("is known")[0].names.len()
+    };
+    assert_eq!((names(2, Some("red")), names(2, None), names(7, Some("red"))), (0, 3, 1));
+}
+
+#[test]
 fn what_falls_a_little_was_read_late_and_what_falls_by_half_begins_anew() {
     let mut history = History::new(&KINDS, ROOM);
     for (step, count) in [1000, 1100, 1095, 1100, 1110, 20, 30].into_iter().enumerate() {

@@ -441,6 +441,7 @@ fn a_tenant_has_images_by_its_own_login_alone() {
     let red = of(&daemon, "red");
     let told = daemon.refused(&login).1;
     assert!(told.contains("tenant: found nothing"), "{told}");
+    red.done(&create("red-tagged", "red", &tagged));
     assert_eq!(red.done(&format!("registry logout {host}")), format!("login at {host} deleted\n"));
     // What it has it keeps, by its functions; nothing is pulled any more.
     red.done(&create("red-three", "red", &pinned));
@@ -453,6 +454,17 @@ fn a_tenant_has_images_by_its_own_login_alone() {
     daemon.done("token delete blue");
     daemon.done("delete tenant blue");
     assert_eq!(daemon.json("registry ls"), Value::Array(Vec::new()));
+    // What a registry gave it is not the next one's of that name either, within the hour too.
+    for name in ["red-fw", "red-two", "red-three", "red-tagged"] {
+        daemon.done(&format!("delete function {name}"));
+    }
+    daemon.done("token delete red");
+    daemon.done("delete tenant red");
+    fs::remove_file(daemon.path("red.token")).expect("removed");
+    daemon.done("apply -f tenants.yaml");
+    daemon.done("token create red --tenant red --file red.token");
+    let told = of(&daemon, "red").refused(&create("red-fw", "red", &pinned)).1;
+    assert!(told.contains("401"), "{told}");
     let known = [daemon.log(), fs::read_to_string(folder.path().join("state/audit.jsonl")).expect("reads")];
     assert!(known[1].contains("registry_login"), "{}", known[1]);
     for text in known {

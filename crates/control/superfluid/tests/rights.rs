@@ -286,6 +286,42 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
 }
 
 #[test]
+fn the_next_tenant_of_a_name_begins_with_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path());
+    daemon.admin.write("tenant.yaml", "superfluid: 1\ntenants: {red: {}}\n");
+    let begin = || {
+        daemon.admin.done("apply -f tenant.yaml");
+        daemon.admin.done("token create red --tenant red --file red.token");
+        let secret = std::fs::read_to_string(folder.path().join("red.token")).expect("reads");
+        std::fs::remove_file(folder.path().join("red.token")).expect("removed");
+        secret.trim().to_owned()
+    };
+    let first = begin();
+    daemon.json(
+        Some(&first),
+        "PUT",
+        "/v1/functions/secret?wait=true",
+        Some(json!({"spec": {"image": "monitor", "tenant": "red"}})),
+    );
+    let told = |token: &str| {
+        ["/v1/events?after=0", "/v1/past-events", "/v1/history?of=function/secret"].map(|path| {
+            let (status, text) = daemon.ask(Some(token), "GET", path, None);
+            (status, text.contains("secret"))
+        })
+    };
+    daemon.admin.wait("the history has it", || told(&first) == [(200, true); 3]);
+    daemon.json(Some(&first), "DELETE", "/v1/functions/secret?wait=true", None);
+    daemon.admin.done("token delete red");
+    daemon.admin.done("delete tenant red");
+    let next = begin();
+    assert_eq!(told(&next)[..2], [(200, false); 2]);
+    assert_eq!(daemon.ask(Some(&next), "GET", "/v1/history?of=function/secret", None).0, 404);
+    let known = daemon.admin.done("events --since 1h");
+    assert!(known.contains("function/secret"), "{known}");
+}
+
+#[test]
 fn a_tokens_file_is_its_owners_and_holds_a_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let commands = Commands::new(folder.path());

@@ -19,6 +19,13 @@ pub(super) struct Answers {
     texts: HashMap<(Option<String>, bool), Arc<[u8]>>,
 }
 
+impl Answers {
+    /// They are made anew.
+    pub(super) fn forget(&mut self) {
+        self.texts.clear();
+    }
+}
+
 impl Controller {
     /// Answers from the history.
     pub(in super::super) fn history(
