@@ -41,6 +41,12 @@ pub enum FolderError {
         /// Most bytes.
         allowed: u64,
     },
+    /// What was to be written has the name of something that stays as it is.
+    #[error("`{name}` is no snapshot that can be read, and stays as it is; choose another name")]
+    Unreadable {
+        /// The snapshot.
+        name: String,
+    },
     /// The first line is not that of a snapshot.
     #[error("{file}: its first line: {reason}")]
     Line {

@@ -161,12 +161,15 @@ impl Folder {
     }
 
     /// Writes one of at most so many bytes, and no more than are read; it is on disk when this returns. What
-    /// `told` says of bytes does not count.
+    /// `told` says of bytes does not count. It takes the place of no file that cannot be read.
     ///
     /// # Errors
     /// What the system says, or that it would be too large; no file of that name is changed then.
     pub fn write(&self, told: &Snapshot, saved: &Saved<'_>, most: u64) -> Result<Snapshot, FolderError> {
         let _changing = self.no_rotation();
+        if let Err(FolderError::Line { .. } | FolderError::Large { .. }) = self.head(&told.name) {
+            return Err(FolderError::Unreadable { name: told.name.to_string() });
+        }
         self.write_now(told, saved, most)
     }
 

@@ -307,3 +307,18 @@ fn what_is_larger_than_it_may_be_is_not_written_and_leaves_the_one_before() {
     assert_eq!(tenant(&folder, "monday").as_deref(), Some("red"));
     assert_eq!(folder.list_of("blue"), []);
 }
+
+/// A later version's, say, or one that the disk has damaged: it is not listed, and a function that is saved
+/// under its name is another one.
+#[test]
+fn what_cannot_be_read_is_not_written_over() {
+    let state = tempfile::tempdir().expect("a folder");
+    let folder = open(state.path());
+    let file = file(state.path(), "monday");
+    std::fs::write(&file, "of a later version\n").expect("writes");
+    assert!(folder.read(&name("monday")).is_none());
+    let error = folder.write(&told("monday", "red"), &saved(), FILE_MAX).expect_err("is there");
+    assert!(matches!(error, FolderError::Unreadable { .. }), "{error}");
+    assert!(!error.to_string().contains("snapshots/"), "a tenant is told it: {error}");
+    assert_eq!(std::fs::read(&file).expect("reads"), b"of a later version\n");
+}
