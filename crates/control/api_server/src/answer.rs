@@ -37,7 +37,7 @@ impl Answer {
     }
 
     pub fn bytes(status: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
-        let body = Written::Whole(Some(bytes.into()));
+        let body = Written::Whole(bytes.into(), None);
         Answer {
             status,
             content_type,

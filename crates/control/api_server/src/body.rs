@@ -18,9 +18,14 @@ use tokio::time::timeout;
 /// What is counted of [`Limits::all_bodies_bytes`].
 const UNIT: usize = 1 << 10;
 
+/// So many bytes in units of room.
+pub(crate) fn units(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT).max(1)
+}
+
 /// Room for bodies of so many bytes together, and for one of any size that is allowed.
 pub(crate) fn room(bytes: usize, limits: &Limits) -> usize {
-    bytes.max(limits.body_bytes).div_ceil(UNIT)
+    units(bytes.max(limits.body_bytes))
 }
 
 /// A body that was read, and the room that it takes.
@@ -83,6 +88,25 @@ async fn collect(body: &mut Incoming, budget: &Arc<Semaphore>, most: usize) -> R
     Ok(Some(Read { bytes: whole.freeze(), room }))
 }
 
+impl Written {
+    /// Nothing.
+    pub const fn nothing() -> Written {
+        Written::Whole(Bytes::new(), None)
+    }
+
+    /// Takes room for all of it, as long as the client has not taken it, or says how many bytes it has. One
+    /// of any size has all the room. What comes bit by bit, and what is small, takes none.
+    pub fn take_room(&mut self, budget: &Arc<Semaphore>, all: usize) -> Result<(), usize> {
+        let Written::Whole(bytes, room) = self else { return Ok(()) };
+        if bytes.len() <= PIECE {
+            return Ok(());
+        }
+        let wanted = u32::try_from(units(bytes.len().min(all))).unwrap_or(u32::MAX);
+        *room = Some(budget.clone().try_acquire_many_owned(wanted).map_err(|_| bytes.len())?);
+        Ok(())
+    }
+}
+
 /// For how long a body is listened to whose request has been refused already.
 const LISTEN: Duration = Duration::from_secs(1);
 
@@ -105,9 +129,14 @@ pub(crate) async fn drain(body: &mut Incoming, limits: &Limits) -> bool {
     enough && timeout(LISTEN, all).await.unwrap_or(false)
 }
 
+/// Bytes of an answer that go to the connection at a time, which copies them: the rest stays in the answer,
+/// and its room with it, until the client has taken those before.
+const PIECE: usize = 64 << 10;
+
 /// The body of an answer.
 pub(crate) enum Written {
-    Whole(Option<Bytes>),
+    /// What of it is still to go, and the room that it takes, if it takes some.
+    Whole(Bytes, Option<OwnedSemaphorePermit>),
     /// Comes as it comes; the sender waits when the client does not take it.
     Lines(mpsc::Receiver<Bytes>),
 }
@@ -121,20 +150,21 @@ impl Body for Written {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Written::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Written::Whole(bytes, _) => {
+                let piece = bytes.split_to(bytes.len().min(PIECE));
+                Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+            }
             Written::Lines(lines) => lines.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Written::Whole(None))
+        matches!(self, Written::Whole(bytes, _) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Written::Whole(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
+            Written::Whole(bytes, _) => SizeHint::with_exact(bytes.len() as u64),
             Written::Lines(_) => SizeHint::default(),
         }
     }

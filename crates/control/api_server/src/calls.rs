@@ -340,16 +340,18 @@ fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
     let page = state.store.list(kind.as_str(), &from, looked_at);
     let mut items = Vec::new();
     let mut next = None;
-    let seen = page.objects.len();
+    let (seen, mut bytes) = (page.objects.len(), 0);
     for (n, stored) in page.objects.iter().enumerate() {
         let mut object = answered(kind, stored);
         let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
         if tenant.is_none_or(|tenant| tenant == of) {
             object.status = state.control.status(kind, &object.name, None);
             items.push(object);
+            bytes += stored.value.len();
         }
         let more = n + 1 < seen || page.next.is_some();
-        if more && (items.len() == limit || n + 1 == seen) {
+        let is_full = items.len() == limit || bytes >= state.limits.list_bytes;
+        if more && (is_full || n + 1 == seen) {
             next = Some(stored.name.to_string());
             break;
         }

@@ -109,7 +109,7 @@ impl Body for Held {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let streams = matches!(self.body, Written::Lines(_));
         if streams && self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
-            (self.body, self.until) = (Written::Whole(None), None);
+            (self.body, self.until) = (Written::nothing(), None);
         }
         Pin::new(&mut self.body).poll_frame(cx)
     }
@@ -196,7 +196,8 @@ pub(crate) async fn respond(
     });
     let found = rights.map(|rights| (rights, request::call_of(&head)));
     let mut unread = true;
-    let answer = match found {
+    let asking = found.as_ref().ok().map(|(rights, _)| rights.clone());
+    let mut answer = match found {
         Err(problem) => refused(&who, problem).await,
         Ok((_, Err(answer))) => *answer,
         Ok((rights, Ok((call, name)))) => {
@@ -229,6 +230,10 @@ pub(crate) async fn respond(
             answer
         }
     };
+    // What was changed is told all the same.
+    if let (Some(rights), false) = (&asking, known.is_some_and(Call::changes)) {
+        take_room(state, rights, &mut answer);
+    }
     // A client that waits to be asked for the body is not asked for it any more.
     let closes =
         unread && (head.headers.contains_key(EXPECT) || !body::drain(&mut body, &state.limits).await);
@@ -237,6 +242,27 @@ pub(crate) async fn respond(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Takes room for an answer that a tenant or a reader of the host has not taken yet, or says that there is
+/// none: clients that ask and do not read have no more of the daemon's memory than that.
+fn take_room(state: &State, rights: &Rights, answer: &mut Answer) {
+    let (budget, all, whose) = match (rights, rights.tenant()) {
+        (_, Some(tenant)) => {
+            (state.tenants_answers.of(tenant), state.limits.tenant_answers_bytes, "of the tenant")
+        }
+        (Rights::Reader(_), None) => {
+            (state.readers_answers.clone(), state.limits.readers_answers_bytes, "of readers of the host")
+        }
+        (_, None) => return,
+    };
+    if let Err(found) = answer.body.take_room(&budget, all) {
+        let detail = format!(
+            "answers {whose} that are not read yet leave no room for one of {found} bytes; allowed: {all} bytes \
+             together; read them"
+        );
+        *answer = Problem::new(ProblemType::Busy, detail).into();
+    }
 }
 
 /// Bytes of a name in a line of the audit log, about.

@@ -118,12 +118,19 @@ impl State {
         limit: usize,
     ) -> List {
         let revision = self.owners.revision();
-        let mut names = self.owners.page(tenant, kind, after, limit.saturating_add(1));
-        let more = names.len() > limit;
-        names.truncate(limit);
-        let next = names.last().filter(|_| more).cloned();
-        let object = |name: String| self.object(rights, &ObjectName::new(kind, name)).ok();
-        List { items: names.into_iter().filter_map(object).collect(), revision, next }
+        let names = self.owners.page(tenant, kind, after, limit.saturating_add(1));
+        let (mut items, mut bytes, mut last, mut next) = (Vec::new(), 0, None, None);
+        for (n, name) in names.into_iter().enumerate() {
+            if n == limit || bytes >= self.limits.list_bytes {
+                next = last;
+                break;
+            }
+            let id = ObjectName::new(kind, name);
+            bytes += self.stored_bytes(&id);
+            items.extend(self.object(rights, &id).ok());
+            last = Some(id.name);
+        }
+        List { items, revision, next }
     }
 
     /// A snapshot that is a tenant's.

@@ -183,6 +183,13 @@ pub struct Limits {
     pub all_bodies_bytes: usize,
     /// The same of each tenant.
     pub tenant_bodies_bytes: usize,
+    /// Bytes of answers of each tenant that its clients have not read yet; one that has more by itself is
+    /// given alone.
+    pub tenant_answers_bytes: usize,
+    /// The same of readers of the host, together.
+    pub readers_answers_bytes: usize,
+    /// Bytes of the objects of one part of a list, from which on it ends.
+    pub list_bytes: usize,
     /// Time for a request's headers to come, and for which a connection may rest between requests.
     pub header_time: Duration,
     /// Time for a body to come, and for which a request waits until others are done.
@@ -245,6 +252,9 @@ impl Default for Limits {
             body_bytes: yaml_document::MAX_TEXT,
             all_bodies_bytes: 64 << 20,
             tenant_bodies_bytes: 8 << 20,
+            tenant_answers_bytes: 16 << 20,
+            readers_answers_bytes: 64 << 20,
+            list_bytes: 4 << 20,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             write_time: Duration::from_secs(30),

@@ -2,7 +2,7 @@
 
 use crate::aside;
 use crate::audit_queue::AuditQueue;
-use crate::body::room;
+use crate::body::{room, units};
 use crate::claims::Claims;
 use crate::connection_groups::ConnectionGroups;
 use crate::control::Control;
@@ -63,6 +63,9 @@ pub(crate) struct State {
     pub bodies: Arc<Semaphore>,
     /// Of each tenant.
     pub tenants_bodies: TenantPermits,
+    /// For answers that are not read yet: of each tenant, and of readers of the host together.
+    pub tenants_answers: TenantPermits,
+    pub readers_answers: Arc<Semaphore>,
     /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the
     /// others' room.
     pub readers_bodies: Arc<Semaphore>,
@@ -125,6 +128,8 @@ impl State {
             counts: Counts::default(),
             bodies: Arc::new(Semaphore::new(room(settings.limits.all_bodies_bytes, &settings.limits))),
             tenants_bodies: TenantPermits::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
+            tenants_answers: TenantPermits::new(units(settings.limits.tenant_answers_bytes)),
+            readers_answers: Arc::new(Semaphore::new(units(settings.limits.readers_answers_bytes))),
             readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
             tokens,
             owners,

@@ -52,8 +52,8 @@ pub(super) fn answer<B>(files: &'static [PageFile], request: &Request<B>) -> (Re
             .is_ok_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == file.tag))
     });
     let (status, body) = match has_it {
-        true => (StatusCode::NOT_MODIFIED, Written::Whole(None)),
-        false => (StatusCode::OK, Written::Whole(Some(Bytes::from_static(file.gzip)))),
+        true => (StatusCode::NOT_MODIFIED, Written::nothing()),
+        false => (StatusCode::OK, Written::Whole(Bytes::from_static(file.gzip), None)),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -53,7 +53,7 @@ pub(super) async fn answer(
                 page.sessions.end(&session);
                 audit(state, &session.identity(who), "DELETE").await;
                 state.counts.answered(204);
-                let mut response = Response::new(Written::Whole(None));
+                let mut response = Response::new(Written::nothing());
                 *response.status_mut() = hyper::StatusCode::NO_CONTENT;
                 set_cookie(page, &mut response, "", "; Max-Age=0");
                 response

@@ -313,6 +313,76 @@ fn slow_uploads_keep_no_other_body_out() {
     drop(slow);
 }
 
+/// A client that asks and does not read has a bounded part of the daemon's memory, and takes none of others'.
+#[test]
+fn answers_that_are_not_read_are_bounded_by_tenant() {
+    let shared = Shared::with(|settings| settings.limits.tenant_answers_bytes = 4 << 20);
+    // More than the kernel keeps for a connection.
+    let config = json!({"note": "x".repeat(1 << 20)});
+    for tenant in ["crimson", "azure"] {
+        let spec = json!({"image": "firewall", "tenant": tenant, "config": config});
+        let path = format!("/v1/functions/{tenant}-large");
+        assert_eq!(shared.server.client().put(&path, &spec).status, 201);
+    }
+    let ask = |client: &mut Client, token: &str, tenant: &str| {
+        let shown = format!("Bearer {token}");
+        let path = format!("/v1/functions/{tenant}-large");
+        client.send("GET", &path, &[("authorization", &shown)], b"").expect("asks");
+        client.head().expect("a head").status
+    };
+    let mut unread: Vec<Client> = (0..6).map(|_| shared.tenants()).collect();
+    let statuses: Vec<u16> =
+        unread.iter_mut().map(|client| ask(client, &shared.crimson, "crimson")).collect();
+    assert_eq!(statuses, [200, 200, 200, 503, 503, 503]);
+    let full = shared.ask(&shared.crimson, "GET", "/v1/functions", "");
+    assert_eq!(full.problem(), "busy");
+    assert!(full.text().contains("allowed: 4194304 bytes together; read them"), "{full:?}");
+    // What is small is answered, what is changed is told, and others have their own room.
+    assert_eq!(shared.ask(&shared.crimson, "GET", "/v1/functions/crimson-fw", "").status, 200);
+    let changed = json!({"image": "firewall", "tenant": "crimson", "config": config});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-other", changed).status, 201);
+    assert_eq!(ask(&mut shared.tenants(), &shared.azure, "azure"), 200);
+    // One that is read, or given up, makes room.
+    unread.remove(0);
+    let began = Instant::now();
+    while shared.ask(&shared.crimson, "GET", "/v1/functions/crimson-large", "").status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(20), "the room stays away after its client");
+    }
+    still_serves(&shared.server);
+}
+
+#[test]
+fn a_part_of_a_list_ends_when_it_is_large() {
+    let shared = Shared::with(|settings| settings.limits.list_bytes = 300_000);
+    let config = json!({"note": "x".repeat(100_000)});
+    for n in 0..8 {
+        let spec = json!({"image": "firewall", "tenant": "crimson", "config": config});
+        assert_eq!(shared.put(&shared.crimson, &format!("/v1/functions/crimson-l{n}"), spec).status, 201);
+    }
+    for token in [Some(&shared.crimson), None] {
+        let (mut after, mut parts, mut names) = (String::new(), Vec::new(), Vec::new());
+        loop {
+            let path = format!("/v1/functions?limit=1000&tenant=crimson{after}");
+            let part = match token {
+                Some(token) => shared.ask(token, "GET", &path, ""),
+                None => shared.server.client().get(&path),
+            };
+            let part = part.json();
+            let items = part["items"].as_array().expect("a list");
+            parts.push(items.len());
+            names.extend(items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()));
+            match part["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        let all = (0..8).map(|n| format!("crimson-l{n}"));
+        let all: Vec<String> =
+            ["crimson-eye", "crimson-fw"].map(str::to_owned).into_iter().chain(all).collect();
+        assert_eq!((names, parts), (all, vec![5, 3, 2]));
+    }
+}
+
 #[test]
 fn requests_in_one_go_are_answered_in_order() {
     let server = Running::new();
