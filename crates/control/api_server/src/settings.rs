@@ -235,6 +235,8 @@ pub struct Limits {
     pub tenant_snapshots: usize,
     /// Bytes of all of these, with which its tokens may save one.
     pub tenant_snapshot_bytes: u64,
+    /// Bytes of the specs of all of these, which are told in one answer.
+    pub tenant_snapshot_specs: usize,
     /// Operations of a tenant that are not ended; those of all tenants are half of all at most.
     pub tenant_operations: usize,
     /// After how long a stream on which nothing happens says that it is alive.
@@ -276,6 +278,7 @@ impl Default for Limits {
             tenant_stations: 32,
             tenant_snapshots: 64,
             tenant_snapshot_bytes: 4 << 30,
+            tenant_snapshot_specs: 16 << 20,
             tenant_operations: 8,
             alive: Duration::from_secs(15),
             grace: Duration::from_secs(10),

@@ -5,6 +5,7 @@ use crate::calls::aside_alone;
 use crate::change::WantedObject;
 use crate::change_calls::change_one;
 use crate::claims::Claimed;
+use crate::owners::size;
 use crate::request::Asked;
 use crate::rights::Rights;
 use crate::seen::missing_snapshot;
@@ -25,7 +26,7 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
         if let Err(problem) = state.is_still(&rights, &function) {
             return problem.into();
         }
-        let most = match room_for_snapshot(state, &rights) {
+        let most = match room_for_snapshot(state, &rights, &function) {
             Ok(most) => most,
             Err(problem) => return problem.into(),
         };
@@ -44,11 +45,11 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
     .await
 }
 
-/// Bytes that a further snapshot may have.
+/// Bytes that a further snapshot, of this function, may have.
 ///
 /// # Errors
 /// There may be none.
-fn room_for_snapshot(state: &State, rights: &Rights) -> Result<u64, Problem> {
+fn room_for_snapshot(state: &State, rights: &Rights, function: &ObjectName) -> Result<u64, Problem> {
     if rights.tenant().is_none() {
         return Ok(u64::MAX);
     }
@@ -61,6 +62,15 @@ fn room_for_snapshot(state: &State, rights: &Rights) -> Result<u64, Problem> {
     }
     if bytes >= all {
         let what = format!("the tenant's snapshots have {bytes} bytes; allowed: {all} bytes; delete some");
+        return Err(Problem::new(ProblemType::NoRoom, what));
+    }
+    let specs =
+        there.iter().map(|snapshot| size(&snapshot.spec)).sum::<usize>() + state.stored_bytes(function);
+    let allowed = state.limits.tenant_snapshot_specs;
+    if specs > allowed {
+        let what = format!(
+            "the specs of the tenant's snapshots would have {specs} bytes; allowed: {allowed} bytes; delete some"
+        );
         return Err(Problem::new(ProblemType::NoRoom, what));
     }
     Ok(all - bytes)

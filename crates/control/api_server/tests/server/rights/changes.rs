@@ -418,6 +418,25 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     }
 }
 
+/// They are listed with what they were told, in one answer.
+#[test]
+fn the_specs_of_a_tenants_snapshots_have_only_so_many_bytes() {
+    let shared = Shared::with(|settings| settings.limits.tenant_snapshot_specs = 100_000);
+    let config = json!({"note": "x".repeat(30_000)});
+    let large = json!({"image": "firewall", "tenant": "crimson", "config": config});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-large", large).status, 201);
+    let save = |function: &str, name: &str| {
+        let path = format!("/v1/functions/{function}/snapshots");
+        shared.ask(&shared.crimson, "POST", &path, &json!({"name": name}).to_string())
+    };
+    let statuses = ["a", "b", "c", "d"].map(|name| save("crimson-large", name).status);
+    assert_eq!(statuses, [201, 201, 201, 507]);
+    assert!(save("crimson-large", "d").text().contains("allowed: 100000 bytes; delete some"));
+    assert_eq!(save("crimson-fw", "e").status, 201, "a small one has room");
+    assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/snapshots/a", "").status, 200);
+    assert_eq!(save("crimson-large", "d").status, 201);
+}
+
 #[test]
 fn a_tenants_snapshots_have_only_so_many_bytes() {
     // The fake's have 64 KiB each.
