@@ -17,6 +17,9 @@ const PROMISE: Duration = Duration::from_secs(3600);
 /// How much is remembered before what is old is looked for.
 const MOST: usize = 1024;
 
+/// By the tenant that it was resolved for, none for administrators, and what names it: its digest, and when.
+type Promised = HashMap<(Option<String>, String), (Digest, Instant)>;
+
 /// Where images are, and where they come from.
 pub(crate) struct Shelf {
     /// The folder, or why there is none.
@@ -26,9 +29,8 @@ pub(crate) struct Shelf {
     pub(super) source: Registries,
     /// Files as they were when they were last read.
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
-    /// What was resolved lately: for which tenant, none for administrators, what names it, its digest, and
-    /// when.
-    promised: Mutex<HashMap<(Option<String>, String), (Digest, Instant)>>,
+    /// What was resolved lately.
+    promised: Mutex<Promised>,
     /// Tenants, what the registry gave them lately, and when.
     granted: Mutex<HashMap<(String, Digest), Instant>>,
     /// What containers of tenants were resolved to lately, and when.
