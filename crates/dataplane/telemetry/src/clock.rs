@@ -141,7 +141,7 @@ pub struct Clock {
 #[derive(Debug)]
 pub struct SimulatedTime {
     now: AtomicU64,
-    withheld: AtomicU64,
+    had: AtomicU64,
     /// Where sleeps end at the latest.
     horizon: AtomicU64,
     stands: AtomicBool,
@@ -150,13 +150,13 @@ pub struct SimulatedTime {
 impl SimulatedTime {
     /// Lets time pass in which threads have their processors.
     pub fn advance(&self, span: Nanos) {
-        self.now.fetch_add(span.0, Relaxed);
+        self.had.fetch_add(span.0, Relaxed);
+        self.withhold(span);
     }
 
     /// Lets time pass in which the kernel runs something else.
     pub fn withhold(&self, span: Nanos) {
-        self.withheld.fetch_add(span.0, Relaxed);
-        self.advance(span);
+        self.now.fetch_add(span.0, Relaxed);
     }
 
     /// Goes to a point in time, an earlier one too: what simulates several threads in one gives each its turn
@@ -174,7 +174,7 @@ impl SimulatedTime {
     pub fn sleep(&self, span: Nanos) {
         let now = self.now.load(Relaxed);
         let until = now.saturating_add(span.0).min(self.horizon.load(Relaxed)).max(now);
-        self.advance(Nanos(until - now));
+        self.withhold(Nanos(until - now));
     }
 
     /// Has no sleep end by itself from now on: threads that sleep wait to be woken, for ever if nothing does.
@@ -187,9 +187,9 @@ impl SimulatedTime {
         self.stands.load(Relaxed)
     }
 
-    /// Processor time that a thread had which was always ready to run.
+    /// Processor time that threads had, all that are simulated in one together.
     pub fn processor_time(&self) -> Nanos {
-        Nanos(self.now.load(Relaxed).saturating_sub(self.withheld.load(Relaxed)))
+        Nanos(self.had.load(Relaxed))
     }
 }
 
@@ -216,7 +216,7 @@ impl Clock {
         let now = 1 << 40;
         let time = Box::leak(Box::new(SimulatedTime {
             now: now.into(),
-            withheld: AtomicU64::new(0),
+            had: AtomicU64::new(0),
             horizon: u64::MAX.into(),
             stands: AtomicBool::new(false),
         }));
@@ -328,7 +328,8 @@ mod tests {
             (now.nanos.since(before.nanos), now.cycles.since(before.cycles)),
             (Nanos(130), Cycles(130))
         );
-        assert_eq!(time.processor_time().since(before.nanos), Nanos(100));
+        time.sleep(Nanos(20));
+        assert_eq!(time.processor_time(), Nanos(100));
         assert!(Clock::calibrate().simulation().is_none());
     }
 
