@@ -173,7 +173,7 @@ impl Worker {
         }
         let cost = cost.map(|cost| self.time.clock.cycles(cost));
         let asleep = self.time.now.cycles.since(sleep_start.cycles);
-        self.parking.moderation.slept(asleep, cost, self.time.now.cycles);
+        self.parking.moderation.slept(asleep, cost);
         // One that is asked for is left to be found from now on: questions in short order would else wake it
         // each time.
         let asked = sleep_start.asked || self.parking.slot.asked() == Asked::Worker && self.is_long_idle();

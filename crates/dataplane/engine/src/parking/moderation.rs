@@ -10,11 +10,15 @@
 //!    for an interval whatever comes, and finds more then (interrupt moderation). What sleeping costs is
 //!    measured: 3 us on a machine, 40 us in some virtual ones.
 //! 3. A sender that waits for an answer before it sends again sends less when wake-ups are moderated, and
-//!    nothing is won. So each longer interval is a probe, reverted with back-off: when fewer packets come
-//!    than before, nothing is moderated, and nothing probed for a while, each time a longer one.
-//! 4. Nothing is moderated while a worker is hardly busy: what little comes is answered at once.
-//! 5. Nor while it works for most of the time: there is little to be saved, and queues are long enough.
-//! 6. No packet is lost by it: not more come together than wait outside of any port without loss.
+//!    nothing is won. So each longer interval is a probe: when fewer packets come than before, nothing is
+//!    moderated, and nothing probed for a second.
+//! 4. What came is compared between two moments at which all was fetched: a worker that has waited for its
+//!    processor, as it does beside processes that always want it, finds more afterwards, and has fetched
+//!    less before, of packets that come as ever.
+//! 5. Nothing is moderated while a worker would hardly be busy without: what little comes is answered at
+//!    once.
+//! 6. Nor while it works for most of the time: there is little to be saved, and queues are long enough.
+//! 7. No packet is lost by it: not more come together than wait outside of any port without loss.
 
 use crate::worker::WorkerSettings;
 use telemetry::clock::{Clock, Cycles, Nanos};
@@ -33,8 +37,8 @@ const INTERVALS: u64 = 16;
 const MUCH: u64 = 65;
 /// The shortest interval that is worth anything, beside the time that waking takes.
 const SHORTEST: Nanos = Nanos(25_000);
-/// No probe for at least so long after one that failed, and at most so long: the back-off.
-const PAUSES: (Nanos, Nanos) = (Nanos(250_000_000), Nanos(10_000_000_000));
+/// No probe for so long after one that failed.
+const PAUSE: Nanos = Nanos::from_millis(1_000);
 
 /// What happened in a window, in cycles and packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +75,6 @@ pub(crate) struct Moderation {
     probe: Option<f64>,
     /// No probe before.
     not_before: Cycles,
-    pause: Cycles,
     /// What sleeping and waking cost, as measured.
     sleep_cost: Cycles,
     /// Packets that may gather during one interval.
@@ -80,12 +83,11 @@ pub(crate) struct Moderation {
     window_length: Cycles,
     /// The length of [`INTERVALS`] of them.
     intervals: Cycles,
-    pauses: (Cycles, Cycles),
+    pause: Cycles,
 }
 
 impl Moderation {
     pub(crate) fn new(settings: &WorkerSettings, clock: &Clock) -> Moderation {
-        let pauses = (clock.cycles(PAUSES.0), clock.cycles(PAUSES.1));
         Moderation {
             longest_spin: clock.cycles(settings.spin),
             asked_for: settings.spin > WorkerSettings::default().spin,
@@ -98,13 +100,12 @@ impl Moderation {
             longest: settings.moderation,
             probe: None,
             not_before: Cycles(0),
-            pause: pauses.0,
             sleep_cost: clock.cycles(SLEEP_COST),
             backlog: u64::MAX,
             clock: *clock,
             window_length: clock.cycles(WINDOW),
             intervals: Cycles(0),
-            pauses,
+            pause: clock.cycles(PAUSE),
         }
     }
 
@@ -135,12 +136,14 @@ impl Moderation {
             let earned = self.credit.0 + spent.0 * self.percent / 100;
             // What was earned long ago is not saved up for polling in vain for long.
             self.credit = Cycles(earned.min(self.longest_spin.0.saturating_mul(4)));
-            self.look(now);
             return false;
+        }
+        // What came until then has been fetched.
+        if began.since(self.window.began) >= self.window_length.max(self.intervals) {
+            self.change(began);
         }
         self.window.poor += spent;
         let looked = now.since(*self.poor_since.get_or_insert(began));
-        self.look(now);
         // As long as there is something to do and no interval, going on is all there is.
         if worked && self.interval == Nanos(0) {
             return false;
@@ -180,21 +183,13 @@ impl Moderation {
         self.sleep_cost
     }
 
-    /// It slept so long, up to now, at such a cost if that was measured.
-    pub(crate) fn slept(&mut self, cycles: Cycles, cost: Option<Cycles>, now: Cycles) {
+    /// It slept so long, at such a cost if that was measured.
+    pub(crate) fn slept(&mut self, cycles: Cycles, cost: Option<Cycles>) {
         if let Some(cost) = cost {
             self.set_sleep_cost(Cycles((self.sleep_cost.0 * 3 + cost.0) / 4));
         }
         self.window.asleep += cycles.since(cost.unwrap_or(self.sleep_cost));
         self.window.sleeps += 1;
-        self.look(now);
-    }
-
-    #[inline]
-    fn look(&mut self, now: Cycles) {
-        if now.since(self.window.began) >= self.window_length.max(self.intervals) {
-            self.change(now);
-        }
     }
 
     /// The end of a window.
@@ -209,15 +204,16 @@ impl Moderation {
         if failed || much {
             self.set(Nanos(0));
             self.not_before = now + self.pause;
-            self.pause = Cycles(self.pause.0.saturating_mul(2).min(self.pauses.1.0));
             return;
         }
         let awake = length.since(asleep);
+        // Each packet would have woken it.
+        let unmoderated = awake.0 + packets.saturating_sub(sleeps) * self.sleep_cost.0;
         let wasted = poor.0 + sleeps * self.sleep_cost.0;
         let shorter = if self.interval > SHORTEST { Nanos(self.interval.0 / 2) } else { Nanos(0) };
         // Packets of one interval, as long as it is now.
         let together = packets / sleeps.max(1);
-        if packets == 0 || awake.0 < length.0 / 20 {
+        if packets == 0 || unmoderated < length.0 / 20 {
             self.set(Nanos(0));
         } else if self.interval > Nanos(0) && together > self.backlog / 2 {
             self.set(shorter);
@@ -225,9 +221,6 @@ impl Moderation {
             if self.interval < self.longest && together <= self.backlog / 4 {
                 self.probe = Some(rate);
                 self.set(Nanos(self.interval.0 * 2).max(SHORTEST).min(self.longest));
-            } else {
-                // It has lasted: after the next probe that fails the back-off begins anew.
-                self.pause = self.pauses.0;
             }
         } else if wasted < good.0 / 12 {
             self.set(shorter);
@@ -253,8 +246,7 @@ mod tests {
             sleep_cost: Cycles(5_000),
             intervals: Cycles(0),
             window_length: Cycles(5_000_000),
-            pauses: (Cycles(250_000_000), Cycles(10_000_000_000)),
-            pause: Cycles(250_000_000),
+            pause: Cycles(1_000_000_000),
             ..Moderation::new(&settings, &Clock::calibrate())
         }
     }
@@ -269,8 +261,14 @@ mod tests {
         /// In turns that brought little, and how often it slept.
         looked: u64,
         sleeps: u64,
-        /// Of sleeping.
+        /// Of sleeping, of a turn, and of each packet.
         cost: u64,
+        turn: u64,
+        packet: u64,
+        /// Bits by which others take the processor from it, which want it all the time, unless they are zero;
+        /// and by how much it is ahead of them.
+        others: u64,
+        ahead: u64,
     }
 
     impl Load {
@@ -283,19 +281,37 @@ mod tests {
                 looked: 0,
                 sleeps: 0,
                 cost: 5_000,
+                turn: 400,
+                packet: 20,
+                others: 0,
+                ahead: 0,
             }
+        }
+
+        /// When a worker wakes that was awake before it slept: one that is ahead of others waits for as long
+        /// as they have the processor.
+        fn wakes(&mut self, awake: u64, slept: u64) -> u64 {
+            self.ahead = (self.ahead + awake).saturating_sub(2 * (slept - self.cost));
+            if self.others == 0 || self.ahead < 3_000_000 {
+                return self.now + slept;
+            }
+            self.others ^= self.others << 13;
+            self.others ^= self.others >> 7;
+            self.others ^= self.others << 17;
+            self.ahead = 0;
+            self.now + slept + 1_000_000 + self.others % 3_000_000
         }
 
         /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes
         /// when the last one was answered.
         fn run(&mut self, time: u64, every: u64, closed: bool) {
             let until = self.now + time;
-            let mut came = self.now / every;
+            let (mut came, mut woke) = (self.now / every, self.awake);
             self.waiting = u64::from(closed);
             while self.now < until {
                 let took = self.waiting.min(32);
                 let began = self.now;
-                self.now += 400 + took * 20;
+                self.now += self.turn + took * self.packet;
                 self.awake += self.now - began;
                 self.looked += if took < FEW as u64 { self.now - began } else { 0 };
                 self.waiting -= took;
@@ -311,12 +327,13 @@ mod tests {
                 );
                 if sleep {
                     let next = if closed { self.now } else { (came + 1) * every };
-                    let wakes = (self.now + self.moderation.length().0).max(next);
+                    let slept = (self.now + self.moderation.length().0).max(next) - self.now + self.cost;
                     self.awake += self.cost;
+                    let wakes = self.wakes(self.awake - woke, slept);
                     self.sleeps += 1;
                     let cost = self.moderation.measures().then_some(Cycles(self.cost));
-                    self.moderation.slept(Cycles(wakes - self.now), cost, Cycles(wakes));
-                    self.now = wakes;
+                    self.moderation.slept(Cycles(wakes - self.now), cost);
+                    (self.now, woke) = (wakes, self.awake);
                 }
                 if !closed {
                     self.waiting += self.now / every - came;
@@ -347,15 +364,17 @@ mod tests {
             now += 30_000;
             let cost = moderation.measures().then_some(Cycles(40_000));
             measured += u32::from(cost.is_some());
-            moderation.slept(Cycles(50_000), cost, Cycles(now));
+            moderation.turned(Cycles(now - 400), Cycles(now), 0, false, false);
+            moderation.slept(Cycles(50_000), cost);
         }
         assert_eq!(measured, 10);
         assert!(moderation.sleep_cost() > Cycles(37_000), "{:?}", moderation.sleep_cost());
         // Rare ones all are: what they cost may have changed.
         for _ in 0..10 {
             now += 10_000_000;
+            moderation.turned(Cycles(now - 400), Cycles(now), 0, false, false);
             assert!(moderation.measures());
-            moderation.slept(Cycles(9_000_000), Some(Cycles(3_000)), Cycles(now));
+            moderation.slept(Cycles(9_000_000), Some(Cycles(3_000)));
         }
     }
 
@@ -401,6 +420,58 @@ mod tests {
         load.awake = 0;
         load.run(50_000_000, 500, false);
         assert!(load.awake < 50_000_000 / 5, "{} of 50 ms for a load of 4%", load.awake);
+    }
+
+    /// A load whose turns cost as much as those of a port of the kernel's.
+    fn load_of_a_system_call(cost: u64, others: u64) -> Load {
+        let mut load = Load { cost, others, turn: 2_000, packet: 800, ..Load::new() };
+        load.moderation.longest = Nanos(2_000_000);
+        load
+    }
+
+    #[test]
+    fn waiting_for_the_processor_fails_no_probe() {
+        for every in [5_000, 8_000, 12_500, 25_000] {
+            for (cost, others) in
+                [5_000, 12_000, 20_000, 30_000].into_iter().flat_map(|cost| [(cost, 1), (cost, 2)])
+            {
+                let mut load = load_of_a_system_call(cost, others);
+                load.run(1_000_000_000, every, false);
+                load.awake = 0;
+                load.run(1_000_000_000, every, false);
+                let percent = load.awake / 10_000_000;
+                assert!(
+                    percent < 25,
+                    "{percent}% for packets each {every} ns, where sleeping takes {cost} ns"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_light_load_keeps_its_interval() {
+        for every in [25_000, 50_000, 100_000] {
+            for cost in [5_000, 12_000, 30_000] {
+                let mut load = load_of_a_system_call(cost, 0);
+                load.run(200_000_000, every, false);
+                load.awake = 0;
+                load.run(1_000_000_000, every, false);
+                let percent = load.awake / 10_000_000;
+                assert!(
+                    percent < 8,
+                    "{percent}% for packets each {every} ns, where sleeping takes {cost} ns"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn many_probes_that_failed_do_not_delay_the_next() {
+        let mut load = load_of_a_system_call(5_000, 0);
+        load.run(9_000_000_000, 1, true);
+        assert_eq!(load.moderation.length(), Nanos(0));
+        load.run(1_200_000_000, 12_500, false);
+        assert!(load.moderation.length() > Nanos(0));
     }
 
     #[test]
@@ -474,7 +545,7 @@ mod tests {
                     return 0;
                 }
                 let slept = moderation.length().0.max(5_000);
-                moderation.slept(Cycles(slept), Some(Cycles(5_000)), Cycles(now + slept));
+                moderation.slept(Cycles(slept), Some(Cycles(5_000)));
                 slept
             });
             let percent = |packets: u64| packets * 100 / unmoderated;
