@@ -37,13 +37,20 @@ pub struct Exchanges {
     pub bytes: u64,
 }
 
+/// What stands in a request's first line: a blank would end the target for one reader, and not for another
+/// (RFC 9112, section 3.2), and rules look at what is escaped as it was before.
+fn target(text: &[u8]) -> Vec<u8> {
+    let escaped = |byte: &u8| if *byte == b' ' { b"%20".to_vec() } else { vec![*byte] };
+    text.iter().flat_map(escaped).collect()
+}
+
 /// A request and its response, with what a rule looks for.
 fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
     let sample =
         |part: Part, numbers: &mut Numbers| rule.map_or_else(Vec::new, |rule| rule.sample(part, numbers));
     let method = rule.and_then(|rule| rule.method).unwrap_or("GET");
     let mut request = format!("{method} /{}/{}", TEXT.word(numbers), TEXT.word(numbers)).into_bytes();
-    request.extend(sample(Part::Uri, numbers));
+    request.extend(target(&sample(Part::Uri, numbers)));
     request.extend(
         format!(
             " HTTP/1.1\r\nHost: www.{}.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) {}/{}\r\nAccept: text/html,*/*;q=0.8\r\n\
@@ -87,8 +94,10 @@ fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
     let mut body = if is_text { TEXT.page(length, numbers) } else { binary(length, numbers) };
     if !is_client {
         let mut carried = sample(Part::File, numbers);
-        carried.extend(sample(Part::Payload, numbers));
-        let at = numbers.below(body.len() as u64) as usize;
+        let payload = sample(Part::Payload, numbers);
+        // What a rule looks for in the payload lies in one segment, and in one chunk: in the first.
+        let at = numbers.below(body.len() as u64) as usize * usize::from(payload.is_empty());
+        carried.extend(payload);
         body.splice(at..at, carried);
     }
     let status =
@@ -172,10 +181,11 @@ fn smb(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
         for server in [false, true] {
             let mut body = vec![0xfe, b'S', b'M', b'B', 64, 0, 0, 0, 0, 0, 0, 0, 5, 0, 1, 0];
             body.resize(64, 0);
-            body.extend(binary(60 + numbers.below(2_000) as usize, numbers));
+            let data = binary(60 + numbers.below(2_000) as usize, numbers);
             if let Some(rule) = rule.filter(|rule| turn == 1 && rule.to_client == server) {
                 body.extend(rule.sample(Part::Payload, numbers));
             }
+            body.extend(data);
             let mut message = (body.len() as u32).to_be_bytes().to_vec();
             message.extend(body);
             said.push((server, message));
@@ -353,6 +363,45 @@ mod tests {
         }
         let silent = rules.iter().filter(|rule| !rule.is_loud).count();
         assert!(silent * 10 >= rules.len() * 9, "{silent} of {} rules", rules.len());
+    }
+
+    #[test]
+    fn what_rules_look_for_in_a_payload_is_in_one_segment_and_targets_have_no_blanks() {
+        let mut rules = rules(2500);
+        for rule in &mut rules {
+            let part = if rule.to_client { Part::Payload } else { Part::Uri };
+            rule.is_loud = rule.contents.iter().any(|content| content.part == part);
+        }
+        let folder = Folder::new().expect("a folder");
+        Exchanges::write(&folder.file("x.pcap"), &rules, 1500).expect("a capture");
+        let frames = crate::read_frames(&folder.file("x.pcap")).expect("frames");
+        // Behind a head, or the header of SMB.
+        let begins = |frame: &[u8]| {
+            let text = frame.get(54..).unwrap_or_default();
+            [&b"HTTP/1.1 "[..], b"GET /", b"POST /"].iter().any(|start| text.starts_with(start))
+                || text.get(4..).is_some_and(|text| text.starts_with(b"\xfeSMB"))
+        };
+        let loud = rules.iter().filter(|rule| rule.is_loud && rule.to_client).flat_map(|rule| &rule.contents);
+        let loud = loud.filter(|content| content.part == Part::Payload && !content.nocase);
+        let mut met = 0;
+        for content in loud.filter(|content| content.bytes.len() > 20).take(80) {
+            let has =
+                |frame: &&Vec<u8>| frame.windows(content.bytes.len()).any(|window| window == content.bytes);
+            let frames: Vec<_> = frames.iter().filter(has).collect();
+            met += usize::from(!frames.is_empty());
+            assert!(frames.iter().all(|frame| begins(frame)), "{}", content.bytes.escape_ascii());
+        }
+        assert!(met > 5, "{met}");
+        let mut escaped = 0;
+        for frame in &frames {
+            let text = frame.get(54..).unwrap_or_default();
+            let line = text.split(|byte| *byte == b'\r').next().unwrap_or_default();
+            if text.starts_with(b"GET /") || text.starts_with(b"POST /") {
+                assert_eq!(line.iter().filter(|byte| **byte == b' ').count(), 2, "{}", line.escape_ascii());
+                escaped += usize::from(line.windows(3).any(|three| three == b"%20"));
+            }
+        }
+        assert!(escaped > 0);
     }
 
     #[test]

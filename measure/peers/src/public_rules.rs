@@ -181,6 +181,10 @@ fn bytes(length: usize, numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = Vec::new();
     if length > 9 && numbers.below(2) == 0 {
         bytes.extend(COMMON[numbers.below(COMMON.len() as u64) as usize].bytes());
+        if bytes.len() == length {
+            // All traffic has it, and not the other way round.
+            bytes.reverse();
+        }
     }
     while bytes.len() < length {
         bytes.push(LETTERS[numbers.below(LETTERS.len() as u64) as usize]);
@@ -471,6 +475,14 @@ mod tests {
         assert_eq!(text(&rules(300)), text(&rules(300)));
         let loud = share(&rules(2500), |rule, _| rule.is_loud);
         assert!((60..=100).contains(&loud), "{loud}");
+    }
+
+    #[test]
+    fn no_content_is_what_all_traffic_has() {
+        for rule in rules(2500) {
+            let is_common = |content: &Content| COMMON.iter().any(|word| word.as_bytes() == content.bytes);
+            assert!(!rule.contents.iter().any(is_common), "{}", rule.text());
+        }
     }
 
     #[test]
