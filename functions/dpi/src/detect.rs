@@ -592,9 +592,11 @@ impl Detector {
         findings.begin(budget);
         fields.clear();
         let is_whole = message.body.is_some();
+        // What the bytes of its head and of its body were allowed that came before.
+        let head = if message.begins { message.head.len() } else { 0 };
+        let body = message.body.map_or(0, <[u8]>::len);
+        budget.extend((head + body).saturating_sub(carrier.payload.len()));
         if message.begins {
-            // What the bytes of its head were allowed that came before.
-            budget.extend(message.head.len().saturating_sub(carrier.payload.len()));
             parts_of(message, limits, fields, budget);
         }
         // A body without encodings is looked at where it is.
@@ -603,7 +605,6 @@ impl Detector {
             // Half of what is left may go into undoing encodings, and what its bytes were allowed when they
             // came.
             budget.begin(2);
-            let body = message.body.map_or(0, <[u8]>::len);
             let room = (budget.left() as usize / 2).saturating_add(body).saturating_mul(BODY_UNIT);
             let taken = message.take_body(limits.body.min(room), fields);
             if taken.is_cut && room < limits.body {

@@ -262,8 +262,7 @@ impl Search<'_, '_> {
 
     /// The first match of an expression, paid for.
     fn matched(&mut self, regex: &Regex, base: usize, from: usize) -> Option<Span> {
-        let length = self.subject.data.len();
-        let cost = length.saturating_sub(from) as u32 / 4 + 1;
+        let cost = regex.walk(self.subject.data, base, from) as u32 / 4 + 1;
         // How many steps it takes is not told; few that are seen take more than a sixty-fourth of the limit.
         let steps = if regex.is_stepwise() { cost + MAX_STEPS as u32 / 64 } else { 0 };
         if !self.budget.pay(cost + steps) {

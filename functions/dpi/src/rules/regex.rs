@@ -52,6 +52,9 @@ pub struct Regex {
     pub is_negated: bool,
     /// It begins behind the match before (flag `R`).
     pub is_relative: bool,
+    /// How many bytes from its own beginning on tell whether it matches: of one that matches there or nowhere,
+    /// and is bounded.
+    reach: Option<usize>,
 }
 
 impl fmt::Debug for Regex {
@@ -102,6 +105,13 @@ impl Regex {
                 Err(_) => Err(TooManySteps),
             },
         }
+    }
+
+    /// How many bytes a search looks at, at most. See [`Regex::find`].
+    pub fn walk(&self, data: &[u8], base: usize, from: usize) -> usize {
+        let base = if self.is_relative { base } else { 0 };
+        let end = self.reach.map_or(data.len(), |reach| data.len().min(base.saturating_add(reach)));
+        end.saturating_sub(from)
     }
 
     /// It goes back and forth, so that a search costs more than its data's length says.
@@ -232,11 +242,21 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
         .multi_line(flags.multi_line)
         .ignore_whitespace(flags.extended)
         .swap_greed(flags.swap_greed);
-    let program = match syntax.build().parse(&translated) {
-        Ok(hir) => linear(hir, &translated, &flags)?,
-        Err(error) => stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?,
+    let (program, reach) = match syntax.build().parse(&translated) {
+        Ok(hir) => {
+            let reach = reach(&hir, &flags);
+            (linear(hir, &translated, &flags)?, reach)
+        }
+        Err(error) => (stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?, None),
     };
-    Ok((Regex { program, is_negated, is_relative: flags.relative }, flags.buffer))
+    Ok((Regex { program, is_negated, is_relative: flags.relative, reach }, flags.buffer))
+}
+
+/// See [`Regex::reach`]. A search ends where no way goes on, and looks at one byte behind a match.
+fn reach(hir: &Hir, flags: &Flags) -> Option<usize> {
+    let properties = hir.properties();
+    let is_bound = flags.anchored || properties.look_set_prefix().contains(Look::Start);
+    properties.maximum_len().filter(|_| is_bound).map(|length| length + 2)
 }
 
 fn refusal(error: &regex_syntax::Error, expression: &str) -> Wrong {
@@ -384,7 +404,7 @@ mod tests {
         let by_table = Program::Table { program: Box::new(program), is_anchored };
         let program = Box::new(searching(&hir)?);
         let making = Program::Linear { program, cache: RefCell::new(None), is_anchored };
-        let regex = |program| Regex { program, is_negated: false, is_relative: flags.relative };
+        let regex = |program| Regex { program, is_negated: false, is_relative: flags.relative, reach: None };
         Some([regex(by_table), regex(making)])
     }
 
@@ -402,6 +422,20 @@ mod tests {
                 prop_assert_eq!(by_table.find(&data, base, from), making.find(&data, base, from));
             }
         }
+    }
+
+    #[test]
+    fn what_is_bound_to_a_place_is_looked_for_there_alone() {
+        let data = [b'a'; 1000];
+        let walk = |text: &[u8]| parse(text, false).expect("an expression").0.walk(&data, 100, 100);
+        assert_eq!(walk(br"/^a{1,4}b/R"), 7);
+        assert_eq!(walk(br"/a{1,4}b$/AR"), 7);
+        assert_eq!(walk(br"/^(ab|c)|^d/R"), 4);
+        for far in [&br"/a{1,4}b/R"[..], br"/^a+b/R", br"/^a|b/R", br"/^ab/Rm"] {
+            assert_eq!(walk(far), 900, "{}", String::from_utf8_lossy(far));
+        }
+        // Its own beginning is the data's, and lies behind.
+        assert_eq!(walk(br"/^ab/"), 0);
     }
 
     #[test]
