@@ -269,11 +269,6 @@ impl<'a> HeadLines<'a> {
         self.lines
     }
 
-    /// All names, in order.
-    pub fn names(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines.iter().map(|line| part(self.text, line.name))
-    }
-
     /// Fields that are joined with none before them.
     pub fn firsts(&self) -> impl Iterator<Item = First<'a>> {
         let firsts = self.lines.iter().enumerate().filter(|(_, line)| line.is_first);

@@ -350,8 +350,8 @@ fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) 
     if has(Buffer::HeaderNames) {
         out.build(Buffer::HeaderNames, |out| {
             out.extend_from_slice(b"\r\n");
-            for name in lines.names() {
-                out.extend_from_slice(name);
+            for field in lines.firsts() {
+                out.extend_from_slice(field.name);
                 out.extend_from_slice(b"\r\n");
             }
             out.extend_from_slice(b"\r\n");

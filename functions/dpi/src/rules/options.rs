@@ -474,7 +474,7 @@ impl Draft {
             }
             b"urilen" => {
                 let (value, buffer) = match value.iter().position(|byte| *byte == b',') {
-                    None => (value, Buffer::UriRaw),
+                    None => (value, Buffer::Uri),
                     Some(comma) => match value[comma + 1..].trim_ascii() {
                         b"raw" => (&value[..comma], Buffer::UriRaw),
                         b"norm" => (&value[..comma], Buffer::Uri),

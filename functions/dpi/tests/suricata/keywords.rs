@@ -78,6 +78,7 @@ fn targets() -> Vec<Case> {
         case("http.uri; content:\"/a\"; content:\"b\"; distance:2; within:3;", get("/a--b"), get("/a-b")),
         case("http.uri; bsize:4;", get("/abc"), get("/abcd")),
         case("urilen:4; http.uri; content:\"/\";", get("/abc"), get("/abcd")),
+        case("urilen:<5; http.uri; content:\"/\";", get("/%61/../bcd"), get("/abcd")),
         case("urilen:4<>8,norm; http.uri; content:\"/a\";", get("/abcde"), get("/abc")),
         case("urilen:>6,raw; http.uri; content:\"/a\";", get("/%61b%63"), get("/abc")),
         case("pcre:\"/^\\/shell\\d+\\.php$/U\";", get("/shell12.php"), get("/x/shell12.php")),
@@ -130,6 +131,11 @@ fn fields() -> Vec<Case> {
             "http.header_names; content:\"|0d 0a|Host|0d 0a|X-Bot|0d 0a 0d 0a|\";",
             with("X-Bot: 1\r\n"),
             with("X-Bot: 1\r\nB: 2\r\n"),
+        ),
+        case(
+            "http.header_names; content:\"|0d 0a|Host|0d 0a|X-Bot|0d 0a|B|0d 0a 0d 0a|\";",
+            with("X-Bot: 1\r\nx-bot: 2\r\nB: 2\r\n"),
+            with("X-Bot: 1\r\nX-Bots: 2\r\nB: 2\r\n"),
         ),
         case(
             "http.cookie; content:\"id=7\"; startswith;",

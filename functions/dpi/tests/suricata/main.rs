@@ -7,6 +7,7 @@
 
 mod capture;
 mod chance;
+mod dialogues;
 mod keywords;
 mod peers;
 mod rules;
