@@ -362,16 +362,12 @@ impl Detector {
         self.judge(context, shown, stream, budget, (in_payload, in_stream));
     }
 
-    /// The rules that match in what was shown, in the order in which they are applied: by action, then those
-    /// that change bits before those that ask for them, then as in the file.
+    /// The rules that match in what was shown, in the order in which they are applied ([`Rule::order`]).
     #[inline]
     pub fn matched(&mut self) -> &[u32] {
         if self.matched.len() > 1 {
             let list = &self.rules.list;
-            self.matched.sort_by_key(|number| {
-                let rule = &list[*number as usize];
-                (rule.action, rule.bit_order(), *number)
-            });
+            self.matched.sort_by_key(|number| list[*number as usize].order());
         }
         &self.matched
     }

@@ -21,7 +21,7 @@ pub mod text;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use bits::Bits;
+use bits::{Bits, Owner};
 use buffer::{App, Buffer};
 use bytes::{ByteExtract, ByteJump, ByteTest, Number};
 use compare::{Compare, Flags};
@@ -345,17 +345,23 @@ impl Rule {
         }
     }
 
-    /// Which bits it changes and asks for, as a place in the order in which rules are applied: those that
-    /// only change come first, those that only ask come last.
-    pub fn bit_order(&self) -> u8 {
-        let asks = self.bits.iter().any(|bits| bits.act.is_question());
-        let changes = self.bits.iter().any(|bits| !bits.act.is_question());
-        match (changes, asks) {
+    /// Its place among others that match in the same packet, as Suricata has it: by action, by what is done with
+    /// bits of flows (those that only change some come first, those that ask for none last), those that ask for
+    /// bits of hosts before others, by priority and by number.
+    pub fn order(&self) -> (Action, u8, bool, u8, u32, u32) {
+        let has = |is_of_flow: bool, is_question: bool| {
+            let is_such = |bits: &Bits| {
+                (bits.owner == Owner::Flow, bits.act.is_question()) == (is_of_flow, is_question)
+            };
+            self.bits.iter().any(is_such)
+        };
+        let of_flows = match (has(true, false), has(true, true)) {
             (true, false) => 0,
             (true, true) => 1,
             (false, true) => 2,
             (false, false) => 3,
-        }
+        };
+        (self.action, of_flows, !has(false, true), self.priority, self.sid, self.gid)
     }
 }
 

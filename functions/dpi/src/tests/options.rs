@@ -256,3 +256,31 @@ fn the_payload_of_icmpv6_begins_where_suricata_has_it() {
     }
     assert_eq!(bench.sids(icmp("10.0.0.1", "10.0.0.2", 8, 0, b"\xab\x01")), [8]);
 }
+
+/// Rules that match in the same packet: which of them sees what the others do to bits.
+#[test]
+fn rules_that_match_together_have_an_order() {
+    let sids = |rules: [&str; 3]| {
+        let rules = rules.map(|options| format!("alert udp any any -> any any ({options})\n")).concat();
+        let mut bench = Bench::new(&rules, &[]);
+        let mut sids = bench.sids(udp(CLIENT, ("192.0.2.1", 53), b"a"));
+        sids.extend(bench.sids(udp(CLIENT, ("192.0.2.1", 53), b"b")));
+        sids.sort_unstable();
+        sids
+    };
+    let last = "content:\"b\"; flowbits:isset,x; sid:3;";
+    // By number, whatever the order in the file.
+    let (set, unset) = ("content:\"a\"; flowbits:set,x; sid:2;", "content:\"a\"; flowbits:unset,x; sid:1;");
+    assert_eq!(sids([last, set, unset]), [1, 2, 3]);
+    assert_eq!(sids([last, unset, set]), [1, 2, 3]);
+    // By priority before.
+    assert_eq!(sids([last, "content:\"a\"; flowbits:set,x; priority:2; sid:2;", unset]), [1, 2]);
+    assert_eq!(sids([last, "content:\"a\"; flowbits:unset,x; priority:4; sid:1;", set]), [1, 2]);
+    // Those that ask for bits of hosts come before others, and those that set such bits have no place of their own.
+    let asks = "content:\"a\"; flowbits:unset,x; xbits:isnotset,y,track ip_src; sid:9;";
+    assert_eq!(sids([last, "content:\"a\"; flowbits:set,x; sid:8;", asks]), [3, 8, 9]);
+    let set = "content:\"a\"; xbits:set,y,track ip_src,expire 60; sid:2;";
+    let asks = |sid: u32| format!("content:\"a\"; xbits:isset,y,track ip_src; sid:{sid};");
+    assert_eq!(sids([last, set, &asks(1)]), [2]);
+    assert_eq!(sids([last, set, &asks(4)]), [2]);
+}

@@ -2,7 +2,8 @@
 //! for the same flows.
 //!
 //! A word that a rule looks for is one that dialogues have, in that part of a message or in another, so that rules
-//! match here and miss by little there. `DPI_SEEDS=FIRST..LAST` shows others than those that always run.
+//! match here and miss by little there. `DPI_SEEDS=FIRST..LAST` shows others than those that always run,
+//! and `DPI_KEEP=FOLDER` keeps rules and captures.
 
 use crate::capture::{Capture, Conversation};
 use crate::chance::Chance;
@@ -298,7 +299,7 @@ fn response(chance: &mut Chance) -> Vec<u8> {
 }
 
 /// Seeds that are shown.
-fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
+pub fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let Ok(asked) = std::env::var("DPI_SEEDS") else { return usual };
     let (first, last) = asked.split_once("..").expect("DPI_SEEDS=FIRST..LAST");
     first.parse().expect("the first seed")..last.parse().expect("the seed behind the last")
@@ -310,7 +311,12 @@ fn flows(alerts: Vec<Alert>) -> BTreeMap<(u64, u64), ()> {
 }
 
 /// Shows both sides the same; a line for each difference.
-fn differences(name: &str, rules: &str, capture: &Capture) -> Vec<String> {
+pub fn differences(name: &str, rules: &str, capture: &Capture) -> Vec<String> {
+    if let Ok(folder) = std::env::var("DPI_KEEP") {
+        let path = format!("{folder}/{}", name.replace(' ', "-"));
+        std::fs::write(format!("{path}.rules"), rules).expect("rules");
+        std::fs::write(format!("{path}.pcap"), capture.pcap()).expect("a capture");
+    }
     let (rules, theirs) = suricata_of_those_that_it_takes(name, rules, capture);
     let rules = rules.as_str();
     let (theirs, ours) = (flows(theirs), flows(ours(rules, capture)));
@@ -355,10 +361,6 @@ fn messages_by_chance() {
                 }
             }
             conversation.close(&mut capture);
-        }
-        if let Ok(folder) = std::env::var("DPI_KEEP") {
-            std::fs::write(format!("{folder}/{seed}.rules"), &rules).expect("rules");
-            std::fs::write(format!("{folder}/{seed}.pcap"), capture.pcap()).expect("a capture");
         }
         wrong.extend(differences(&format!("messages by chance {seed}"), &rules, &capture));
     }

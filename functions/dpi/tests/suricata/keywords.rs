@@ -391,7 +391,7 @@ fn protocols() -> Vec<Case> {
     ]
 }
 
-fn client_hello(name: &str, version: u8) -> Vec<u8> {
+pub fn client_hello(name: &str, version: u8) -> Vec<u8> {
     let name = name.as_bytes();
     let length = |bytes: usize| (bytes as u16).to_be_bytes();
     let mut extension = vec![0, 0];
@@ -408,7 +408,7 @@ fn client_hello(name: &str, version: u8) -> Vec<u8> {
     handshake(1, &body)
 }
 
-fn server_hello(version: u8) -> Vec<u8> {
+pub fn server_hello(version: u8) -> Vec<u8> {
     let mut body = vec![3, version];
     body.extend([9; 32]);
     body.extend([0, 0xc0, 0x2f, 0]);
@@ -498,7 +498,7 @@ fn expect(name: &str, rules: &str, capture: &Capture, expected: &[(u64, usize)])
 }
 
 /// A DNS message that asks for names, or that answers.
-fn dns(names: &[&str], is_response: bool) -> Vec<u8> {
+pub fn dns(names: &[&str], is_response: bool) -> Vec<u8> {
     let mut message =
         vec![0x12, 0x34, if is_response { 0x81 } else { 1 }, 0, 0, names.len() as u8, 0, 0, 0, 0, 0, 0];
     for name in names {

@@ -9,6 +9,7 @@ mod capture;
 mod chance;
 mod dialogues;
 mod keywords;
+mod options;
 mod peers;
 mod rules;
 
