@@ -293,12 +293,11 @@ pub fn request(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> u
     let lines = HeadLines::new(head, most, core::mem::take(&mut out.lines));
     if wanted & (bit(Buffer::Host) | bit(Buffer::HostRaw)) != 0 {
         let told = || lines.values(Name::Host).next().map(|value| value.text);
-        let host = authority.or_else(told).filter(|host| !host.is_empty());
-        if let Some(host) = host {
+        if let Some(host) = authority.filter(|host| !host.is_empty()).or_else(told) {
             if has(Buffer::HostRaw) {
                 out.add(Buffer::HostRaw, host);
             }
-            if has(Buffer::Host) {
+            if has(Buffer::Host) && !host.is_empty() {
                 out.build(Buffer::Host, |out| {
                     out.extend(uri::without_port(host).iter().map(u8::to_ascii_lowercase));
                 });
@@ -333,9 +332,10 @@ pub fn response(bytes: &[u8], wanted: Wanted, most: usize, out: &mut Fields) -> 
 /// What requests and responses have in common; how many lines were read.
 fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) -> usize {
     let has = |buffer: Buffer| wanted & bit(buffer) != 0;
-    if has(Buffer::Header) {
+    let fields = || lines.firsts().filter(|field| field.known != Some(cookie));
+    if has(Buffer::Header) && fields().next().is_some() {
         out.build(Buffer::Header, |out| {
-            for field in lines.firsts().filter(|field| field.known != Some(cookie)) {
+            for field in fields() {
                 if let Some(line) = field.as_it_is {
                     out.extend_from_slice(line);
                 } else {
@@ -347,7 +347,7 @@ fn common(lines: HeadLines<'_>, wanted: Wanted, cookie: Name, out: &mut Fields) 
             }
         });
     }
-    if has(Buffer::HeaderNames) {
+    if has(Buffer::HeaderNames) && lines.firsts().next().is_some() {
         out.build(Buffer::HeaderNames, |out| {
             out.extend_from_slice(b"\r\n");
             for field in lines.firsts() {

@@ -15,7 +15,7 @@ const WORDS: [&str; 10] =
     ["admin", "evil", "cmd", "id", "shell", "index", "aab", "abab", "user-agent", "exploit"];
 
 /// Parts of requests: sticky, as a modifier, and the flag of an expression; empty where there is none.
-const REQUEST: [[&str; 3]; 16] = [
+const REQUEST: [[&str; 3]; 21] = [
     ["http.uri", "http_uri", "U"],
     ["http.uri", "http_uri", "U"],
     ["http.uri.raw", "http_raw_uri", "I"],
@@ -32,8 +32,13 @@ const REQUEST: [[&str; 3]; 16] = [
     ["http.header_names", "", ""],
     ["http.cookie", "http_cookie", "C"],
     ["http.content_type", "", ""],
+    ["http.protocol", "", ""],
+    ["http.accept_lang", "", ""],
+    ["http.accept_enc", "", ""],
+    ["http.connection", "", ""],
+    ["http.content_len", "", ""],
 ];
-const RESPONSE: [[&str; 3]; 11] = [
+const RESPONSE: [[&str; 3]; 14] = [
     ["http.stat_code", "http_stat_code", "S"],
     ["http.stat_msg", "http_stat_msg", "Y"],
     ["http.response_line", "", ""],
@@ -45,6 +50,9 @@ const RESPONSE: [[&str; 3]; 11] = [
     ["http.header.raw", "http_raw_header", "D"],
     ["http.cookie", "http_cookie", "C"],
     ["http.content_type", "", ""],
+    ["http.protocol", "", ""],
+    ["http.connection", "", ""],
+    ["http.content_len", "", ""],
 ];
 
 /// A word that a part may have.
@@ -63,6 +71,8 @@ fn word(chance: &mut Chance, part: &str) -> String {
         "http.uri" | "http.uri.raw" | "http.location" => {
             &["/", "/admin/", "?id=", ".php", "%", "&", "//", "A"]
         }
+        "http.protocol" => &["HTTP/1.1", "HTTP/1.0", "1.", "HTTP/"],
+        "http.content_len" => &["1", "2", "3", "0"],
         "http.cookie" => &["id=", "a=b", "|3b 20|"],
         _ => &["admin", "evil shell", "abababab"],
     };
@@ -128,9 +138,9 @@ fn looked_for(chance: &mut Chance, part: [&str; 3], as_modifier: bool, out: &mut
         may_be_relative = !is_negated || may_be_relative && is_relative;
     }
     match chance.below(10) {
-        0 | 1 if !flag.is_empty() && as_modifier => *out += &expression(chance, flag),
-        0 if !as_modifier => *out += &expression(chance, ""),
-        1 if !as_modifier && may_be_relative => *out += &expression(chance, "R"),
+        0 | 1 if !flag.is_empty() && as_modifier => *out += &expression(chance, sticky, flag),
+        0 if !as_modifier => *out += &expression(chance, sticky, ""),
+        1 if !as_modifier && may_be_relative => *out += &expression(chance, sticky, "R"),
         2 if !as_modifier => {
             let length = chance.below(30);
             *out += &match chance.below(3) {
@@ -140,16 +150,23 @@ fn looked_for(chance: &mut Chance, part: [&str; 3], as_modifier: bool, out: &mut
             };
         }
         3 if !as_modifier && may_be_relative => {
-            *out += &format!("isdataat:{}{},relative; ", chance.pick(&["", "!"]), chance.below(20));
+            // `!1` is the last content's `endswith` for Suricata, also of one that is negated.
+            *out += &format!("isdataat:{}{},relative; ", chance.pick(&["", "!"]), 2 + chance.below(20));
         }
-        4 if !as_modifier => *out += &format!("isdataat:{}{}; ", chance.pick(&["", "!"]), chance.below(30)),
+        // Suricata may look at the first bytes of a compressed body before the others are there.
+        4 if !as_modifier && sticky != "file.data" => {
+            *out += &format!("isdataat:{}{}; ", chance.pick(&["", "!"]), chance.below(30))
+        }
         _ => {}
     }
 }
 
-fn expression(chance: &mut Chance, flag: &str) -> String {
+/// An expression; of `file.data`, which may be long, none that goes back and forth or is searched for in all of it
+/// from each place.
+fn expression(chance: &mut Chance, part: &str, flag: &str) -> String {
     let word = chance.pick(&WORDS);
-    let body = match chance.below(6) {
+    let is_long = part == "file.data";
+    let body = match chance.below(if is_long { 4 } else { 6 }) {
         0 => format!("{word}.{{0,9}}[a-c]"),
         1 => format!("(?:{word}|ad+min)\\W"),
         2 => format!("^.?{word}"),
@@ -157,7 +174,7 @@ fn expression(chance: &mut Chance, flag: &str) -> String {
         4 => "(a+b)\\1".to_owned(),
         _ => format!("[?&\\/]{word}(?!x)"),
     };
-    format!("pcre:\"/{body}/{}{flag}\"; ", chance.pick(&["", "i", "s", "m"]))
+    format!("pcre:\"/{body}/{}{flag}\"; ", chance.pick(&["", "i", "s", if is_long { "" } else { "m" }]))
 }
 
 fn rule(chance: &mut Chance, sid: u32) -> String {
@@ -248,54 +265,110 @@ fn crc32(data: &[u8]) -> u32 {
     })
 }
 
-fn request(chance: &mut Chance) -> Vec<u8> {
-    let method = chance.pick(&["GET", "GET", "POST", "PUT"]);
+/// A request; its method.
+fn request(chance: &mut Chance) -> (&'static str, Vec<u8>) {
+    let method = chance.pick(&["GET", "GET", "POST", "PUT", "HEAD"]);
     let version = chance.pick(&["1.1", "1.1", "1.1", "1.0"]);
-    let mut out =
-        format!("{method} {} HTTP/{version}\r\nHost: {}.test\r\n", target(chance), chance.pick(&WORDS));
-    out += &fields(chance, &["User-Agent", "Referer", "Accept", "Cookie", "X-Evil", "Content-Type"]);
+    let host = chance.pick(&WORDS);
+    let end = if chance.one_in(8) { "\n" } else { "\r\n" };
+    let authority = if chance.one_in(10) { format!("http://{host}.test") } else { String::new() };
+    let mut out = format!("{method} {authority}{} HTTP/{version}\r\nHost: {host}.test\r\n", target(chance));
+    out += &fields(
+        chance,
+        &[
+            "User-Agent",
+            "Referer",
+            "Accept",
+            "Cookie",
+            "X-Evil",
+            "Content-Type",
+            "Accept-Language",
+            "Accept-Encoding",
+            "X-Other",
+        ],
+    );
     let body = match method {
-        "GET" => String::new(),
+        "GET" | "HEAD" => return (method, (out + "\r\n").replace("\r\n", end).into_bytes()),
         _ => text(chance, 20, &["=", "&", " ", "\r\n"]),
     };
-    if method != "GET" {
-        out += &format!("Content-Length: {}\r\n", body.len());
+    // Suricata counts the line behind the last chunk to the head.
+    if version == "1.1" && end != "\n" && chance.one_in(4) {
+        let size = 1 + chance.below(60) as usize;
+        let mut out = (out + "Transfer-Encoding: chunked\r\n\r\n").replace("\r\n", end).into_bytes();
+        out.extend(in_chunks(body.as_bytes(), size));
+        return (method, out);
     }
-    (out + "\r\n" + &body).into_bytes()
+    let head = (out + &format!("Content-Length: {}\r\n\r\n", body.len())).replace("\r\n", end);
+    (method, (head + &body).into_bytes())
 }
 
-fn response(chance: &mut Chance) -> Vec<u8> {
-    let status = chance.pick(&["200 OK", "200 OK", "404 Not Found", "302 Found"]);
+fn in_chunks(body: &[u8], size: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    for chunk in body.chunks(size) {
+        out.extend(format!("{:x}\r\n", chunk.len()).bytes());
+        out.extend(chunk);
+        out.extend(b"\r\n");
+    }
+    out.extend(b"0\r\n\r\n");
+    out
+}
+
+/// What answers a request with this method; `is_last`: the connection may end it.
+fn response(chance: &mut Chance, method: &str, is_last: bool) -> Vec<u8> {
+    let status = chance.pick(&["200 OK", "200 OK", "200 OK", "404 Not Found", "302 Found", "204 No Content"]);
     let mut out = format!("HTTP/1.1 {status}\r\n");
-    out += &fields(chance, &["Server", "Location", "Set-Cookie", "X-Evil", "Content-Type"]);
-    let most = if chance.one_in(6) { 400 } else { 30 };
+    out += &fields(chance, &["Server", "Location", "Set-Cookie", "X-Evil", "Content-Type", "Connection"]);
+    if status.starts_with("204") {
+        return (out + "\r\n").into_bytes();
+    }
+    // Longer ones that are compressed would take more work than there is for 200 rules.
+    let most = [30, 30, 30, 400][chance.below(4) as usize];
     let mut body = text(chance, most, &[" ", "\r\n", "<", "="]).into_bytes();
-    match chance.below(4) {
-        0 => {
+    match chance.below(6) {
+        0 | 1 => {
             body = gzip(&body);
             out += "Content-Encoding: gzip\r\n";
         }
-        1 if chance.one_in(2) => {
+        2 => {
             body = miniz_oxide::deflate::compress_to_vec(&body, 6);
+            out += "Content-Encoding: deflate\r\n";
+        }
+        3 if chance.one_in(2) => {
+            body = miniz_oxide::deflate::compress_to_vec_zlib(&body, 6);
             out += "Content-Encoding: deflate\r\n";
         }
         _ => {}
     }
-    let mut out = if chance.one_in(3) {
-        let mut out = (out + "Transfer-Encoding: chunked\r\n\r\n").into_bytes();
+    if method == "HEAD" {
+        return (out + &format!("Content-Length: {}\r\n\r\n", body.len())).into_bytes();
+    }
+    if is_last && chance.one_in(8) {
+        return [(out + "\r\n").into_bytes(), body].concat();
+    }
+    let (fields, body) = if chance.one_in(3) {
         let size = 1 + chance.below(300) as usize;
-        for chunk in body.chunks(size) {
-            out.extend(format!("{:x}\r\n", chunk.len()).bytes());
-            out.extend(chunk);
-            out.extend(b"\r\n");
-        }
-        out.extend(b"0\r\n\r\n");
-        return out;
+        ("Transfer-Encoding: chunked\r\n\r\n".to_owned(), in_chunks(&body, size))
     } else {
-        (out + &format!("Content-Length: {}\r\n\r\n", body.len())).into_bytes()
+        (format!("Content-Length: {}\r\n\r\n", body.len()), body)
     };
-    out.extend(body);
-    out
+    [(out + &fields).into_bytes(), body].concat()
+}
+
+/// Says something whole, or in pieces of all sizes and orders.
+fn say(
+    conversation: &mut Conversation,
+    capture: &mut Capture,
+    side: usize,
+    said: &[u8],
+    chance: &mut Chance,
+) {
+    if chance.one_in(2) {
+        conversation.say_in_pieces(capture, side, said, chance);
+    } else {
+        for piece in said.chunks(1400) {
+            conversation.say(capture, side, piece);
+        }
+    }
 }
 
 /// Seeds that are shown.
@@ -349,15 +422,22 @@ fn messages_by_chance() {
             let client = ([10, 0, 0, 1 + n as u8 % 4], 30_000 + n);
             let mut conversation = Conversation::new(client, ([192, 0, 2, 1], 80), &mut chance);
             conversation.open(&mut capture);
-            for _ in 0..1 + u64::from(chance.one_in(4)) {
-                for (side, said) in [(0, request(&mut chance)), (1, response(&mut chance))] {
-                    if chance.one_in(2) {
-                        conversation.say_in_pieces(&mut capture, side, &said, &mut chance);
-                    } else {
-                        for piece in said.chunks(1400) {
-                            conversation.say(&mut capture, side, piece);
-                        }
-                    }
+            let turns = 1 + u64::from(chance.one_in(4));
+            let asked: Vec<_> = (0..turns).map(|_| request(&mut chance)).collect();
+            let answers: Vec<_> = asked
+                .iter()
+                .enumerate()
+                .map(|(turn, (method, _))| response(&mut chance, method, turn + 1 == asked.len()))
+                .collect();
+            if chance.one_in(4) {
+                // All requests before the first answer.
+                let asked: Vec<u8> = asked.into_iter().flat_map(|(_, text)| text).collect();
+                say(&mut conversation, &mut capture, 0, &asked, &mut chance);
+                say(&mut conversation, &mut capture, 1, &answers.concat(), &mut chance);
+            } else {
+                for ((_, asked), answer) in asked.iter().zip(&answers) {
+                    say(&mut conversation, &mut capture, 0, asked, &mut chance);
+                    say(&mut conversation, &mut capture, 1, answer, &mut chance);
                 }
             }
             conversation.close(&mut capture);

@@ -106,6 +106,7 @@ fn targets() -> Vec<Case> {
 fn fields() -> Vec<Case> {
     let with = |field: &str| request("GET / HTTP/1.1", field, "");
     let without = || get("/");
+    let bare = |fields: &str| said(format!("GET / HTTP/1.1\r\n{fields}\r\n").as_bytes());
     vec![
         case("http.header; content:\"X-Bot: yes\";", with("X-Bot:   yes\r\n"), with("X-Bot: no\r\n")),
         case("content:\"X-Bot|3a 20|yes|0d 0a|\"; http_header;", with("X-Bot: yes\r\n"), without()),
@@ -125,6 +126,11 @@ fn fields() -> Vec<Case> {
             with("X-Bot:   yes\r\n"),
             with("X-Bot: yes\r\n"),
         ),
+        case("http.user_agent; content:!\"evil\";", with("User-Agent:\r\n"), without()),
+        case("http.host.raw; content:!\"evil\";", bare("Host:\r\n"), bare("")),
+        case("http.host; content:!\"evil\";", without(), bare("Host:\r\n")),
+        case("flow:to_server; http.header; content:!\"evil\";", bare("A: b\r\n"), bare("Cookie: a\r\n")),
+        case("flow:to_server; http.header_names; content:!\"evil\";", bare("Cookie: a\r\n"), bare("")),
         case("pcre:\"/^X-Bot: \\d+\\r$/Hm\";", with("X-Bot: 12\r\n"), with("X-Bot: a12\r\n")),
         case("flow:to_server; pcre:\"/X-Bot:\\s+\\d/D\";", with("X-Bot:  12\r\n"), with("X-Bot: a12\r\n")),
         case(

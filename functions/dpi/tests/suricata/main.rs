@@ -15,6 +15,7 @@ mod rules;
 
 use capture::{Capture, Conversation};
 use chance::Chance;
+use dialogues::seeds;
 use peers::{Alert, compare};
 use rules::{Kind, TCP_WORDS, WORDS, generate};
 
@@ -59,7 +60,7 @@ fn once(mut alerts: Vec<Alert>) -> Vec<Alert> {
 
 #[test]
 fn datagrams() {
-    for seed in 0..12 {
+    for seed in seeds(0..12) {
         let mut chance = Chance(seed);
         let rules = generate(&mut chance, Kind::Datagram, 150);
         let mut capture = Capture::default();
@@ -77,7 +78,7 @@ fn datagrams() {
 
 #[test]
 fn segments() {
-    for seed in 100..106 {
+    for seed in seeds(100..106) {
         let mut chance = Chance(seed);
         let rules = generate(&mut chance, Kind::Segment, 120);
         let mut capture = Capture::default();
@@ -97,7 +98,7 @@ fn segments() {
 
 #[test]
 fn streams() {
-    for seed in 200..212 {
+    for seed in seeds(200..212) {
         let mut chance = Chance(seed);
         let rules = generate(&mut chance, Kind::Stream, 150);
         let mut capture = Capture::default();
@@ -120,7 +121,7 @@ fn streams() {
 /// How far data reach, and what must not come within so many bytes, however the segments are cut.
 #[test]
 fn lengths() {
-    for seed in 500..506 {
+    for seed in seeds(500..506) {
         let mut chance = Chance(seed);
         let mut rules = String::new();
         // As many as may wait in a stream.
@@ -217,7 +218,7 @@ fn inserted_segments() {
 
 #[test]
 fn thresholds() {
-    for seed in 300..306 {
+    for seed in seeds(300..306) {
         let mut chance = Chance(seed);
         let rules = generate(&mut chance, Kind::Threshold, 100);
         let mut capture = Capture::default();
@@ -235,7 +236,7 @@ fn thresholds() {
 
 #[test]
 fn messages() {
-    for seed in 400..404 {
+    for seed in seeds(400..404) {
         let mut chance = Chance(seed);
         let rules = generate(&mut chance, Kind::Message, 80);
         let mut capture = Capture::default();
