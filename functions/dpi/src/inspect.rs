@@ -58,7 +58,15 @@ pub fn inspect_again(
         let mut places = Places::from(old.saturating_sub(content.bytes.len()));
         return find(content, subject.data, &mut places, budget).is_some();
     }
-    let mut search = Search { subject, budget, failed, must_be_new: false, least: 0, taken: [0; MAX_TAKEN] };
+    let mut search = Search {
+        subject,
+        budget,
+        failed,
+        must_be_new: false,
+        least: 0,
+        barren: (0, 0),
+        taken: [0; MAX_TAKEN],
+    };
     if !pattern.conditions.iter().all(|element| search.condition(element, 0)) {
         return false;
     }
@@ -160,6 +168,8 @@ struct Search<'a, 'b> {
     must_be_new: bool,
     /// Where the first content of the chain that is begun may be.
     least: usize,
+    /// Address of an expression that matches nowhere behind this place.
+    barren: (usize, usize),
     /// Numbers that were extracted.
     taken: Taken,
 }
@@ -351,12 +361,19 @@ impl Search<'_, '_> {
                 false
             }
             Element::Regex(regex) => {
-                let mut from = if regex.is_relative { base } else { 0 };
+                let address = core::ptr::from_ref(regex).addr();
+                if self.barren.0 == address && base >= self.barren.1 {
+                    return false;
+                }
+                let (mut from, mut is_there) = (if regex.is_relative { base } else { 0 }, false);
                 while let Some((start, end)) = self.matched(regex, base, from) {
                     if self.rest(rest, end, reach.max(end)) {
                         return true;
                     }
-                    from = start + 1;
+                    (from, is_there) = (start + 1, true);
+                }
+                if regex.is_free() && !is_there && !self.budget.is_spent() {
+                    self.barren = (address, base);
                 }
                 false
             }

@@ -55,6 +55,8 @@ pub struct Regex {
     /// How many bytes from its own beginning on tell whether it matches: of one that matches there or nowhere,
     /// and is bounded.
     reach: Option<usize>,
+    /// It is relative, and whether bytes match does not depend on what stands before them.
+    is_free: bool,
 }
 
 impl fmt::Debug for Regex {
@@ -112,6 +114,11 @@ impl Regex {
         let base = if self.is_relative { base } else { 0 };
         let end = self.reach.map_or(data.len(), |reach| data.len().min(base.saturating_add(reach)));
         end.saturating_sub(from)
+    }
+
+    /// Where it does not match, it does not match behind either.
+    pub fn is_free(&self) -> bool {
+        self.is_free
     }
 
     /// It goes back and forth, so that a search costs more than its data's length says.
@@ -242,14 +249,16 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
         .multi_line(flags.multi_line)
         .ignore_whitespace(flags.extended)
         .swap_greed(flags.swap_greed);
-    let (program, reach) = match syntax.build().parse(&translated) {
+    let (program, reach, is_free) = match syntax.build().parse(&translated) {
         Ok(hir) => {
-            let reach = reach(&hir, &flags);
-            (linear(hir, &translated, &flags)?, reach)
+            let (reach, is_free) = (reach(&hir, &flags), is_free(&hir, &flags));
+            (linear(hir, &translated, &flags)?, reach, is_free)
         }
-        Err(error) => (stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?, None),
+        Err(error) => {
+            (stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?, None, false)
+        }
     };
-    Ok((Regex { program, is_negated, is_relative: flags.relative, reach }, flags.buffer))
+    Ok((Regex { program, is_negated, is_relative: flags.relative, reach, is_free }, flags.buffer))
 }
 
 /// See [`Regex::reach`]. A search ends where no way goes on, and looks at one byte behind a match.
@@ -257,6 +266,12 @@ fn reach(hir: &Hir, flags: &Flags) -> Option<usize> {
     let properties = hir.properties();
     let is_bound = flags.anchored || properties.look_set_prefix().contains(Look::Start);
     properties.maximum_len().filter(|_| is_bound).map(|length| length + 2)
+}
+
+/// See [`Regex::is_free`].
+fn is_free(hir: &Hir, flags: &Flags) -> bool {
+    let looks_ahead = |look| matches!(look, Look::End | Look::EndLF | Look::EndCRLF);
+    flags.relative && !flags.anchored && hir.properties().look_set().iter().all(looks_ahead)
 }
 
 fn refusal(error: &regex_syntax::Error, expression: &str) -> Wrong {
@@ -404,7 +419,13 @@ mod tests {
         let by_table = Program::Table { program: Box::new(program), is_anchored };
         let program = Box::new(searching(&hir)?);
         let making = Program::Linear { program, cache: RefCell::new(None), is_anchored };
-        let regex = |program| Regex { program, is_negated: false, is_relative: flags.relative, reach: None };
+        let regex = |program| Regex {
+            program,
+            is_negated: false,
+            is_relative: flags.relative,
+            reach: None,
+            is_free: false,
+        };
         Some([regex(by_table), regex(making)])
     }
 
@@ -436,6 +457,19 @@ mod tests {
         }
         // Its own beginning is the data's, and lies behind.
         assert_eq!(walk(br"/^ab/"), 0);
+    }
+
+    #[test]
+    fn what_does_not_look_back_is_free() {
+        let is_free = |text: &[u8]| parse(text, false).expect("an expression").0.is_free();
+        for free in [&br"/a+b/R"[..], br"/a.*b$/R", br"/a$/Rm"] {
+            assert!(is_free(free), "{}", String::from_utf8_lossy(free));
+        }
+        for bound in
+            [&br"/a+b/"[..], br"/a+b/AR", br"/^a/R", br"/a|^b/Rm", br"/\ba/R", br"/a\B/R", br"/(?<!x)a/R"]
+        {
+            assert!(!is_free(bound), "{}", String::from_utf8_lossy(bound));
+        }
     }
 
     #[test]

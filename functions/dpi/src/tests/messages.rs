@@ -397,18 +397,25 @@ fn bodies_that_are_cut_are_told() {
 /// it.
 #[test]
 fn long_bodies_are_looked_at_to_their_end() {
-    let rules = "alert tcp any any -> any any (file_data; content:\"evil\"; pcre:\"/evil p\\w{1,4}/\"; sid:1;)\n\
-                 alert tcp any any -> any any (file_data; content:\"evil\"; nocase; pcre:\"/^.?shell/Rs\"; sid:2;)";
-    for (length, fill) in [(50_000, "a page "), (50_000, "EVIL ")] {
-        let mut bench = Bench::new(rules, &[]);
+    let rule = |options: &str| format!("alert tcp any any -> any any (file_data; {options})\n");
+    let plain = rule("content:\"evil\"; pcre:\"/evil p\\w{1,4}/\"; sid:1;");
+    // Each of ten thousand places is followed by none of these, but for the last ones.
+    let here = rule("content:\"evil\"; nocase; pcre:\"/^.?shell/Rs\"; sid:2;");
+    let behind = rule("content:\"evil\"; nocase; pcre:\"/\\d shell/R\"; sid:3;");
+    for (rules, fill, expected) in [
+        (plain.clone() + &here, "a page ", vec![1, 2]),
+        (plain.clone() + &here, "EVIL ", vec![1, 2]),
+        (plain + &behind, "EVIL ", vec![1]),
+    ] {
+        let mut bench = Bench::new(&rules, &[]);
         bench.handshake();
-        let body = fill.repeat(length / fill.len()) + "evil shell, evil page";
+        let body = fill.repeat(50_000 / fill.len()) + "evil shell, evil page";
         let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let mut sids = vec![];
         for (place, piece) in text.as_bytes().chunks(1400).enumerate() {
             sids.extend(bench.server(place as u32 * 1400, piece));
         }
         sids.sort_unstable();
-        assert_eq!((sids, bench.count("overloads")), (vec![1, 2], 0), "{length} bytes of {fill}");
+        assert_eq!((sids, bench.count("overloads")), (expected, 0), "{rules}");
     }
 }
