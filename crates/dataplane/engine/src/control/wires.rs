@@ -376,7 +376,8 @@ impl Worker {
         self.parking.moderation.set_backlog(least);
     }
 
-    /// Ports that are polled by another instance than the one that takes what they bring.
+    /// Ports that are polled by another instance than the one that takes what they bring, or charged to
+    /// another meter than what they bring is to be.
     #[cfg(test)]
     pub(crate) fn wrong_consumers(&self) -> Vec<String> {
         let feeds = |number: usize| {
@@ -385,7 +386,9 @@ impl Worker {
         };
         let is_wrong = |(number, node): &(usize, &PortNode)| {
             let right = self.consumer_of(node);
-            node.consumer != right || feeds(*number) != Vec::from_iter(right)
+            let meter = |payer: &Option<Arc<Meter>>| payer.as_ref().map(Arc::as_ptr);
+            let is_charged = meter(&node.payer) == meter(&self.payer_of(node));
+            node.consumer != right || feeds(*number) != Vec::from_iter(right) || !is_charged
         };
         let wrong = self.ports.iter().filter(is_wrong);
         wrong.map(|(number, node)| format!("{number}: {:?} to {:?}", node.target, node.consumer)).collect()

@@ -17,6 +17,7 @@
 mod balance;
 mod beside;
 mod calls;
+mod consumers;
 mod counters;
 mod error;
 mod observations;

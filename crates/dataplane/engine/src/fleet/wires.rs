@@ -4,15 +4,10 @@
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
 use crate::control::quiesce::Quiesced;
-use crate::forwarding::Forwarding;
-use crate::ids::{PoolId, PortId, ServiceId, SwitchId, Target, WireError};
+use crate::ids::{PoolId, ServiceId, SwitchId, Target, WireError};
 use port::relay::{RELAY_PACKETS, one_way};
 use std::collections::{BTreeMap, BTreeSet};
 use virtual_switch::SwitchPort;
-
-/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that
-/// has just come or is about to go.
-const FEW_ENDS: u32 = 3;
 
 impl State {
     /// Lays a wire.
@@ -54,59 +49,6 @@ impl State {
     fn leads_on(&self, end: End) -> bool {
         let wires = self.wired.get(&end).into_iter().flatten();
         wires.filter_map(|number| self.wires.get(number)).any(|wire| wire.from == end || wire.both_ways)
-    }
-
-    /// Finds out which instances poll the ports at the ends of a wire, and those at the switch that it leads
-    /// into.
-    pub(super) fn find_consumers(&mut self, workers: &mut Quiesced<'_>, wire: u64) {
-        let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
-        let mut ports = std::mem::take(&mut self.laid);
-        for end in [from, to] {
-            match end {
-                End::Port(port) => ports.extend(self.port(port)),
-                End::Switch(switch, _) => ports.extend(self.ports_around(workers, switch)),
-                End::Instance(..) => {}
-            }
-        }
-        for home in ports {
-            workers[home.worker].find_consumer(home.id);
-        }
-    }
-
-    /// Finds out the same of the ports at a switch.
-    pub(super) fn find_consumers_at(&mut self, workers: &mut Quiesced<'_>, switch: SwitchId) {
-        for home in self.ports_around(workers, switch) {
-            workers[home.worker].find_consumer(home.id);
-        }
-    }
-
-    /// The ports of which what they receive may go through a switch to one instance alone.
-    fn ports_around(&self, workers: &Quiesced<'_>, switch: SwitchId) -> Vec<Home<PortId>> {
-        let near: Vec<SwitchId> = match workers[0].switch(switch).forwarding {
-            // Where more ends lead on, none is the only one.
-            Forwarding::Learning(_) if self.plugs.get(&switch).is_some_and(|plugs| *plugs > FEW_ENDS) => {
-                return Vec::new();
-            }
-            Forwarding::Learning(_) | Forwarding::Ports(_) => vec![switch],
-            Forwarding::Device(_) => std::iter::once(switch).chain(self.joined_to(switch)).collect(),
-        };
-        let mut ports = Vec::new();
-        for switch in near {
-            let relays = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0))
-                ..=(End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
-            ports.extend(self.plugged_into(switch).into_iter().filter_map(|(_, _, end)| match end {
-                End::Port(port) => self.port(port),
-                End::Switch(..) | End::Instance(..) => None,
-            }));
-            ports.extend(self.relays.range(relays).map(|(_, relay)| relay.arriving));
-        }
-        ports
-    }
-
-    /// The same for all ports.
-    fn find_all_consumers(&mut self, workers: &mut Quiesced<'_>) {
-        self.laid.clear();
-        workers.iter_mut().for_each(|worker| worker.find_consumers());
     }
 
     /// Enters a service, for its tenant's functions on every worker.

@@ -327,6 +327,41 @@ fn a_port_under_one_device_leads_to_its_function_alone() {
 }
 
 #[test]
+fn a_port_is_polled_by_its_only_taker_in_whatever_order_wires_come_and_go() {
+    let rig = Rig::new(1, 1);
+    let link = Far::of(&rig, 0, 0, Vec::new());
+    let function = End::Instance(rig.add(0, 0, echo()).0, 0);
+    let (device, _) = Plugs::of(&rig, settings(Mode::Direct, Share::Single, 1, 1));
+    let devices = Arc::new(at_port(&[("", false)]));
+    let id = rig.fleet.add_switch("at the port", devices, None).expect("few");
+    let [outside, inside] = [0, 1].map(|plug| End::Switch(id, SwitchPort(plug)));
+    // Through the devices at the port into a device, and the other way round.
+    let into = [(link.end(), outside), (inside, device.port(0)), (device.opener(0), function)];
+    let out = [(link.end(), device.opener(0)), (device.port(0), outside), (inside, function)];
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let is_polled = |polled: usize, case: &dyn std::fmt::Debug| {
+        assert_eq!((rig.fleet.consumers(), rig.fleet.wrong_consumers()), (polled, Vec::new()), "{case:?}");
+    };
+    for wires in [into, out] {
+        for (come, go) in orders.iter().flat_map(|come| orders.map(|go| (come, go))) {
+            for (n, wire) in come.iter().enumerate() {
+                rig.link(wires[*wire].0, wires[*wire].1);
+                is_polled(n / 2, &(wires, come));
+            }
+            for wire in go {
+                let (a, b) = wires[wire];
+                rig.fleet
+                    .change(move |change| change.unlink(a, b))
+                    .expect("not stopped")
+                    .expect("it is there");
+                is_polled(0, &(wires, go));
+            }
+        }
+    }
+    rig.stop();
+}
+
+#[test]
 fn a_port_under_several_devices_is_classified() {
     for workers in 1..=3 {
         let rig = Rig::new(workers, 1);

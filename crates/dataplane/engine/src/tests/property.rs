@@ -133,6 +133,16 @@ fn manner(seed: u8, suspend: u32) -> Manner {
     Manner { hold, suspend, every, overdue, start_fails, emit_at_report: true, ..Manner::deciding(decide) }
 }
 
+/// A port, which has a meter of its own if its number is even.
+fn metered(rig: &Rig, number: usize, port: FleetPort) -> FleetPort {
+    if number.is_multiple_of(2) {
+        let meter = Arc::new(cpu_share::Meter::new(rig.clock.cycles(cpu_share::meter::BURST)));
+        let done = rig.fleet.change(move |change| change.set_meter(port, meter, false));
+        done.expect("it has not stopped").expect("it is there");
+    }
+    port
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
     #[test]
@@ -149,7 +159,7 @@ proptest! {
         let mut ends = Vec::new();
         let mut ports: Vec<_> = ports
             .into_iter()
-            .map(|(worker, pool, offers)| rig.script(worker % workers, pool, offers).0)
+            .map(|(worker, pool, offers)| metered(&rig, worker, rig.script(worker % workers, pool, offers).0))
             .collect();
         ends.extend(ports.iter().map(|port| End::Port(*port)));
         let (mut instances, mut pool_of) = (Vec::new(), Vec::new());
@@ -183,6 +193,7 @@ proptest! {
         for (a, b, both_ways) in wires {
             wire(&rig, ends[a % ends.len()], ends[b % ends.len()], both_ways);
             rig.balanced();
+            prop_assert_eq!(rig.fleet.wrong_consumers(), Vec::<String>::new());
         }
         let mut detached: Vec<(FleetInstance, Detached)> = Vec::new();
         for step in steps {
@@ -275,6 +286,7 @@ proptest! {
                     prop_assert_eq!(removed.account.in_flight, 0);
                     rig.balanced();
                     let new = rig.script(worker % workers, which % 2, vec![worker as u8; 50]).0;
+                    let new = metered(&rig, worker, new);
                     ports[which] = new;
                     for end in &mut ends {
                         if *end == End::Port(old) {
