@@ -235,8 +235,8 @@ impl Artifact {
 enum Stop {
     /// At its next access to memory, which traps then; see [`image::with_polls`].
     Polls,
-    /// Where it compares epochs, at loops and calls: it may be switched out there and go on. That costs up to a
-    /// third more, where loops are short.
+    /// Where it compares epochs, at loops and calls: it may be switched out there and go on. That costs up to
+    /// a third more, where loops are short.
     Epochs,
 }
 

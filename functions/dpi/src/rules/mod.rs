@@ -345,9 +345,9 @@ impl Rule {
         }
     }
 
-    /// Its place among others that match in the same packet, as Suricata has it: by action, by what is done with
-    /// bits of flows (those that only change some come first, those that ask for none last), those that ask for
-    /// bits of hosts before others, by priority and by number.
+    /// Its place among others that match in the same packet, as Suricata has it: by action, by what is done
+    /// with bits of flows (those that only change some come first, those that ask for none last), those that
+    /// ask for bits of hosts before others, by priority and by number.
     pub fn order(&self) -> (Action, u8, bool, u8, u32, u32) {
         let has = |is_of_flow: bool, is_question: bool| {
             let is_such = |bits: &Bits| {

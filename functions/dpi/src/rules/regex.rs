@@ -52,8 +52,8 @@ pub struct Regex {
     pub is_negated: bool,
     /// It begins behind the match before (flag `R`).
     pub is_relative: bool,
-    /// How many bytes from its own beginning on tell whether it matches: of one that matches there or nowhere,
-    /// and is bounded.
+    /// How many bytes from its own beginning on tell whether it matches: of one that matches there or
+    /// nowhere, and is bounded.
     reach: Option<usize>,
     /// It is relative, and whether bytes match does not depend on what stands before them.
     is_free: bool,
