@@ -111,7 +111,7 @@ impl<T: HostState> Body<T> {
         let facts = program.facts();
         let linked = T::linked(program);
         let engine = linked.pre.module().engine();
-        let reach = Arc::new(Reach::new(engine, linked.code()));
+        let reach = Arc::new(Reach::new(engine, linked.code(), linked.polled));
         let [calls, control_calls] =
             [limits.0, limits.1].map(|limit| Terms::new(&reach, watchdog::clock().cycles(limit)));
         let mut store = Store::new(engine, host);

@@ -104,6 +104,8 @@ pub(crate) struct Linked<T: 'static> {
     /// The mutable globals, in the order of their names: the same ones for each kind. Image build exports
     /// them all.
     pub(crate) globals: Vec<MutableGlobal>,
+    /// The guest address that its polls read, if it has memory.
+    pub(crate) polled: usize,
 }
 
 impl<T> Linked<T> {
@@ -115,7 +117,10 @@ impl<T> Linked<T> {
             .map_err(|error| CompileError::Load(format!("{error:#}")))?;
         let pre = kind.linker.instantiate_pre(&module);
         let pre = pre.map_err(|error| CompileError::Link(format!("{error:#}")))?;
-        Ok(Linked { pre, globals: mutable_globals(&module) })
+        let memory = module.get_export(exports::MEMORY);
+        let pages = memory.and_then(|memory| memory.memory().map(|memory| memory.minimum()));
+        let polled = image::polled(pages.unwrap_or(0)).unwrap_or(0) as usize;
+        Ok(Linked { pre, globals: mutable_globals(&module), polled })
     }
 
     /// Addresses of its machine code.

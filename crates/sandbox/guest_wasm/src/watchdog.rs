@@ -9,9 +9,10 @@
 //! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the
 //!    timer rests. A call that still has time: the timer is set to the end of that time. A call that has
 //!    none is marked as overdue.
-//! 3. Where the guest's own code was interrupted, the handler makes its memory inaccessible ([`Reach::bar`]).
-//!    The next access traps, and there is one in each loop and each function that calls
-//!    ([`image::with_polls`]). The worker makes it accessible again when the call has ended ([`Call::end`]).
+//! 3. Where the guest's own code was interrupted, the handler makes its memory inaccessible ([`Reach::bar`]):
+//!    first the page that each loop, and each function that calls, accesses ([`image::with_polls`]), and all
+//!    of it when that has not ended the call. The next access traps. The worker makes it accessible again when
+//!    the call has ended ([`Call::end`]).
 //! 4. Where a host call was interrupted, the handler looks again soon; host calls that may take long end what
 //!    is overdue ([`overdue`]).
 //!
@@ -38,8 +39,7 @@ use crate::shell::RESERVATION;
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
-    compiler_fence,
+    AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
 };
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -86,13 +86,19 @@ pub(crate) struct Reach {
     code: Range<usize>,
     /// Host address of guest address zero; 0 as long as that is not known.
     base: AtomicUsize,
-    /// What it may name from there on was made inaccessible.
-    barred: AtomicBool,
+    /// The page that its polls read.
+    polled: usize,
+    /// Whether that page was made inaccessible (1), or all that it may name (2).
+    barred: AtomicU8,
 }
 
+/// Bytes that are made inaccessible at least.
+const PAGE: usize = 4096;
+
 impl Reach {
-    pub(crate) fn new(engine: &Engine, code: Range<usize>) -> Reach {
-        Reach { engine: engine.clone(), code, base: AtomicUsize::new(0), barred: AtomicBool::new(false) }
+    pub(crate) fn new(engine: &Engine, code: Range<usize>, polled: usize) -> Reach {
+        let (engine, polled) = (engine.clone(), polled & !(PAGE - 1));
+        Reach { engine, code, base: AtomicUsize::new(0), polled, barred: AtomicU8::new(0) }
     }
 
     /// Says where its memory is.
@@ -100,23 +106,25 @@ impl Reach {
         self.base.store(base, Relaxed);
     }
 
-    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`. Host code
-    /// never finds it so: host calls that touch it end calls that are overdue first.
+    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`: the page that
+    /// polls read, which is soon done, and all of it the next time. Host code never finds it so: host calls
+    /// that touch it end calls that are overdue first.
     fn bar(&self, end: u8, pc: usize) {
-        let base = self.base.load(Relaxed);
-        if end >= OVERDUE && base != 0 && self.code.contains(&pc) && !self.barred.load(Relaxed) {
-            // SAFETY: all of it is one shell's reservation, which lives as long as the call in progress;
-            // mprotect is a plain system call.
-            unsafe { libc::mprotect(base as *mut _, RESERVATION, libc::PROT_NONE) };
+        let (base, barred) = (self.base.load(Relaxed), self.barred.load(Relaxed));
+        if end >= OVERDUE && base != 0 && self.code.contains(&pc) && barred < 2 {
+            let (at, bytes) = if barred == 0 { (base + self.polled, PAGE) } else { (base, RESERVATION) };
+            // SAFETY: a part of one shell's reservation, which lives as long as the call in progress; mprotect
+            // is a plain system call.
+            unsafe { libc::mprotect(at as *mut _, bytes, libc::PROT_NONE) };
             // Also when it was refused half way.
-            self.barred.store(true, Relaxed);
+            self.barred.store(barred + 1, Relaxed);
         }
     }
 
     /// Whether the memory was made inaccessible; asked once, by the worker, which then makes it accessible
     /// again.
     pub(crate) fn take_barred(&self) -> bool {
-        self.barred.swap(false, Relaxed)
+        self.barred.swap(0, Relaxed) > 0
     }
 }
 

@@ -80,11 +80,16 @@ pub const POLLS: u32 = 1;
 /// The number of the section with the functions' bodies (WebAssembly core specification, section 5.5.13).
 const CODE: u8 = 10;
 
-/// A poll's instructions. It reads the last byte of the stack, as functions built here have it, which is in
-/// use anyway; or, where that is further than the memory goes, the memory's last.
+/// The byte that polls of a module read whose memory has so many pages when it starts: the last of the stack,
+/// as functions built here have it, which is in use anyway; or, where that is further than the memory goes,
+/// the memory's last. `None`: it has no page.
+pub fn polled(pages: u64) -> Option<u64> {
+    pages.saturating_mul(crate::limits::PAGE_BYTES).min(u64::from(crate::STACK_BYTES)).checked_sub(1)
+}
+
+/// A poll's instructions.
 fn poll(pages: u64) -> Result<Vec<u8>, PollError> {
-    let bytes = pages.saturating_mul(crate::limits::PAGE_BYTES).min(u64::from(crate::STACK_BYTES));
-    let address = bytes.checked_sub(1).ok_or(PollError::NoMemory)?;
+    let address = polled(pages).ok_or(PollError::NoMemory)?;
     let mut poll = vec![0x41, 0]; // i32.const 0
     poll.extend([0xfe, 0x12, 0]); // i32.atomic.load8_u, aligned to 1 byte
     leb(address as usize, &mut poll);
