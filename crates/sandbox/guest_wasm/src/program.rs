@@ -110,9 +110,10 @@ pub(crate) struct Linked<T: 'static> {
 
 impl<T> Linked<T> {
     fn new(kind: &Kind<T>, code: &[u8]) -> Result<Linked<T>, CompileError> {
-        // SAFETY: an `Artifact`, of which this is a part, is what `precompile` of this process or of a process
-        // it started returned, or what the cache verified to be unchanged since (private directory, owner,
-        // digest). Wasmtime checks by itself that its version, settings and processor features are the same.
+        // SAFETY: an `Artifact`, of which this is a part, is what `precompile` of this process or of a
+        // process it started returned, or what the cache verified to be unchanged since (private directory,
+        // owner, digest). Wasmtime checks by itself that its version, settings and the processor's features
+        // are the same.
         let module = unsafe { Module::deserialize(&kind.engine, code) }
             .map_err(|error| CompileError::Load(format!("{error:#}")))?;
         let pre = kind.linker.instantiate_pre(&module);

@@ -11,8 +11,8 @@
 //!    none is marked as overdue.
 //! 3. Where the guest's own code was interrupted, the handler makes its memory inaccessible ([`Reach::bar`]):
 //!    first the page that each loop, and each function that calls, accesses ([`image::with_polls`]), and all
-//!    of it when that has not ended the call. The next access traps. The worker makes it accessible again when
-//!    the call has ended ([`Call::end`]).
+//!    of it when that has not ended the call. The next access traps. The worker makes it accessible again
+//!    when the call has ended ([`Call::end`]).
 //! 4. Where a host call was interrupted, the handler looks again soon; host calls that may take long end what
 //!    is overdue ([`overdue`]).
 //!
@@ -106,15 +106,15 @@ impl Reach {
         self.base.store(base, Relaxed);
     }
 
-    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`: the page that
-    /// polls read, which is soon done, and all of it the next time. Host code never finds it so: host calls
-    /// that touch it end calls that are overdue first.
+    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`: the page
+    /// that polls read, which is soon done, and all of it the next time. Host code never finds it so: host
+    /// calls that touch it end calls that are overdue first.
     fn bar(&self, end: u8, pc: usize) {
         let (base, barred) = (self.base.load(Relaxed), self.barred.load(Relaxed));
         if end >= OVERDUE && base != 0 && self.code.contains(&pc) && barred < 2 {
             let (at, bytes) = if barred == 0 { (base + self.polled, PAGE) } else { (base, RESERVATION) };
-            // SAFETY: a part of one shell's reservation, which lives as long as the call in progress; mprotect
-            // is a plain system call.
+            // SAFETY: a part of one shell's reservation, which lives as long as the call in progress;
+            // mprotect is a plain system call.
             unsafe { libc::mprotect(at as *mut _, bytes, libc::PROT_NONE) };
             // Also when it was refused half way.
             self.barred.store(barred + 1, Relaxed);

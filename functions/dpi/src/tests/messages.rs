@@ -393,8 +393,8 @@ fn bodies_that_are_cut_are_told() {
     assert_eq!((taken(4000), taken(6000)), ((8000, true), (10_000, false)));
 }
 
-/// What its bytes were allowed when they came is there when it has ended, so that rules are compared with all of
-/// it.
+/// What its bytes were allowed when they came is there when it has ended, so that rules are compared with all
+/// of it.
 #[test]
 fn long_bodies_are_looked_at_to_their_end() {
     let rule = |options: &str| format!("alert tcp any any -> any any (file_data; {options})\n");

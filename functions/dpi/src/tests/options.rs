@@ -276,7 +276,8 @@ fn rules_that_match_together_have_an_order() {
     // By priority before.
     assert_eq!(sids([last, "content:\"a\"; flowbits:set,x; priority:2; sid:2;", unset]), [1, 2]);
     assert_eq!(sids([last, "content:\"a\"; flowbits:unset,x; priority:4; sid:1;", set]), [1, 2]);
-    // Those that ask for bits of hosts come before others, and those that set such bits have no place of their own.
+    // Those that ask for bits of hosts come before others, and those that set such bits have no place of
+    // their own.
     let asks = "content:\"a\"; flowbits:unset,x; xbits:isnotset,y,track ip_src; sid:9;";
     assert_eq!(sids([last, "content:\"a\"; flowbits:set,x; sid:8;", asks]), [3, 8, 9]);
     let set = "content:\"a\"; xbits:set,y,track ip_src,expire 60; sid:2;";

@@ -1,9 +1,9 @@
-//! Rules about messages by chance, and dialogues of HTTP, DNS and TLS around them: the same rules have to alert
-//! for the same flows.
+//! Rules about messages by chance, and dialogues of HTTP, DNS and TLS around them: the same rules have to
+//! alert for the same flows.
 //!
-//! A word that a rule looks for is one that dialogues have, in that part of a message or in another, so that rules
-//! match here and miss by little there. `DPI_SEEDS=FIRST..LAST` shows others than those that always run,
-//! and `DPI_KEEP=FOLDER` keeps rules and captures.
+//! A word that a rule looks for is one that dialogues have, in that part of a message or in another, so that
+//! rules match here and miss by little there. `DPI_SEEDS=FIRST..LAST` shows others than those that always
+//! run, and `DPI_KEEP=FOLDER` keeps rules and captures.
 
 use crate::capture::{Capture, Conversation};
 use crate::chance::Chance;
@@ -161,8 +161,8 @@ fn looked_for(chance: &mut Chance, part: [&str; 3], as_modifier: bool, out: &mut
     }
 }
 
-/// An expression; of `file.data`, which may be long, none that goes back and forth or is searched for in all of it
-/// from each place.
+/// An expression; of `file.data`, which may be long, none that goes back and forth or is searched for in all
+/// of it from each place.
 fn expression(chance: &mut Chance, part: &str, flag: &str) -> String {
     let word = chance.pick(&WORDS);
     let is_long = part == "file.data";

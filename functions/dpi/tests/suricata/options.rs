@@ -1,5 +1,6 @@
-//! Rules by chance about numbers in a payload, about what other rules have seen, about how often they match, and
-//! about the names that are asked for in DNS and TLS: in datagrams, for each of which the same rules have to alert.
+//! Rules by chance about numbers in a payload, about what other rules have seen, about how often they match,
+//! and about the names that are asked for in DNS and TLS: in datagrams, for each of which the same rules have
+//! to alert.
 
 use crate::capture::{Capture, Conversation};
 use crate::chance::Chance;
