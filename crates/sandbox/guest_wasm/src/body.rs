@@ -111,7 +111,7 @@ impl<T: HostState> Body<T> {
         let facts = program.facts();
         let linked = T::linked(program);
         let engine = linked.pre.module().engine();
-        let reach = Arc::new(Reach::new(engine, linked.code(), linked.polled));
+        let reach = Arc::new(Reach::new(engine, linked.code(), linked.poll_address));
         let [calls, control_calls] =
             [limits.0, limits.1].map(|limit| Terms::new(&reach, watchdog::clock().cycles(limit)));
         let mut store = Store::new(engine, host);
@@ -124,24 +124,27 @@ impl<T: HostState> Body<T> {
         let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit, reach: reach.clone() };
         // A start function runs here, so this is a call like any other.
         let (instance, shell) = {
-            let _call = watchdog::begin(&control_calls, Cycles::now());
-            with_request(request, || linked.pre.instantiate(&mut store))
+            let call = watchdog::begin(&control_calls, Cycles::now());
+            let (instance, shell) = with_request(request, || linked.pre.instantiate(&mut store));
+            let ended = match call.end() {
+                true => Ok(ended_late(&reach, shell.as_ref(), instance, limits.1)),
+                false => instance.map(Ok),
+            };
+            (ended, shell)
         };
-        let barred = reach.take_barred();
-        if barred && let Some(shell) = &shell {
-            shell.with(|shell| shell.reopen());
-        }
-        let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
-            Some(_) => InstanceError::Fault {
-                name: facts.name.clone(),
-                fault: match barred {
-                    true => GuestFault::TimedOut { limit: watchdog::exceeded(limits.1) },
-                    false => fault(&error, limits.1),
-                },
-                log: std::mem::take(&mut store.data_mut().state_mut().kept.log),
-            },
-            None => InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") },
-        })?;
+        let faulted = |fault, store: &mut Store<T>| InstanceError::Fault {
+            name: facts.name.clone(),
+            fault,
+            log: std::mem::take(&mut store.data_mut().state_mut().kept.log),
+        };
+        let instance = match instance {
+            Ok(ended) => ended.map_err(|fault| faulted(fault, &mut store))?,
+            Err(error) if error.is::<Trap>() => return Err(faulted(fault(&error, limits.1), &mut store)),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                return Err(InstanceError::Memory { name: facts.name.clone(), reason });
+            }
+        };
         let memory = instance
             .get_memory(&mut store, exports::MEMORY)
             .ok_or_else(|| contract(format!("the image exports no `{}`", exports::MEMORY)))?;
@@ -302,22 +305,9 @@ impl<T: HostState> Body<T> {
         limit: Nanos,
     ) -> Result<R, GuestFault> {
         if overdue {
-            return self.ended_late(result, limit);
+            return ended_late(self.calls.reach(), self.shell.as_ref(), result, limit);
         }
         result.map_err(|error| fault(&error, limit))
-    }
-
-    #[cold]
-    fn ended_late<R>(&self, result: wasmtime::Result<R>, limit: Nanos) -> Result<R, GuestFault> {
-        let limit = watchdog::exceeded(limit);
-        let barred = self.calls.reach().take_barred();
-        let accessible =
-            !barred || self.shell.as_ref().and_then(|shell| shell.with(|shell| shell.reopen())) == Some(true);
-        match result {
-            Ok(answer) if accessible => Ok(answer),
-            Err(error) if !barred => Err(fault(&error, limit)),
-            _ => Err(GuestFault::TimedOut { limit }),
-        }
     }
 
     pub(crate) fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
@@ -401,6 +391,23 @@ impl<T: HostState> Body<T> {
         let called = self.control(&import, (), watchdog::clock().moment());
         self.store.data_mut().state_mut().import = None;
         Ok(called? == 0)
+    }
+}
+
+/// The outcome of a call whose time was up.
+#[cold]
+fn ended_late<R>(
+    reach: &Reach,
+    shell: Option<&LentShell>,
+    result: wasmtime::Result<R>,
+    limit: Nanos,
+) -> Result<R, GuestFault> {
+    let (limit, barred) = (watchdog::exceeded(limit), reach.take_barred());
+    let accessible = !barred || shell.and_then(|shell| shell.with(|shell| shell.reopen())) == Some(true);
+    match result {
+        Ok(answer) if accessible => Ok(answer),
+        Err(error) if !barred => Err(fault(&error, limit)),
+        _ => Err(GuestFault::TimedOut { limit }),
     }
 }
 

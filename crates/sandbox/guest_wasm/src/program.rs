@@ -4,7 +4,7 @@
 //! A compiled image, ready to be instantiated.
 
 use crate::lent_state::LentState;
-use crate::sandbox::{Artifact, Kind, Sandbox};
+use crate::sandbox::{Artifact, Sandbox, Variant};
 use crate::shell::Access;
 use crate::state::GuestState;
 use image::Image;
@@ -98,30 +98,30 @@ pub struct Program {
     facts: ProgramFacts,
 }
 
-/// Its code for instances of one kind.
+/// Its code for instances of one variant.
 pub(crate) struct Linked<T: 'static> {
     pub(crate) pre: InstancePre<T>,
-    /// The mutable globals, in the order of their names: the same ones for each kind. Image build exports
+    /// The mutable globals, in the order of their names: the same ones for each variant. Image build exports
     /// them all.
     pub(crate) globals: Vec<MutableGlobal>,
     /// The guest address that its polls read, if it has memory.
-    pub(crate) polled: usize,
+    pub(crate) poll_address: usize,
 }
 
 impl<T> Linked<T> {
-    fn new(kind: &Kind<T>, code: &[u8]) -> Result<Linked<T>, CompileError> {
+    fn new(variant: &Variant<T>, code: &[u8]) -> Result<Linked<T>, CompileError> {
         // SAFETY: an `Artifact`, of which this is a part, is what `precompile` of this process or of a
         // process it started returned, or what the cache verified to be unchanged since (private directory,
         // owner, digest). Wasmtime checks by itself that its version, settings and the processor's features
         // are the same.
-        let module = unsafe { Module::deserialize(&kind.engine, code) }
+        let module = unsafe { Module::deserialize(&variant.engine, code) }
             .map_err(|error| CompileError::Load(format!("{error:#}")))?;
-        let pre = kind.linker.instantiate_pre(&module);
+        let pre = variant.linker.instantiate_pre(&module);
         let pre = pre.map_err(|error| CompileError::Link(format!("{error:#}")))?;
         let memory = module.get_export(exports::MEMORY);
         let pages = memory.and_then(|memory| memory.memory().map(|memory| memory.minimum()));
-        let polled = image::polled(pages.unwrap_or(0)).unwrap_or(0) as usize;
-        Ok(Linked { pre, globals: mutable_globals(&module), polled })
+        let poll_address = image::poll_address(pages.unwrap_or(0)).unwrap_or(0) as usize;
+        Ok(Linked { pre, globals: mutable_globals(&module), poll_address })
     }
 
     /// Addresses of its machine code.

@@ -47,8 +47,8 @@ pub struct SandboxError(String);
 /// What all guests of a process share: the compiler, the host calls, the shells. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox {
-    pub(crate) plain: Arc<Kind<GuestState>>,
-    pub(crate) preemptible: Arc<Kind<LentState>>,
+    pub(crate) plain: Arc<Variant<GuestState>>,
+    pub(crate) preemptible: Arc<Variant<LentState>>,
     pub(crate) shells: Arc<Shells>,
     /// Stacks of preemptible instances now.
     pub(crate) fibres: Arc<AtomicUsize>,
@@ -56,19 +56,20 @@ pub struct Sandbox {
     pub(crate) perf_map: Arc<OnceLock<PerfMap>>,
 }
 
-/// What instances of one kind share: an engine, by whose settings code is compiled, and the host calls.
-pub(crate) struct Kind<T: 'static> {
+/// What plain or preemptible instances share: an engine, by whose settings code is compiled, and the host
+/// calls.
+pub(crate) struct Variant<T: 'static> {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<T>,
 }
 
-impl<T: HostState> Kind<T> {
-    fn new(config: &Config) -> Result<Arc<Kind<T>>, SandboxError> {
+impl<T: HostState> Variant<T> {
+    fn new(config: &Config) -> Result<Arc<Variant<T>>, SandboxError> {
         let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
         let engine = Engine::new(config).map_err(failed)?;
         let mut linker = Linker::new(&engine);
         host_calls::define(&mut linker).map_err(failed)?;
-        Ok(Arc::new(Kind { engine, linker }))
+        Ok(Arc::new(Variant { engine, linker }))
     }
 }
 
@@ -81,8 +82,8 @@ impl Sandbox {
     pub fn new() -> Result<Sandbox, SandboxError> {
         let shells = Arc::new(Shells::default());
         Ok(Sandbox {
-            plain: Kind::new(&configuration(shells.clone(), Stop::Polls))?,
-            preemptible: Kind::new(&configuration(shells.clone(), Stop::Epochs))?,
+            plain: Variant::new(&configuration(shells.clone(), Safepoints::Polls))?,
+            preemptible: Variant::new(&configuration(shells.clone(), Safepoints::Epochs))?,
             shells,
             fibres: Arc::default(),
             perf_map: Arc::default(),
@@ -230,20 +231,20 @@ impl Artifact {
     }
 }
 
-/// How code is stopped whose time is up.
+/// What code has at loops and calls, by which it is stopped when its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// At its next access to memory, which traps then; see [`image::with_polls`].
+enum Safepoints {
+    /// An access to memory, which traps then; see [`image::with_polls`].
     Polls,
-    /// Where it compares epochs, at loops and calls: it may be switched out there and go on. That costs up to
-    /// a third more, where loops are short.
+    /// A comparison of epochs: it may be switched out there and go on. That costs up to a third more, where
+    /// loops are short.
     Epochs,
 }
 
-fn configuration(shells: Arc<Shells>, stop: Stop) -> Config {
+fn configuration(shells: Arc<Shells>, safepoints: Safepoints) -> Config {
     let mut config = Config::new();
     config.wasm_features(WasmFeatures::all(), false).wasm_features(FEATURES, true);
-    if stop == Stop::Polls {
+    if safepoints == Safepoints::Polls {
         config.wasm_features(WasmFeatures::THREADS, true);
     }
     // How its memory lies: reserved in full, so that compiled code needs no bounds checks.
@@ -256,7 +257,10 @@ fn configuration(shells: Arc<Shells>, stop: Stop) -> Config {
         .memory_init_cow(false)
         .signals_based_traps(true);
     // How it is stopped.
-    config.epoch_interruption(stop == Stop::Epochs).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
+    config
+        .epoch_interruption(safepoints == Safepoints::Epochs)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(FIBRE_STACK);
     // How it is compiled. Backtraces name functions and no lines: address maps would make code larger. Their
     // frames are found by frame pointers; unwind tables would serve debuggers alone.
     config

@@ -23,7 +23,7 @@ pub(crate) const GUARD: usize = 32 << 20;
 /// Shells start at multiples of this, so that the window can use huge pages.
 const ALIGNMENT: usize = 2 << 20;
 /// Ordinary page.
-const PAGE: usize = 4 << 10;
+pub(crate) const PAGE: usize = 4 << 10;
 /// Private memory up to here is cleared page by page where it is resident; beyond, it is given back.
 const CLEARED_IN_PLACE: usize = 256 << 10;
 /// Most shells that wait for use, for each key.

@@ -35,7 +35,7 @@
 //! they take of a thread by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel
 //! took of the same thread since the timer was set, at most as long again.
 
-use crate::shell::RESERVATION;
+use crate::shell::{PAGE, RESERVATION};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::sync::atomic::{
@@ -87,18 +87,15 @@ pub(crate) struct Reach {
     /// Host address of guest address zero; 0 as long as that is not known.
     base: AtomicUsize,
     /// The page that its polls read.
-    polled: usize,
+    poll_page: usize,
     /// Whether that page was made inaccessible (1), or all that it may name (2).
     barred: AtomicU8,
 }
 
-/// Bytes that are made inaccessible at least.
-const PAGE: usize = 4096;
-
 impl Reach {
-    pub(crate) fn new(engine: &Engine, code: Range<usize>, polled: usize) -> Reach {
-        let (engine, polled) = (engine.clone(), polled & !(PAGE - 1));
-        Reach { engine, code, base: AtomicUsize::new(0), polled, barred: AtomicU8::new(0) }
+    pub(crate) fn new(engine: &Engine, code: Range<usize>, poll_address: usize) -> Reach {
+        let (engine, poll_page) = (engine.clone(), poll_address & !(PAGE - 1));
+        Reach { engine, code, base: AtomicUsize::new(0), poll_page, barred: AtomicU8::new(0) }
     }
 
     /// Says where its memory is.
@@ -112,7 +109,7 @@ impl Reach {
     fn bar(&self, end: u8, pc: usize) {
         let (base, barred) = (self.base.load(Relaxed), self.barred.load(Relaxed));
         if end >= OVERDUE && base != 0 && self.code.contains(&pc) && barred < 2 {
-            let (at, bytes) = if barred == 0 { (base + self.polled, PAGE) } else { (base, RESERVATION) };
+            let (at, bytes) = if barred == 0 { (base + self.poll_page, PAGE) } else { (base, RESERVATION) };
             // SAFETY: a part of one shell's reservation, which lives as long as the call in progress;
             // mprotect is a plain system call.
             unsafe { libc::mprotect(at as *mut _, bytes, libc::PROT_NONE) };

@@ -37,5 +37,5 @@ pub use build::{
 pub use digest::Digest;
 pub use inspect::inspect;
 pub use load::{Image, ImageError, ModuleFacts};
-pub use polls::{POLLS, PollError, polled, with_polls};
+pub use polls::{POLL_VERSION, PollError, poll_address, with_polls};
 pub use rewrite::{Lowered, Names, RewriteError, Rewritten, rewrite, rewrite_counted};

@@ -8,6 +8,7 @@
 //! Images have no polls: they are put in when a module is compiled.
 
 use thiserror::Error;
+use wasm_encoder::{Encode, Instruction, MemArg, SectionId};
 use wasmparser::{BinaryReaderError, FunctionBody, Operator, Parser, Payload};
 
 /// Why no polls can be put in.
@@ -53,7 +54,7 @@ pub fn with_polls(wasm: &[u8]) -> Result<Vec<u8>, PollError> {
             }
             Payload::CodeSectionStart { count, range, .. } => {
                 out.extend(wasm.get(..before).unwrap_or_default());
-                leb(*count as usize, &mut code);
+                count.encode(&mut code);
                 code_end = Some(range.end);
             }
             Payload::CodeSectionEntry(body) => {
@@ -67,33 +68,29 @@ pub fn with_polls(wasm: &[u8]) -> Result<Vec<u8>, PollError> {
         }
     }
     let Some(end) = code_end else { return Ok(wasm.to_vec()) };
-    out.push(CODE);
-    leb(code.len(), &mut out);
-    out.append(&mut code);
+    out.push(SectionId::Code as u8);
+    // Its length, and what it has.
+    code.encode(&mut out);
     out.extend(wasm.get(end..).unwrap_or_default());
     Ok(out)
 }
 
 /// Which polls these are: code that was compiled with others is not to be used.
-pub const POLLS: u32 = 1;
-
-/// The number of the section with the functions' bodies (WebAssembly core specification, section 5.5.13).
-const CODE: u8 = 10;
+pub const POLL_VERSION: u32 = 1;
 
 /// The byte that polls of a module read whose memory has so many pages when it starts: the last of the stack,
 /// as functions built here have it, which is in use anyway; or, where that is further than the memory goes,
 /// the memory's last. `None`: it has no page.
-pub fn polled(pages: u64) -> Option<u64> {
+pub fn poll_address(pages: u64) -> Option<u64> {
     pages.saturating_mul(crate::limits::PAGE_BYTES).min(u64::from(crate::STACK_BYTES)).checked_sub(1)
 }
 
 /// A poll's instructions.
 fn poll(pages: u64) -> Result<Vec<u8>, PollError> {
-    let address = polled(pages).ok_or(PollError::NoMemory)?;
-    let mut poll = vec![0x41, 0]; // i32.const 0
-    poll.extend([0xfe, 0x12, 0]); // i32.atomic.load8_u, aligned to 1 byte
-    leb(address as usize, &mut poll);
-    poll.push(0x1a); // drop
+    let offset = poll_address(pages).ok_or(PollError::NoMemory)?;
+    let load = Instruction::I32AtomicLoad8U(MemArg { offset, align: 0, memory_index: 0 });
+    let mut poll = Vec::new();
+    [Instruction::I32Const(0), load, Instruction::Drop].iter().for_each(|part| part.encode(&mut poll));
     Ok(poll)
 }
 
@@ -114,7 +111,7 @@ fn rewrite(wasm: &[u8], body: &FunctionBody<'_>, pages: u64, out: &mut Vec<u8>) 
         places.insert(0, first);
     }
     let poll = if places.is_empty() { Vec::new() } else { poll(pages)? };
-    leb(range.len() + places.len() * poll.len(), out);
+    (range.len() + places.len() * poll.len()).encode(out);
     let mut from = range.start;
     for place in places {
         out.extend(wasm.get(from..place).unwrap_or_default());
@@ -123,18 +120,6 @@ fn rewrite(wasm: &[u8], body: &FunctionBody<'_>, pages: u64, out: &mut Vec<u8>) 
     }
     out.extend(wasm.get(from..range.end).unwrap_or_default());
     Ok(())
-}
-
-/// An unsigned number as LEB128.
-fn leb(mut value: usize, out: &mut Vec<u8>) {
-    loop {
-        let low = (value & 0x7f) as u8;
-        value >>= 7;
-        if value == 0 {
-            return out.push(low);
-        }
-        out.push(low | 0x80);
-    }
 }
 
 #[cfg(test)]
@@ -221,9 +206,12 @@ mod tests {
     fn what_is_no_module_is_told_where() {
         let whole = wat::parse_str("(module (memory 1) (func (loop (nop))))").expect("a module");
         for length in 0..whole.len() {
-            let cut = with_polls(&whole[..length]);
-            // Where a section ends, what is left is a module.
-            assert!(!matches!(cut, Err(PollError::NoMemory)), "{length}: {cut:?}");
+            match with_polls(&whole[..length]) {
+                // Where a section ends, what is left is a module, without functions' bodies.
+                Ok(same) => assert_eq!(same, whole[..length]),
+                Err(PollError::Invalid { offset, .. }) => assert!(offset <= length, "{offset} of {length}"),
+                Err(error) => panic!("{length}: {error}"),
+            }
         }
         assert!(matches!(with_polls(b"\0asm"), Err(PollError::Invalid { offset: 4.., .. })));
         assert!(with_polls(b"").is_err());
