@@ -123,3 +123,4 @@ pub use server::Server;
 pub use settings::{Administrator, Audit, Limits, Page, PageFile, Settings, Socket, Tcp};
 pub use sizes::{body_too_large, too_large};
 pub use stored::spec_of;
+pub use tenancy::deleted_tenants;

@@ -12,7 +12,8 @@
 use crate::control::{Asker, ObjectChange};
 use crate::error::BindError;
 use crate::rights::Rights;
-use api::{Kind, NewRegistryLogin, Password, RegistryLogin};
+use crate::tenancy::deleted_tenants;
+use api::{NewRegistryLogin, Password, RegistryLogin};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,14 +111,14 @@ impl Logins {
     /// What the store loses with tenants that are deleted.
     pub fn of_gone(&self, changes: &[ObjectChange]) -> Vec<Change> {
         let all = self.all();
-        let gone = gone(changes).filter(|tenant| all.contains_key(*tenant));
+        let gone = deleted_tenants(changes).filter(|tenant| all.contains_key(*tenant));
         gone.map(|tenant| Change::delete(KIND, tenant)).collect()
     }
 
     /// The tenants are deleted.
     pub fn forget_gone(&self, changes: &[ObjectChange]) {
         let mut all = self.all();
-        gone(changes).for_each(|tenant| drop(all.remove(tenant)));
+        deleted_tenants(changes).for_each(|tenant| drop(all.remove(tenant)));
     }
 
     /// With whose logins images are pulled that are asked for with these rights.
@@ -157,9 +158,4 @@ fn shown(tenant: &str, registry: &str, record: &Record) -> RegistryLogin {
         username: record.username.clone(),
         set: record.set.clone(),
     }
-}
-
-fn gone(changes: &[ObjectChange]) -> impl Iterator<Item = &str> {
-    let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
-    gone.map(|change| change.name.as_str())
 }

@@ -3,9 +3,10 @@
 use crate::control::ObjectChange;
 use crate::rights::Rights;
 use crate::settings::Limits;
+use crate::tenancy::deleted_tenants;
 use crate::tenant_permits::TenantPermits;
 use crate::time;
-use api::{Difference, Kind, Name, ObjectName, Operation, OperationState, Problem, ProblemType};
+use api::{Difference, Name, ObjectName, Operation, OperationState, Problem, ProblemType};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -176,9 +177,8 @@ impl Operations {
 
     /// The tenants are deleted: what they asked for is not the next one's of that name.
     pub fn forget_gone(&self, changes: &[ObjectChange]) {
-        let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
-        for change in gone {
-            self.list().retain(|begun| begun.is_unended() || begun.tenant.as_ref() != Some(&change.name));
+        for tenant in deleted_tenants(changes) {
+            self.list().retain(|begun| begun.is_unended() || begun.tenant.as_deref() != Some(tenant));
         }
     }
 
@@ -229,6 +229,7 @@ pub(crate) fn runs(operation: &watch::Sender<Operation>, what: &str) {
 mod tests {
     use super::*;
     use crate::tokens::rights_of as tenant;
+    use api::Kind;
 
     fn ended(operations: &Operations, rights: &Rights, names: usize) -> Name {
         let operation = operations.begin("compiling", rights).expect("room");

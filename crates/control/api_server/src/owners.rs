@@ -11,6 +11,7 @@
 //! is shown, the spec decides and not the index.
 
 use crate::control::ObjectChange;
+use crate::tenancy::deleted_tenants;
 use crate::tenant_devices::{DeviceIndex, KnownDevice, Takes};
 use api::{DEFAULT_TENANT, Event, Happened, Kind, ObjectName};
 use serde_json::Value;
@@ -69,12 +70,6 @@ impl Owned {
     }
 }
 
-/// Tenants that changes delete. One of the name is there always.
-pub(crate) fn tenants_gone(changes: &[ObjectChange]) -> impl Iterator<Item = &str> {
-    let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
-    gone.map(|change| change.name.as_str()).filter(|name| *name != DEFAULT_TENANT)
-}
-
 /// What is no longer told: changes after `oldest` are.
 #[derive(Debug)]
 pub(crate) struct Gone {
@@ -117,7 +112,7 @@ impl Owners {
         for (change, owned) in changes.iter().zip(&owned) {
             index.told.push_back(Told { revision, id: id(change), owned: owned.clone() });
         }
-        for tenant in tenants_gone(changes) {
+        for tenant in deleted_tenants(changes) {
             for Told { owned, .. } in &mut index.told {
                 owned.forget(tenant);
             }

@@ -13,9 +13,10 @@
 
 use crate::answer::Answer;
 use crate::control::ObjectChange;
-use crate::owners::{Owned, Owners, tenants_gone};
+use crate::owners::{Owned, Owners};
 use crate::request::Asked;
 use crate::state::State;
+use crate::tenancy::deleted_tenants;
 use crate::time;
 use api::{Kind, ObjectName, PastEvent, PastEvents, Problem};
 use serde_json::{Value, json};
@@ -138,7 +139,7 @@ impl Past {
             }
         }
         // What happened to them is not the next ones' of that name.
-        tenants_gone(changes).for_each(|tenant| rings.end(tenant, at));
+        deleted_tenants(changes).for_each(|tenant| rings.end(tenant, at));
     }
 
     /// Something happened to what runs.

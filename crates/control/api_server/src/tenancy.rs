@@ -23,6 +23,13 @@ pub(crate) fn mark(store: &Store, changes: &[ObjectChange]) -> Option<Change> {
     (begins && store.read(KIND, NAME).is_none()).then(marked)
 }
 
+/// Tenants that changes delete: what was theirs is not the next ones' of their names. The default tenant is
+/// there without an object, too.
+pub fn deleted_tenants(changes: &[ObjectChange]) -> impl Iterator<Item = &str> {
+    let gone = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
+    gone.map(|change| change.name.as_str()).filter(|name| *name != DEFAULT_TENANT)
+}
+
 /// How many entries of the store are of this module, and no objects.
 pub(crate) fn beside(store: &Store) -> u64 {
     u64::from(store.read(KIND, NAME).is_some())

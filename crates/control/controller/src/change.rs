@@ -3,8 +3,8 @@
 use super::containers::parts;
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, into_host, refused, unknown_here};
-use api::{DEFAULT_TENANT, Fault, FaultKind, Kind, ObjectName};
-use api_server::{ObjectChange, Prepared, Refusal, Work};
+use api::{Fault, FaultKind, Kind, ObjectName};
+use api_server::{ObjectChange, Prepared, Refusal, Work, deleted_tenants};
 use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
 use engine::Stopped;
 use snapshot_folder::FolderError;
@@ -195,9 +195,7 @@ impl Controller {
                 }
             }
         }
-        let ended = changes.iter().filter(|change| change.kind == Kind::Tenant && change.spec.is_none());
-        // The default tenant is there always.
-        for tenant in ended.map(|change| change.name.as_str()).filter(|name| *name != DEFAULT_TENANT) {
+        for tenant in deleted_tenants(&changes) {
             self.shelf.end_tenant(tenant);
             self.sampled.end_tenant(tenant);
         }
