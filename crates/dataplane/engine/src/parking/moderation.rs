@@ -288,6 +288,14 @@ mod tests {
             }
         }
 
+        /// For how much of a second it is awake, after so long.
+        fn percent_awake(&mut self, before: u64, every: u64) -> u64 {
+            self.run(before, every, false);
+            self.awake = 0;
+            self.run(1_000_000_000, every, false);
+            self.awake / 10_000_000
+        }
+
         /// When a worker wakes that was awake before it slept: one that is ahead of others waits for as long
         /// as they have the processor.
         fn wakes(&mut self, awake: u64, slept: u64) -> u64 {
@@ -435,11 +443,7 @@ mod tests {
             for (cost, others) in
                 [5_000, 12_000, 20_000, 30_000].into_iter().flat_map(|cost| [(cost, 1), (cost, 2)])
             {
-                let mut load = load_of_a_system_call(cost, others);
-                load.run(1_000_000_000, every, false);
-                load.awake = 0;
-                load.run(1_000_000_000, every, false);
-                let percent = load.awake / 10_000_000;
+                let percent = load_of_a_system_call(cost, others).percent_awake(1_000_000_000, every);
                 assert!(
                     percent < 25,
                     "{percent}% for packets each {every} ns, where sleeping takes {cost} ns"
@@ -452,11 +456,7 @@ mod tests {
     fn a_light_load_keeps_its_interval() {
         for every in [25_000, 50_000, 100_000] {
             for cost in [5_000, 12_000, 30_000] {
-                let mut load = load_of_a_system_call(cost, 0);
-                load.run(200_000_000, every, false);
-                load.awake = 0;
-                load.run(1_000_000_000, every, false);
-                let percent = load.awake / 10_000_000;
+                let percent = load_of_a_system_call(cost, 0).percent_awake(200_000_000, every);
                 assert!(
                     percent < 8,
                     "{percent}% for packets each {every} ns, where sleeping takes {cost} ns"
