@@ -9,14 +9,14 @@
 //! - a flow's counts are what was seen of it since it came in; before that it weighed at most its `missed`;
 //! - a flow that is not in the table weighs at most `floor`, which stays 0 until the first flow is replaced.
 //!
-//! Flows and places are divided into groups of [`GROUP`]. A flow's hash names its group, and in a full table
-//! it takes the place of the lightest flow that lies in the group's places: the algorithm runs in each group
-//! by itself, and what a flow can have weighed before is what its own group gave up. Until the table is full,
-//! flows take the next free place of whatever group, so that nothing is given up early. The lightest of a
-//! group is found among weights that were true once, side by side in a cache line; weights only grow, so the
-//! least is looked up until it tells the truth. Packets of known flows never touch them. Beside them is where
-//! each flow belongs in the index, so that what a flow touches that gives up its place is known before that
-//! place is read.
+//! A flow's hash names its group ([`Groups`]), and in a full table it takes the place of the lightest flow of
+//! the group: the algorithm runs in each group by itself, and what a flow can have weighed before is what its
+//! own group gave up. Until the table is full nothing is given up: a flow whose group has no slot left goes
+//! to another. When it is full, a group that has less than its share takes one from a group that has more,
+//! so that soon all have as many flows to choose from.
+//!
+//! The lightest of a group is found among weights that were true once, side by side in a cache line; weights
+//! only grow, so the least is looked up until it tells the truth. Packets of known flows never touch them.
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
@@ -24,18 +24,15 @@ use crate::tracks::{Origin, Track, Tracks};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use nf_sdk::groups::{GROUP, Groups};
 use wide::bytemuck::cast;
 use wide::u32x4;
 
 /// What a packet weighs beside its bytes. Near the mean length of packets, so that neither measure drowns the
 /// other.
 pub(crate) const PACKET_WEIGHT: u64 = 512;
-/// Places of a group, of which the last has the remaining ones too: so many that heavy flows seldom fill one.
-const GROUP: usize = 16;
-
-/// The part of an index slot that numbers an entry, from 1; the rest is the hash's upper half, which says
-/// where the slot belongs, so that neither a search nor a removal looks at flows in vain.
-const NUMBER: u64 = u32::MAX as u64;
+/// The number of no entry.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A flow and its counts: one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -58,21 +55,27 @@ impl Flow {
     }
 }
 
-/// What is known of sixteen entries that lie side by side, two cache lines.
+/// What is known of the flows in a group's slots, two cache lines that lie side by side.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Places {
-    /// What each flow weighed once, [`HEAVY`] standing for that and more.
-    weights: [u32; GROUP],
-    /// The upper halves of the flows' hashes.
-    homes: [u32; GROUP],
+#[repr(C, align(128))]
+struct Slots {
+    /// What each flow weighed once, [`HEAVY`] standing for that and more, and for none; the last is none.
+    weights: [u32; LANES],
+    /// The number of each.
+    entries: [u32; GROUP],
+    /// A bit for each whose first group is another.
+    away: u32,
 }
 
-/// The most that a place tells of a weight.
+/// The slots of a group, in whole vectors.
+const LANES: usize = GROUP + 1;
+/// The most that a slot tells of a weight.
 const HEAVY: u32 = u32::MAX;
 
-impl Places {
-    /// The first of the lightest places, and what it weighs.
+impl Slots {
+    const EMPTY: Slots = Slots { weights: [HEAVY; LANES], entries: [0; GROUP], away: 0 };
+
+    /// The first of the lightest flows, and what it weighs.
     #[inline(always)]
     fn lightest(&self) -> (usize, u32) {
         let [a, b, c, d]: [u32x4; 4] = cast(self.weights);
@@ -91,10 +94,11 @@ pub(crate) struct FlowTable {
     /// The way to each flow's packets, entry by entry; says something only of flows in tunnels.
     paths: Vec<u64>,
     capacity: usize,
-    /// Open addressing with linear probing, at most half full. 0: empty.
-    index: Vec<u64>,
-    /// Of each group, and of the remaining places of the last one.
-    places: Box<[Places]>,
+    groups: Groups,
+    /// By group.
+    slots: Box<[Slots]>,
+    /// Flows of a group in a full table, where all have the same.
+    share: usize,
     /// By group, the most that a flow of its weighed when it gave up its place.
     floors: Vec<u64>,
     hash: FlowHash,
@@ -106,22 +110,24 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
-    /// An empty table; `capacity` is 1 to [`crate::config::MOST_FLOWS`].
-    pub(crate) fn new(capacity: usize, seed: u64) -> FlowTable {
-        FlowTable {
+    /// An empty table; `capacity` is 1 to [`crate::config::MOST_FLOWS`]. `None` when there is no memory for it.
+    pub(crate) fn new(capacity: usize, seed: u64) -> Option<FlowTable> {
+        let groups = Groups::crowded(capacity)?;
+        let count = groups.count();
+        Some(FlowTable {
             tracks: None,
             flows: Vec::with_capacity(capacity),
             paths: Vec::with_capacity(capacity),
             capacity,
-            index: vec![0; (2 * capacity).next_power_of_two()],
-            places: vec![Places { weights: [HEAVY; GROUP], homes: [0; GROUP] }; capacity.div_ceil(GROUP)]
-                .into_boxed_slice(),
-            floors: vec![0; (capacity / GROUP).max(1)],
+            groups,
+            slots: vec![Slots::EMPTY; count].into_boxed_slice(),
+            share: capacity / count,
+            floors: vec![0; count],
             hash: FlowHash::new(seed),
             seed,
             floor: 0,
             replaced: 0,
-        }
+        })
     }
 
     /// Keeps track of what is to be exported; only an empty table can begin to.
@@ -153,6 +159,18 @@ impl FlowTable {
         self.capacity
     }
 
+    /// Flows of a group in a full table, where all have the same.
+    #[cfg(test)]
+    pub(crate) fn share(&self) -> usize {
+        self.share
+    }
+
+    /// Flows of the group that has fewest.
+    #[cfg(test)]
+    pub(crate) fn poorest(&self) -> usize {
+        (0..self.groups.count()).map(|group| self.groups.held(group)).min().unwrap_or(0)
+    }
+
     /// The most that a flow weighs which is not in the table.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
@@ -168,10 +186,10 @@ impl FlowTable {
         self.hash.of(id)
     }
 
-    /// Counts a packet of a flow whose hash is known; `slot`: what [`FlowTable::touch`] gave, or 0.
+    /// Counts a packet of a flow whose hash is known; `likely`: what [`FlowTable::likely`] gave, or [`NONE`].
     #[inline(always)]
-    pub(crate) fn count(&mut self, id: &FlowId, hash: u64, slot: u64, bytes: u64) {
-        match self.find_near(id, hash, slot).and_then(|entry| self.flows.get_mut(entry)) {
+    pub(crate) fn count(&mut self, id: &FlowId, hash: u64, likely: u32, bytes: u64) {
+        match self.find_near(id, hash, likely).and_then(|entry| self.flows.get_mut(entry)) {
             Some(flow) => {
                 flow.packets += 1;
                 flow.bytes += bytes;
@@ -189,12 +207,12 @@ impl FlowTable {
     pub(crate) fn count_tracked(
         &mut self,
         id: &FlowId,
-        (hash, slot): (u64, u64),
+        (hash, likely): (u64, u32),
         bytes: u64,
         ms: u64,
         origin: Origin,
     ) {
-        match self.find_near(id, hash, slot) {
+        match self.find_near(id, hash, likely) {
             Some(entry) => {
                 let Some(flow) = self.flows.get_mut(entry) else { return };
                 flow.packets += 1;
@@ -259,33 +277,28 @@ impl FlowTable {
         self.search(hash, |entry, flow| flow.id.is(id) && self.path(entry) == path)
     }
 
-    /// The entry of a flow, where `slot` names it or by a search.
+    /// The entry of a flow, the likely one or by a search.
     #[inline(always)]
-    fn find_near(&self, id: &FlowId, hash: u64, slot: u64) -> Option<usize> {
-        let entry = number(slot);
-        match self.flows.get(entry) {
-            Some(flow) if flow.id.is(id) => Some(entry),
+    fn find_near(&self, id: &FlowId, hash: u64, likely: u32) -> Option<usize> {
+        match self.flows.get(likely as usize) {
+            Some(flow) if flow.id.is(id) => Some(likely as usize),
             _ => self.search(hash, |_, flow| flow.id.is(id)),
         }
     }
 
     #[inline(always)]
     fn search(&self, hash: u64, is: impl Fn(usize, &Flow) -> bool) -> Option<usize> {
-        let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);
-        let mut place = home(tag) & mask;
-        loop {
-            let slot = *self.index.get(place)?;
-            if slot == 0 {
-                return None;
-            }
-            if slot & !NUMBER == tag {
-                let entry = number(slot);
-                if self.flows.get(entry).is_some_and(|flow| is(entry, flow)) {
-                    return Some(entry);
-                }
-            }
-            place = (place + 1) & mask;
-        }
+        let slot = self.groups.find(hash, |slot| {
+            let entry = self.entry(slot as usize);
+            self.flows.get(entry).is_some_and(|flow| is(entry, flow))
+        })?;
+        Some(self.entry(slot as usize))
+    }
+
+    /// The entry of the flow in a slot.
+    #[inline(always)]
+    fn entry(&self, slot: usize) -> usize {
+        self.slots.get(slot / GROUP).map_or(NONE, |slots| slots.entries[slot % GROUP]) as usize
     }
 
     /// Every place is taken: a flow that comes takes that of another one.
@@ -294,72 +307,60 @@ impl FlowTable {
         self.flows.len() >= self.capacity
     }
 
-    /// Reads what a search of the flow will begin with, for no other purpose than to have it in the cache.
+    /// Reads what a search of the flow begins with, for no other purpose than to have it in the cache.
     #[inline(always)]
-    pub(crate) fn touch_index(&self, hash: u64) -> u64 {
-        self.index.get(home(hash) & (self.index.len() - 1)).copied().unwrap_or(0)
+    pub(crate) fn touch_group(&self, hash: u64) -> u32 {
+        self.slots.get(self.groups.home(hash)).map_or(0, |slots| slots.weights[0] ^ slots.entries[0])
     }
 
-    /// The same for what the index then says: the flow, if it seems to be there, or the places among which
-    /// one will be found for it. The slot that seems to be the flow's, or 0; and something of what was read.
+    /// What the group then says: the entry that seems to be the flow's, or [`NONE`], and the one whose flow is
+    /// needed: the same, or that of the flow which will give up its place.
     #[inline(always)]
-    pub(crate) fn touch(&self, hash: u64) -> (u64, u64) {
-        let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);
-        let mut place = home(hash) & mask;
-        loop {
-            let slot = self.index.get(place).copied().unwrap_or(0);
-            if slot == 0 {
-                let places = self.places.get(self.group(hash));
-                return (0, places.map_or(0, |places| u64::from(places.weights[0] ^ places.homes[0])));
-            }
-            if slot & !NUMBER == tag {
-                return (slot, self.flows.get(number(slot)).map_or(0, |flow| flow.packets));
-            }
-            place = (place + 1) & mask;
+    pub(crate) fn likely(&self, hash: u64) -> (u32, u32) {
+        if let Some(slot) = self.groups.candidate(hash) {
+            let entry = self.entry(slot as usize) as u32;
+            return (entry, entry);
         }
+        let Some(slots) = self.slots.get(self.groups.home(hash)).filter(|_| self.is_full()) else {
+            return (NONE, NONE);
+        };
+        let (lightest, _) = slots.lightest();
+        (NONE, slots.entries.get(lightest).copied().unwrap_or(NONE))
     }
 
-    /// The same for the flow that will give up its place in a full table, and where it is in the index.
+    /// Reads a flow, for no other purpose than to have it in the cache.
     #[inline(always)]
-    pub(crate) fn touch_leaving(&self, hash: u64) -> u64 {
-        let group = self.group(hash);
-        let Some(places) = self.places.get(group) else { return 0 };
-        let (place, _) = places.lightest();
-        let flow = self.flows.get(group * GROUP + place).map_or(0, |flow| flow.packets);
-        flow ^ self.touch_index(u64::from(places.homes[place & (GROUP - 1)]) << 32)
+    pub(crate) fn touch(&self, entry: u32) -> u32 {
+        self.flows.get(entry as usize).map_or(0, |flow| flow.packets as u32)
     }
 
     /// The most that a flow weighed which is not in the table.
     fn missed(&self, hash: u64) -> u64 {
-        self.floors.get(self.group(hash)).copied().unwrap_or(0)
-    }
-
-    /// The group of a flow.
-    #[inline(always)]
-    fn group(&self, hash: u64) -> usize {
-        (((hash & NUMBER) * self.floors.len() as u64) >> 32) as usize
+        self.floors.get(self.groups.home(hash)).copied().unwrap_or(0)
     }
 
     /// Takes a flow in that is not there yet.
     #[inline(never)]
     fn insert(&mut self, flow: &Flow, path: u64, hash: u64, track: impl FnOnce() -> Track) {
-        let group = self.group(hash);
-        if self.flows.len() < self.capacity {
+        if !self.is_full()
+            && let Some(slot) = self.groups.take(hash)
+        {
             let entry = self.flows.len();
             self.flows.push(*flow);
             self.paths.push(path);
             if let Some(tracks) = &mut self.tracks {
                 tracks.push(track());
             }
-            self.link(entry, hash);
-            self.set_place(entry, flow, hash);
-            return;
+            return self.set_slot(slot, hash, entry, flow.weight());
         }
-        let Some(entry) = self.lightest(group) else { return };
-        let leaving_hash = self.hash_at(entry);
+        let (home, giving) = (self.groups.home(hash), self.giving(hash));
+        let Some((slot, entry)) = self.lightest(giving) else { return };
+        // Of flows with the same first group, which most are, one takes the other's slot as it is.
+        let in_place = giving == home && !self.is_away(slot);
+        let leaving_hash = if in_place { hash } else { self.hash_at(entry) };
         let Some(place) = self.flows.get_mut(entry) else { return };
         let weight = place.weight();
-        if place.id.is_inside() | flow.id.is_inside()
+        if flow.id.is_inside()
             && let Some(own) = self.paths.get_mut(entry)
         {
             *own = path;
@@ -368,101 +369,91 @@ impl FlowTable {
             tracks.replace(entry, place, track());
         }
         *place = *flow;
-        let left = self.group(leaving_hash);
+        let left = self.groups.home(leaving_hash);
         self.floors[left] = weight.max(self.floors[left]);
         self.floor = self.floor.max(weight);
         self.replaced += 1;
-        self.unlink(entry, leaving_hash);
         // It may have been here before and weighed what the flow that leaves now weighs.
-        let floor = self.floors[group];
+        let floor = self.floors[home];
         let place = &mut self.flows[entry];
         place.missed = place.missed.max(floor);
-        let flow = *place;
-        self.set_place(entry, &flow, hash);
-        self.link(entry, hash);
-    }
-
-    /// Notes what an entry's flow weighs, and where it belongs.
-    #[inline(always)]
-    fn set_place(&mut self, entry: usize, flow: &Flow, hash: u64) {
-        if let Some(places) = self.places.get_mut(entry / GROUP) {
-            places.weights[entry % GROUP] = brief(flow.weight());
-            places.homes[entry % GROUP] = (hash >> 32) as u32;
+        let weight = place.weight();
+        if in_place {
+            self.groups.replace(slot, hash);
+            self.slots[home].weights[slot % GROUP] = brief(weight);
+        } else {
+            self.move_slot(slot, leaving_hash, hash, entry, weight);
         }
     }
 
-    /// The entry of the lightest flow in the places of a group.
+    /// Gives one flow's slot back, and takes one for the flow that has its entry now.
+    #[cold]
+    fn move_slot(&mut self, slot: usize, leaving_hash: u64, hash: u64, entry: usize, weight: u64) {
+        self.groups.give_back(slot, leaving_hash);
+        self.slots[slot / GROUP].weights[slot % GROUP] = HEAVY;
+        // There is one: the slot that was given back, or the group had less than its share.
+        if let Some(slot) = self.groups.take(hash) {
+            self.set_slot(slot, hash, entry, weight);
+        }
+    }
+
+    /// Notes the flow in a slot, and what it weighs.
     #[inline(always)]
-    fn lightest(&mut self, group: usize) -> Option<usize> {
+    fn set_slot(&mut self, slot: usize, hash: u64, entry: usize, weight: u64) {
+        let (group, place) = (slot / GROUP, slot % GROUP);
+        let away = u32::from(group != self.groups.home(hash));
+        let slots = &mut self.slots[group];
+        (slots.weights[place], slots.entries[place]) = (brief(weight), entry as u32);
+        slots.away = slots.away & !(1 << place) | away << place;
+    }
+
+    /// Whether the flow in a slot has another first group.
+    #[inline(always)]
+    fn is_away(&self, slot: usize) -> bool {
+        self.slots.get(slot / GROUP).is_some_and(|slots| slots.away >> (slot % GROUP) & 1 != 0)
+    }
+
+    /// The group whose lightest flow gives up its place to one that comes.
+    #[inline(always)]
+    fn giving(&self, hash: u64) -> usize {
+        let home = self.groups.home(hash);
+        if self.groups.held(home) >= self.share.max(1) { home } else { self.giving_instead(home, hash) }
+    }
+
+    /// The same where its own group has less than its share.
+    #[cold]
+    fn giving_instead(&self, home: usize, hash: u64) -> usize {
+        let has_more = |than: usize| move |group: &usize| self.groups.held(*group) > than;
+        let rich = self.groups.path(hash).find(has_more(self.share));
+        rich.or_else(|| core::iter::once(home).chain(0..self.groups.count()).find(has_more(0)))
+            .unwrap_or(home)
+    }
+
+    /// The slot and the entry of the lightest flow of a group.
+    #[inline(always)]
+    fn lightest(&mut self, group: usize) -> Option<(usize, usize)> {
         // After so many looks, all weights are true.
-        for _ in 0..=2 * GROUP {
-            let (entry, weight) = self.apparent(group)?;
+        for _ in 0..=GROUP {
+            let slots = self.slots.get_mut(group)?;
+            let (place, weight) = slots.lightest();
+            if weight == HEAVY {
+                return self.lightest_of_heavy(group);
+            }
+            let entry = slots.entries[place % GROUP] as usize;
             let now = brief(self.flows.get(entry)?.weight());
             if now == weight {
-                return if weight == HEAVY { self.lightest_of_heavy(group) } else { Some(entry) };
+                return Some((group * GROUP + place, entry));
             }
-            self.places[entry / GROUP].weights[entry % GROUP] = now;
+            slots.weights[place % LANES] = now;
         }
         None
     }
 
-    /// The entry that seems to be the lightest of a group, and what it weighed once.
-    #[inline(always)]
-    fn apparent(&self, group: usize) -> Option<(usize, u32)> {
-        let (place, weight) = self.places.get(group)?.lightest();
-        let mut lightest = (group * GROUP + place, weight);
-        if group + 1 == self.floors.len()
-            && let Some(rest) = self.places.get(group + 1)
-        {
-            let (place, weight) = rest.lightest();
-            if weight < lightest.1 {
-                lightest = ((group + 1) * GROUP + place, weight);
-            }
-        }
-        Some(lightest)
-    }
-
-    /// The same where every flow weighs more than its place tells.
+    /// The same where every flow weighs more than its slot tells.
     #[cold]
-    fn lightest_of_heavy(&self, group: usize) -> Option<usize> {
-        let first = group * GROUP;
-        let end = if group + 1 == self.floors.len() { self.capacity } else { first + GROUP };
-        let flows = self.flows.get(first..end)?.iter().enumerate();
-        flows.min_by_key(|(_, flow)| flow.weight()).map(|(place, _)| first + place)
-    }
-
-    fn link(&mut self, entry: usize, hash: u64) {
-        let mask = self.index.len() - 1;
-        let mut place = home(hash) & mask;
-        while self.index[place] != 0 {
-            place = (place + 1) & mask;
-        }
-        self.index[place] = hash & !NUMBER | (entry as u64 + 1);
-    }
-
-    /// Takes an entry out of the index and moves those behind it up, so that no probe ends too early (Knuth,
-    /// "The Art of Computer Programming", 6.4, algorithm R).
-    fn unlink(&mut self, entry: usize, hash: u64) {
-        let mask = self.index.len() - 1;
-        let mut hole = home(hash) & mask;
-        while number(self.index[hole]) != entry {
-            hole = (hole + 1) & mask;
-        }
-        let mut place = hole;
-        loop {
-            place = (place + 1) & mask;
-            let slot = self.index[place];
-            if slot == 0 {
-                break;
-            }
-            let home = home(slot) & mask;
-            // Whether the hole lies between its home and its place, around the end of the index.
-            if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
-                self.index[hole] = slot;
-                hole = place;
-            }
-        }
-        self.index[hole] = 0;
+    fn lightest_of_heavy(&self, group: usize) -> Option<(usize, usize)> {
+        let taken = self.groups.taken(group).map(|slot| (slot as usize, self.entry(slot as usize)));
+        taken.min_by_key(|(_, entry)| self.flows.get(*entry).map_or(u64::MAX, Flow::weight))
     }
 
     /// Adds what another table saw, of other packets.
@@ -491,7 +482,7 @@ impl FlowTable {
                 }
                 // A flow replaced in this very loop has raised its group's floor, which `insert` heeds.
                 None => {
-                    let own = self.floors[self.group(hash)].saturating_sub(floor);
+                    let own = self.floors[self.groups.home(hash)].saturating_sub(floor);
                     let mut flow = Flow { missed: sum(theirs.missed, own), ..*theirs };
                     flow.id.rest();
                     self.insert(&flow, *path, hash, || Track::left_out(theirs));
@@ -501,19 +492,7 @@ impl FlowTable {
     }
 }
 
-/// Where in the index a hash, or a slot, belongs; to be cut to the index' length.
-#[inline(always)]
-fn home(hash: u64) -> usize {
-    (hash >> 32) as usize
-}
-
-/// The entry that a used slot names.
-#[inline(always)]
-fn number(slot: u64) -> usize {
-    ((slot & NUMBER) as usize).wrapping_sub(1)
-}
-
-/// What a place tells of a weight.
+/// What a slot tells of a weight.
 #[inline(always)]
 fn brief(weight: u64) -> u32 {
     u32::try_from(weight).unwrap_or(HEAVY)

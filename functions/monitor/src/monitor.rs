@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::exporter::Exporter;
 use crate::flow_id::FlowId;
-use crate::flow_table::FlowTable;
+use crate::flow_table::{FlowTable, NONE};
 use crate::sighting;
 use crate::totals::Totals;
 use crate::tracks::{Origin, Tracks};
@@ -20,8 +20,8 @@ struct Pending {
     flow: FlowId,
     hash: u64,
     bytes: u64,
-    /// Of the index, the slot that seems to be the flow's; 0 when that is not known, or there is none.
-    slot: u64,
+    /// The entry that seems to be the flow's; [`NONE`] when that is not known, or there is none.
+    likely: u32,
     /// Only with a collector: when it came, in milliseconds, and how.
     ms: u64,
     origin: Origin,
@@ -49,7 +49,7 @@ pub struct Monitor {
     exporter: Option<Exporter>,
     pending: [Pending; MAX_BATCH],
     /// What the look-ahead reads comes here: loads without a use of their result are left out by compilers.
-    touched: u64,
+    touched: u32,
 }
 
 impl Monitor {
@@ -79,7 +79,8 @@ impl Monitor {
 impl NetworkFunction for Monitor {
     fn new(config: &Config) -> Result<Monitor, Error> {
         let settings = Settings::read(config)?;
-        let mut table = FlowTable::new(settings.flows, config.secret()?.seed("flows"));
+        let mut table = FlowTable::new(settings.flows, config.secret()?.seed("flows"))
+            .ok_or_else(|| Error::refused(&["not enough memory for the table of flows"]))?;
         if settings.ipfix.is_some() {
             table.track();
         }
@@ -185,7 +186,7 @@ impl Monitor {
             {
                 place.flow = flow;
                 place.hash = self.table.hash(&flow);
-                place.slot = 0;
+                place.likely = NONE;
                 place.bytes = bytes;
                 if EXPORT {
                     let (interface, vlan) = (packet.ingress(), packet.vlan() & 0xfff);
@@ -199,9 +200,9 @@ impl Monitor {
             self.fetch(waiting);
         }
         let mut sooner = false;
-        for Pending { flow, hash, slot, bytes, ms, origin } in self.pending.iter().take(waiting) {
+        for Pending { flow, hash, likely, bytes, ms, origin } in self.pending.iter().take(waiting) {
             if !EXPORT {
-                self.table.count(flow, *hash, *slot, *bytes);
+                self.table.count(flow, *hash, *likely, *bytes);
                 continue;
             }
             let Some(exporter) = &mut self.exporter else { continue };
@@ -210,7 +211,7 @@ impl Monitor {
             if let Some((tracks, _)) = self.table.tracked() {
                 tracks.now = tracks.now.max(*ms);
             }
-            self.table.count_tracked(flow, (*hash, *slot), *bytes, *ms, *origin);
+            self.table.count_tracked(flow, (*hash, *likely), *bytes, *ms, *origin);
             sooner |= exporter.wake(time, self.table.tracks().map_or(0, Tracks::waiting));
         }
         if EXPORT && let Some(exporter) = &mut self.exporter {
@@ -247,17 +248,12 @@ impl Monitor {
         let Monitor { pending, table, .. } = self;
         let pending = pending.get_mut(..waiting).unwrap_or_default();
         let mut touched =
-            pending.iter().fold(self.touched, |touched, place| touched ^ table.touch_index(place.hash));
-        for place in pending.iter_mut() {
-            let (slot, read) = table.touch(place.hash);
-            place.slot = slot;
-            touched ^= read;
+            pending.iter().fold(self.touched, |touched, place| touched ^ table.touch_group(place.hash));
+        let mut needed = [NONE; MAX_BATCH];
+        for (place, needed) in pending.iter_mut().zip(&mut needed) {
+            (place.likely, *needed) = table.likely(place.hash);
         }
-        if table.is_full() {
-            for place in pending.iter().filter(|place| place.slot == 0) {
-                touched ^= table.touch_leaving(place.hash);
-            }
-        }
+        touched = needed.iter().take(waiting).fold(touched, |touched, entry| touched ^ table.touch(*entry));
         self.touched = touched;
     }
 

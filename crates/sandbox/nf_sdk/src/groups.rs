@@ -62,7 +62,18 @@ impl Groups {
     /// Slots enough for `limit` entries, all free; `None` when there is no memory for them.
     pub fn new(limit: usize) -> Option<Groups> {
         // Two thirds full at most: beyond that, groups run over too often.
-        Some(Groups { tags: zeroed_table(prime_from((limit + limit / 2).div_ceil(GROUP)))? })
+        Groups::of(prime_from((limit + limit / 2).div_ceil(GROUP)))
+    }
+
+    /// The same with an eighth of the slots to spare, for tables that are to be full and in which entries give
+    /// way to others: those that had to go to a later group do so soon.
+    pub fn crowded(limit: usize) -> Option<Groups> {
+        let groups = (limit + limit / 7).div_ceil(GROUP).max(1);
+        Groups::of(if groups == 1 { 1 } else { prime_from(groups) })
+    }
+
+    fn of(groups: usize) -> Option<Groups> {
+        Some(Groups { tags: zeroed_table(groups)? })
     }
 
     /// How many groups there are.
@@ -76,8 +87,9 @@ impl Groups {
         self.tags.len() * GROUP
     }
 
+    /// The first group of a key.
     #[inline(always)]
-    fn home(&self, hash: u64) -> usize {
+    pub fn home(&self, hash: u64) -> usize {
         (((hash >> 32) * self.tags.len() as u64) >> 32) as usize
     }
 
@@ -98,6 +110,20 @@ impl Groups {
         let agreeing = agreeing(&self.tags[home], hash as u32);
         // Without any, the last one; whatever is there is compared before it is used.
         (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
+    }
+
+    /// The slot of a key's first group whose tag agrees, if one does.
+    #[inline(always)]
+    pub fn candidate(&self, hash: u64) -> Option<u32> {
+        let home = self.home(hash);
+        let agreeing = agreeing(&self.tags[home], u32::from(tag(hash)));
+        (agreeing != 0).then(|| (home * GROUP) as u32 + agreeing.trailing_zeros())
+    }
+
+    /// How many slots of a group are taken.
+    #[inline(always)]
+    pub fn held(&self, group: usize) -> usize {
+        GROUP - agreeing(&self.tags[group], 0).count_ones() as usize
     }
 
     /// Reads a tag of a key's first group, for no other purpose than to have its line in the cache.
@@ -177,6 +203,13 @@ impl Groups {
         self.tags[group].0[slot % GROUP] = 0;
     }
 
+    /// Gives a slot that was taken in the first group of a key to another key with the same first group.
+    #[inline(always)]
+    pub fn replace(&mut self, slot: usize, hash: u64) {
+        debug_assert!(self.home(hash) == slot / GROUP, "another group is where it is looked for first");
+        self.tags[slot / GROUP].0[slot % GROUP] = tag(hash);
+    }
+
     /// The slots of a group that are taken, as they are now.
     #[inline(always)]
     pub fn taken(&self, group: usize) -> impl Iterator<Item = u32> + use<> {
@@ -215,8 +248,10 @@ mod tests {
     proptest! {
         /// Keys of few hashes, so that groups run over, in a small table beside a map.
         #[test]
-        fn a_table_is_a_map(steps in prop::collection::vec((0u64..24, any::<bool>()), 1..400), seed: u64) {
-            let mut groups = Groups::new(12).expect("memory");
+        fn a_table_is_a_map(
+            steps in prop::collection::vec((0u64..24, any::<bool>()), 1..400), seed: u64, crowded: bool,
+        ) {
+            let mut groups = if crowded { Groups::crowded(13) } else { Groups::new(12) }.expect("memory");
             let mut keys: Vec<Option<(u64, u64)>> = (0..groups.slots()).map(|_| None).collect();
             let mut model: BTreeMap<(u64, u64), usize> = BTreeMap::new();
             let hash_of = |number: u64| (number % 3 + 1).wrapping_mul(seed | 1);
@@ -224,6 +259,9 @@ mod tests {
                 let (key, hash) = ((number, hash_of(number)), hash_of(number));
                 let found = groups.find(hash, |slot| keys[slot as usize] == Some(key));
                 prop_assert_eq!(found.map(|slot| slot as usize), model.get(&key).copied());
+                let at_home = groups.candidate(hash).map(|slot| keys[slot as usize].map(|(_, hash)| hash));
+                prop_assert!(at_home.is_none_or(|found| found.is_some_and(|found| tag(found) == tag(hash))));
+                prop_assert!(groups.held(groups.home(hash)) == groups.taken(groups.home(hash)).count());
                 match (found, comes) {
                     (None, true) => {
                         let first = groups.free_at_home(hash);
@@ -244,6 +282,13 @@ mod tests {
                 let mut slots: Vec<usize> = model.values().copied().collect();
                 slots.sort_unstable();
                 prop_assert_eq!(groups.iter().map(|slot| slot as usize).collect::<Vec<_>>(), slots);
+            }
+            // Another key with the same first group takes a slot over.
+            if let Some((key, slot)) = model.iter().find(|(key, slot)| groups.home(key.1) == **slot / GROUP) {
+                let other = key.1 ^ 1;
+                groups.replace(*slot, other);
+                prop_assert!(groups.find(other, |found| found as usize == *slot).is_some());
+                groups.replace(*slot, key.1);
             }
             for (key, slot) in model {
                 groups.give_back(slot, key.1);

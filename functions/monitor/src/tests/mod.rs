@@ -5,7 +5,7 @@ mod tunnels;
 
 use crate::Monitor;
 use crate::flow_id::{End, FlowHash, FlowId};
-use crate::flow_table::{Flow, FlowTable, PACKET_WEIGHT};
+use crate::flow_table::{Flow, FlowTable, NONE, PACKET_WEIGHT};
 use crate::sighting::{look_at, look_closely};
 use crate::totals::{SIZE_CLASSES, class_bounds, size_class};
 use alloc::collections::BTreeMap;
@@ -267,10 +267,14 @@ fn flow_id(flow: u16) -> FlowId {
     FlowId::new(false, End::v4(0x0a00_0001, flow), End::v4(0x0a00_0002, 80), 6, true)
 }
 
+fn table(capacity: usize, seed: u64) -> FlowTable {
+    FlowTable::new(capacity, seed).expect("memory")
+}
+
 fn fill(table: &mut FlowTable, stream: &[(u16, u64)]) {
     for (flow, bytes) in stream {
         let id = flow_id(*flow);
-        table.count(&id, table.hash(&id), 0, *bytes);
+        table.count(&id, table.hash(&id), NONE, *bytes);
     }
 }
 
@@ -309,7 +313,7 @@ fn check(table: &FlowTable, stream: &[(u16, u64)], inherited: u64) -> Result<(),
 
 #[test]
 fn heavy_flows_stay_in_a_table_that_is_full_of_light_ones() {
-    let mut table = FlowTable::new(1000, 9);
+    let mut table = table(1000, 9);
     let heavy = |n: u16| (n % 100, 1000);
     for n in 0..60_000u16 {
         fill(&mut table, &[heavy(n), (200 + n % 59_000, 60)]);
@@ -324,22 +328,21 @@ fn heavy_flows_stay_in_a_table_that_is_full_of_light_ones() {
 proptest! {
     #[test]
     fn a_full_table_keeps_its_bounds(stream in stream(60), capacity in 1..40usize, seed: u64) {
-        let mut table = FlowTable::new(capacity, seed);
+        let mut table = table(capacity, seed);
         for part in stream.chunks(50) {
             fill(&mut table, part);
         }
         check(&table, &stream, 0)?;
         // SpaceSaving's own bound, in each group by itself.
         let all: u64 = stream.iter().map(|(_, bytes)| bytes + PACKET_WEIGHT).sum();
-        let group = if capacity < 32 { capacity as u64 } else { 16 };
-        prop_assert!(table.floor() <= all / group);
+        prop_assert!(table.floor() <= all / table.share() as u64);
     }
 
     #[test]
     fn merged_tables_keep_their_bounds(
         one in stream(60), other in stream(60), capacities in (1..40usize, 1..40usize), seeds: (u64, u64),
     ) {
-        let (mut table, mut theirs) = (FlowTable::new(capacities.0, seeds.0), FlowTable::new(capacities.1, seeds.1));
+        let (mut table, mut theirs) = (table(capacities.0, seeds.0), table(capacities.1, seeds.1));
         fill(&mut table, &one);
         fill(&mut theirs, &other);
         let flows: Vec<(Flow, u64)> = theirs.flows().iter().map(|flow| (*flow, 0)).collect();
@@ -411,8 +414,18 @@ proptest! {
 }
 
 #[test]
+fn groups_of_a_full_table_come_to_have_the_same_share() {
+    let mut table = table(4000, 3);
+    fill(&mut table, &(0..4000u16).map(|n| (n, 100)).collect::<Vec<_>>());
+    assert!(table.poorest() + 3 < table.share(), "as chance has it: {}", table.poorest());
+    fill(&mut table, &(4000..20_000u16).map(|n| (n, 100)).collect::<Vec<_>>());
+    assert!(table.poorest() + 1 >= table.share(), "{} of {}", table.poorest(), table.share());
+    assert_eq!(table.flows().len(), 4000);
+}
+
+#[test]
 fn heavy_flows_are_found_among_many_light_ones() {
-    let mut table = FlowTable::new(64, 1);
+    let mut table = table(64, 1);
     let mut stream = Vec::new();
     for n in 0..20_000u32 {
         // One packet in four is of one of ten heavy flows, each more than a 64th of all; the others hardly
@@ -585,7 +598,7 @@ fn the_examples_of_the_readme_are_some() {
 
 #[test]
 fn flows_that_weigh_more_than_is_noted_beside_them_keep_the_bounds() {
-    let mut table = FlowTable::new(40, 9);
+    let mut table = table(40, 9);
     // Up to 4 GiB is noted, and the lightest of flows beyond is looked for among the flows.
     let stream: Vec<(u16, u64)> = (0..2000u64).map(|n| ((n * 7 % 90) as u16, 1 << (28 + n % 7))).collect();
     fill(&mut table, &stream);
