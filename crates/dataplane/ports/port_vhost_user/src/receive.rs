@@ -11,7 +11,7 @@ const ETHERNET: u32 = 14;
 /// No frame is longer, with a tag.
 pub(crate) const LONGEST: u32 = (64 << 10) + 64;
 
-/// A header, if it is read, and what lies behind it.
+/// A header, if it is read and says anything, and what lies behind it.
 type Headed<'a> = (Option<[u8; VnetHeader::LENGTH]>, Piece, &'a [Piece]);
 
 /// What became of a chain.
@@ -45,9 +45,11 @@ impl Queue {
         let Some((header, first, rest)) = self.header(pieces) else {
             return Taken::Lost(DropReason::Malformed);
         };
-        let vnet = header.filter(|_| state).map_or_else(VnetHeader::default, |h| VnetHeader::from_bytes(&h));
-        // What a device has verified, a driver says nothing of (Virtio 1.2, section 5.1.6.2.1).
-        let vnet = vnet.unverified();
+        let vnet = match header {
+            // What a device has verified, a driver says nothing of (Virtio 1.2, section 5.1.6.2.1).
+            Some(header) if state => VnetHeader::from_bytes(&header).unverified(),
+            _ => VnetHeader::default(),
+        };
         if length > pool.room() {
             if vnet.gso_type == nf_abi::offload::GSO_NONE || length > LONGEST {
                 return Taken::Lost(DropReason::TooLong);
@@ -69,14 +71,16 @@ impl Queue {
         Taken::Packet
     }
 
-    /// The header in front of a frame, if it is read, and the pieces behind it, of which the first may be
-    /// empty.
+    /// The header in front of a frame, if it is read and says anything, and the pieces behind it, of which the
+    /// first may be empty.
     #[inline]
     fn header<'a>(&self, pieces: &'a [Piece]) -> Option<Headed<'a>> {
         let (first, rest) = pieces.split_first()?;
         if first.length >= self.header_length {
             // A line that is not needed is not fetched from the other processor.
             let header = if self.has_state { Some(self.memory.read(*first)?) } else { None };
+            // Compared as it was read: taken apart, each packet would wait for its own bytes to be written.
+            let header = header.filter(|bytes| *bytes != [0; VnetHeader::LENGTH]);
             return Some((header, first.behind(self.header_length), rest));
         }
         self.gather(pieces)
