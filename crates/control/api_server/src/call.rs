@@ -311,7 +311,8 @@ impl Call {
 
     /// Whether it heeds `If-Match` and `If-None-Match`.
     pub fn conditional(self) -> bool {
-        matches!(self, Call::Put(_) | Call::Delete(_) | Call::Upgrade | Call::Restore)
+        let objects = matches!(self, Call::Put(_) | Call::Delete(_) | Call::Upgrade | Call::Restore);
+        objects || matches!(self, Call::Pause | Call::Resume | Call::Restart | Call::Save)
     }
 
     /// Whether it changes something, looks into packets or takes all there is with it, so that it is written

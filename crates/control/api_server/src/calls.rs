@@ -134,7 +134,8 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             let claimed = [Claimed::Object(id.clone())];
             aside_alone(state, &rights, claimed, move |state| {
                 let rights = &asked.rights;
-                let done = state.is_still(rights, &id).and_then(|()| {
+                let still = state.is_still_what(rights, &id, &asked.precondition);
+                let done = still.and_then(|()| {
                     state.control.restart(&id.name).map_err(|refusal| state.refused(rights, refusal))
                 });
                 done.and_then(|()| shown(state, rights, &id)).unwrap_or_else(Answer::from)

@@ -223,13 +223,15 @@ pub(crate) async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answ
 }
 
 /// A pause is part of what is desired: a function that was paused is paused after a restart.
-pub(crate) async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
+pub(crate) async fn pause(state: &Arc<State>, mut asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function)?;
     let claim = state.claim([Claimed::Object(id.clone())]).await?;
     let (rights, function) = (asked.rights.clone(), id.clone());
+    let precondition = std::mem::take(&mut asked.precondition);
     let done = state.promptly(&asked.rights, false, move |state| {
-        let done = pause_now(state, &rights, &function, paused);
+        let still = state.is_still_what(&rights, &function, &precondition);
+        let done = still.and_then(|()| pause_now(state, &rights, &function, paused));
         drop(claim);
         done
     });
@@ -245,10 +247,8 @@ pub(crate) async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Res
 }
 
 /// Whether it was so before, and the revision since which it is written down. The caller has claimed the
-/// function: to thaw one takes its time, for which no other change waits.
+/// function and seen that it is the client's: to thaw one takes its time, for which no other change waits.
 fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> Result<(bool, u64), Problem> {
-    state.tokens.hold(rights)?;
-    state.find(rights, id)?;
     let set = |paused| match paused {
         true => state.control.pause(&id.name),
         false => state.control.resume(&id.name),

@@ -85,6 +85,13 @@ pub(crate) async fn read(
     let precondition = if call.conditional() {
         Precondition::read(values(IF_MATCH), values(IF_NONE_MATCH))
             .map_err(|fault| one_fault(ProblemType::Malformed, fault))?
+    } else if let Some(name) =
+        [IF_MATCH, IF_NONE_MATCH].iter().find(|name| call.changes() && head.headers.contains_key(*name))
+    {
+        // What is done under a condition that nothing looks at is not what the client asked for.
+        let at = if *name == IF_MATCH { "If-Match" } else { "If-None-Match" };
+        let message = "found one; allowed: none here, where no object's version is looked at";
+        return Err(one_fault(ProblemType::Malformed, Fault::new(at, message)));
     } else {
         Precondition::Any
     };

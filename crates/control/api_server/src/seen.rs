@@ -1,13 +1,15 @@
 //! What a tenant is shown: its own, as if there were nothing else.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, faulty};
 use crate::calls::missing;
+use crate::change::not_held;
 use crate::control::ObjectChange;
+use crate::precondition::Precondition;
 use crate::rights::Rights;
 use crate::state::State;
 use crate::stored::{Stored, answered};
 use crate::tenancy;
-use api::{Difference, Health, Image, Kind, List, Name, Object, ObjectName, Problem, Snapshot};
+use api::{Difference, Health, Image, Kind, List, Name, Object, ObjectName, Problem, ProblemType, Snapshot};
 use serde_json::Value;
 use std::collections::HashMap;
 use store::{Change, CommitError};
@@ -64,6 +66,22 @@ impl State {
     pub fn is_still(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
         self.tokens.hold(rights)?;
         self.find(rights, id)
+    }
+
+    /// The same, and that it has a version that the client means.
+    pub fn is_still_what(
+        &self,
+        rights: &Rights,
+        id: &ObjectName,
+        precondition: &Precondition,
+    ) -> Result<(), Problem> {
+        self.tokens.hold(rights)?;
+        let version = self.read(rights, id)?.version.0;
+        if !precondition.holds(Some(version)) {
+            let fault = not_held(id, precondition, Some(version));
+            return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
+        }
+        Ok(())
     }
 
     /// An object as it is, with its status.

@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Save { name } = asked.body_with(&["name"])?;
-    let (function, rights) = (asked.id(Kind::Function)?, asked.rights);
+    let (function, rights, precondition) = (asked.id(Kind::Function)?, asked.rights, asked.precondition);
     state.find(&rights, &function)?;
     let of = rights.tenant().map(|tenant| Claimed::SnapshotsOf(tenant.to_owned()));
     let claimed = [Claimed::function(&function.name), Claimed::Snapshot(name.to_string())];
     let claimed = claimed.into_iter().chain(of);
     aside_alone(state, &rights.clone(), claimed, move |state| {
-        if let Err(problem) = state.is_still(&rights, &function) {
+        if let Err(problem) = state.is_still_what(&rights, &function, &precondition) {
             return problem.into();
         }
         let most = match room_for_snapshot(state, &rights, &function) {

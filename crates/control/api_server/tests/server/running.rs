@@ -44,6 +44,56 @@ fn an_upgrade_changes_the_image_and_what_it_is_told_to() {
 }
 
 #[test]
+fn what_is_done_to_a_function_heeds_its_version() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    client.put("/v1/functions/fw", &json!({"image": "b"}));
+    let calls =
+        [("restart", ""), ("pause", ""), ("resume", ""), ("snapshots", r#"{"name": "monday"}"#)].into_iter();
+    for (call, body) in calls.clone() {
+        let path = format!("/v1/functions/fw/{call}");
+        for (header, value) in [("if-match", "\"1\""), ("if-none-match", "*")] {
+            let old = client.ask("POST", &path, &[(header, value)], body);
+            assert_eq!(old.problem(), "precondition-failed", "{call}: {old:?}");
+        }
+        let wrong = client.ask("POST", &path, &[("if-match", "2")], body);
+        assert_eq!(wrong.problem(), "malformed", "{call}: {wrong:?}");
+    }
+    let as_it_was = client.get("/v1/functions/fw").json();
+    assert_eq!((&as_it_was["status"]["state"], &as_it_was["version"]), (&json!("running"), &json!(2)));
+    assert_eq!(as_it_was["status"]["restarts"], 0, "nothing of it was done");
+    assert_eq!(client.get("/v1/snapshots").json()["items"], json!([]));
+    let mut version = as_it_was["version"].clone();
+    for (call, body) in calls {
+        let tag = format!("\"{version}\"");
+        let done = client.ask("POST", &format!("/v1/functions/fw/{call}"), &[("if-match", &tag)], body);
+        assert!(matches!(done.status, 200 | 201), "{call}: {done:?}");
+        version = client.get("/v1/functions/fw").json()["version"].clone();
+    }
+    assert_eq!(version, 4, "a pause and its end are changes");
+}
+
+/// A client that relies on it must not take what was done for what was done under its condition.
+#[test]
+fn a_precondition_that_nothing_looks_at_is_refused() {
+    let server = Running::new();
+    let mut client = server.client();
+    let port = r#"{"superfluid": 1, "ports": {"lan": {"type": "null"}}}"#;
+    let changes = [("POST", "/v1/apply", port), ("DELETE", "/v1/tokens/ci", "")];
+    for (method, path, body) in changes {
+        for (header, value) in [("If-Match", "\"1\""), ("If-None-Match", "*")] {
+            let refused = client.ask(method, path, &[(header, value)], body);
+            assert_eq!(refused.problem(), "malformed", "{path}: {refused:?}");
+            assert_eq!(refused.json()["faults"][0]["at"], header);
+        }
+    }
+    assert_eq!(client.get("/v1/ports").json()["items"], json!([]));
+    let read = client.ask("GET", "/v1/ports", &[("if-none-match", "\"1\"")], "");
+    assert_eq!(read.status, 200, "caches ask so");
+}
+
+#[test]
 fn snapshots_are_saved_restored_and_deleted() {
     let server = Running::new();
     let mut client = server.client();
