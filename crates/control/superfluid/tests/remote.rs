@@ -50,6 +50,47 @@ impl Deref for Daemon {
 const EDGE: &str = "superfluid: 1\nports:\n  lan: {type: \"null\"}\n  wan: {type: \"null\"}\nfunctions:\n  fw:\n    image: firewall\n    config: {default_action: accept}\nchains:\n  edge: [lan, fw, wan]\n";
 
 #[test]
+fn what_there_is_is_printed_as_a_document_that_changes_nothing() {
+    let daemon = Daemon::start();
+    let all = format!(
+        "{EDGE}  back: [wan, fw2, lan2]\nworkers: {{count: 2}}\ntenants: {{default: {{}}, red: {{}}}}\nobservers: {{seen: {{at: [fw]}}}}\n\
+         services: {{7: \"fw:0\", red:8: {{to: \"fw:1\", for: [red]}}}}\nwires: [[seen:2, spare], [other:0, spare2]]\n"
+    );
+    let all = all.replace("functions:\n", "functions:\n  fw2: {image: forwarder}\n  seen: {image: monitor}\n  other: {image: forwarder, tenant: red}\n");
+    let all = all.replace(
+        "ports:\n",
+        "ports:\n  lan2: {type: \"null\"}\n  spare: {type: sink}\n  spare2: {type: sink, tenant: red}\n",
+    );
+    daemon.write("all.yaml", &all);
+    daemon.done("apply -f all.yaml");
+    let revision = daemon.json("health")["revision"].clone();
+    for (format, file) in [("", "again.yaml"), (" -o json", "again.json")] {
+        let printed = daemon.done(&format!("get all --document{format}"));
+        assert!(!printed.contains("status") && !printed.contains("version"), "{printed}");
+        daemon.write(file, &printed);
+        assert_eq!(daemon.done(&format!("diff --prune -f {file}")), "nothing differs\n", "{printed}");
+        let applied = daemon.done(&format!("apply --prune -f {file}"));
+        assert!(applied.ends_with(&format!("unchanged; revision {revision}\n")), "{applied}");
+    }
+    // Of kinds and names, in the order in which they are made.
+    let some = daemon.done("get chain/edge fn/fw fn/seen --document");
+    let wanted = "superfluid: 1\nfunctions:\n  fw:\n    image: \"firewall\"\n    config:\n      default_action: \"accept\"\n  \
+                  seen:\n    image: \"monitor\"\nchains:\n  edge:\n    - \"lan\"\n    - \"fw\"\n    - \"wan\"\n";
+    assert_eq!(some, wanted);
+    let of_red = daemon.done("get functions --tenant red --document");
+    assert_eq!(
+        of_red,
+        "superfluid: 1\nfunctions:\n  other:\n    image: \"forwarder\"\n    tenant: \"red\"\n"
+    );
+    let (status, told) = daemon.refused("get images --document");
+    assert!(status == 2 && told.contains("allowed: kinds of objects, and all"), "{told}");
+    // What a list prints is none, and is told what is.
+    daemon.write("list.yaml", &daemon.done("get all -o yaml"));
+    let (status, told) = daemon.refused("apply -f list.yaml");
+    assert!(status == 2 && told.contains("`superfluid get KIND --document`"), "{told}");
+}
+
+#[test]
 fn a_file_is_applied_and_only_what_differs_is_touched() {
     let daemon = Daemon::start();
     daemon.write("edge.yaml", EDGE);

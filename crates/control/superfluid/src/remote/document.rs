@@ -123,11 +123,36 @@ impl File {
     }
 }
 
+/// A document of objects: what [`File::parse`] reads as these.
+pub(crate) fn document_of<'a>(objects: impl IntoIterator<Item = (&'a ObjectName, &'a Value)>) -> Value {
+    let mut document = Map::from_iter([("superfluid".to_owned(), Value::from(1))]);
+    for (id, spec) in objects {
+        let section = document.entry(id.kind.plural());
+        match id.kind {
+            Kind::Workers => drop(section.or_insert(spec.clone())),
+            Kind::Wire => {
+                let wires = section.or_insert_with(|| Value::Array(Vec::new()));
+                wires.as_array_mut().into_iter().for_each(|wires| wires.push(spec.clone()));
+            }
+            _ => {
+                let named = section.or_insert_with(|| Value::Object(Map::new()));
+                let entry = (id.name.clone(), spec.clone());
+                named.as_object_mut().into_iter().for_each(|named| named.extend([entry.clone()]));
+            }
+        }
+    }
+    Value::Object(document)
+}
+
 /// Checks the outer form, and gathers the names, in the order of [`Kind::ALL`].
 fn objects(place: &Location<'_>, root: &Node, faults: &mut Vec<yaml_document::Fault>) -> Vec<ObjectName> {
     let mut names = Vec::new();
     let Some(sections) = root.as_map() else {
-        let allowed = "a map with `superfluid: 1` and sections such as `functions`";
+        let mut allowed = "a map with `superfluid: 1` and sections such as `functions`".to_owned();
+        let first = root.as_list().and_then(|items| items.first());
+        if first.is_some_and(|first| first.get("kind").is_some() && first.get("spec").is_some()) {
+            allowed.push_str(", which `superfluid get KIND --document` prints");
+        }
         place.report(faults, || format!("{}; allowed: {allowed}", root.found()));
         return names;
     };
@@ -255,6 +280,7 @@ mod tests {
             ("superfluid: 1\nports: {a b: {}}\n", "f.yaml:2:9: ports.a b: found ` ` as character 2"),
             ("a: [\n", "f.yaml:"),
             ("- a\n", "found a list; allowed: a map with `superfluid: 1`"),
+            ("- {kind: port, name: a, spec: {}}\n", "which `superfluid get KIND --document` prints"),
         ] {
             let failure = parsed(text).err().expect("wrong");
             assert!(failure.contains(wanted), "{text:?}: {failure}");

@@ -12,7 +12,7 @@
 use super::change::Made;
 use super::columns::cell;
 use super::compare::compare;
-use super::document::File;
+use super::document::{File, document_of};
 use super::failure::{Done, Failure, outcome, print};
 use super::get::not_found;
 use super::kinds;
@@ -22,7 +22,7 @@ use crate::output::{Format, one};
 use crate::progress::Progress;
 use api::{Fault, Kind, ObjectName, ProblemType};
 use client::{Change, Client, ClientError, Only, harmless};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::fs::DirBuilder;
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -217,13 +217,7 @@ enum Wrong {
 
 /// A document of one object.
 fn document(id: &ObjectName, spec: &Value) -> String {
-    let section = match id.kind {
-        Kind::Workers => spec.clone(),
-        Kind::Wire => json!([spec]),
-        _ => Value::Object(Map::from_iter([(id.name.clone(), spec.clone())])),
-    };
-    let entries = [("superfluid".to_owned(), json!(1)), (id.kind.plural().to_owned(), section)];
-    one(&Value::Object(Map::from_iter(entries)), Format::Yaml)
+    one(&document_of([(id, spec)]), Format::Yaml)
 }
 
 /// A text without the lines of comment that it begins with.
@@ -315,6 +309,7 @@ fn broken(path: &Path, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_document_of_one_object_is_read_as_it_was_written() {

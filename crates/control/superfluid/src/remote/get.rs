@@ -1,6 +1,7 @@
 //! `superfluid get`: lists.
 
 use super::columns;
+use super::document::document_of;
 use super::failure::{Done, Failure, print};
 use super::kinds::{Listed, Meant, meant};
 use super::options::GetOptions;
@@ -25,6 +26,9 @@ pub(crate) fn get(options: &GetOptions) -> Done {
     if options.watch {
         return watched(&client, &all, options.tenant.as_deref(), format);
     }
+    if options.document {
+        return document(&client, &all, options.tenant.as_deref(), format);
+    }
     if let [Meant { kind, names }] = all.as_slice() {
         return of_one_kind(&client, *kind, names, options.tenant.as_deref(), format);
     }
@@ -39,6 +43,28 @@ pub(crate) fn get(options: &GetOptions) -> Done {
         }
     }
     print(&columns::mixed(&objects).printed(format))
+}
+
+/// Shows what they are to be, as one document.
+fn document(client: &Client, all: &[Meant], tenant: Option<&str>, format: Format) -> Done {
+    let mut objects = Vec::new();
+    for Meant { kind, names } in all {
+        match (kind, names.as_slice()) {
+            (Listed::All, _) => objects.extend(everything(client)?),
+            (Listed::Objects(kind), []) => objects.extend(client.all(*kind, tenant)?),
+            (Listed::Objects(kind), names) => objects.extend(named(client, *kind, names)?),
+            _ => {
+                let wrong = "images, snapshots and operations stand in no document; allowed: kinds of objects, and all";
+                return Err(Failure::new(wrong, Outcome::BadInput));
+            }
+        }
+    }
+    objects.sort_by_key(|object| object.kind);
+    let objects: Vec<_> =
+        objects.into_iter().map(|object| (ObjectName::new(object.kind, object.name), object.spec)).collect();
+    let document = document_of(objects.iter().map(|(id, spec)| (id, spec)));
+    let format = if format == Format::Json { format } else { Format::Yaml };
+    print(&one(&document, format))
 }
 
 /// Shows them, and what changes of them.

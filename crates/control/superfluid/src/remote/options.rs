@@ -161,7 +161,7 @@ pub(crate) struct DiffOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid get functions\n  superfluid get fn fw -o yaml\n  superfluid get port/lan function/fw\n  superfluid get \
-                        all -o wide\n  superfluid get functions -w\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), group (gr), device (dev), function (fn), chain (ch), \
+                        all -o wide\n  superfluid get functions -w\n  superfluid get all --document > host.yaml\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), group (gr), device (dev), function (fn), chain (ch), \
                         wire (wi), observer (ob), service (svc); also image (img), snapshot (snap), operation (op), and all."
 )]
 pub(crate) struct GetOptions {
@@ -174,6 +174,9 @@ pub(crate) struct GetOptions {
     /// Go on with each object that changes, until Ctrl-C. With -o json each is a line then.
     #[arg(long, short)]
     pub(crate) watch: bool,
+    /// Print them as one document, as `apply` and `run` take it: what they are to be, without how they are.
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) document: bool,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]
