@@ -62,13 +62,8 @@ impl State {
         there.then_some(()).ok_or_else(|| missing(&id.to_string()))
     }
 
-    /// Whether an object is still the client's to change: the caller has the lock.
-    pub fn is_still(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
-        self.tokens.hold(rights)?;
-        self.find(rights, id)
-    }
-
-    /// The same, and that it has a version that the client means.
+    /// Whether an object is still the client's to change, and has a version that the client means: the caller
+    /// has the lock.
     pub fn is_still_what(
         &self,
         rights: &Rights,
