@@ -85,14 +85,14 @@ pub(crate) async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answ
     let restored = state.work_on(&asked.rights, true, move |state| {
         let snapshot = state.snapshot(&rights, &name)?;
         let mut spec = snapshot.spec;
-        if snapshot.function != *named.name
-            && let Value::Object(spec) = &mut spec
+        let there = state.read(&rights, &named).ok().map(|there| Stored::of(&there).spec);
+        let returns = there.is_none() && snapshot.function == *named.name;
+        if let Value::Object(spec) = &mut spec
+            && !returns
         {
-            // Wires are of the place and not of the function that was saved there: another one has its own,
-            // or none.
-            let there = state.read(&rights, &named);
-            let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
-            match attach {
+            // Wires are of the place and not of the function that was saved there, as chains are: one that is
+            // there has its own, which may be others by now, and one of another name none yet.
+            match there.and_then(|there| there.get("attach").cloned()) {
                 Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
                 None => drop(spec.remove("attach")),
             }

@@ -114,6 +114,38 @@ fn snapshots_are_saved_restored_and_deleted() {
     assert_eq!(client.delete("/v1/snapshots/monday").problem(), "not-found");
 }
 
+/// Chains are not restored with a function that they name, and neither is what else says where it stands.
+#[test]
+fn a_function_that_is_restored_stays_where_it_stands() {
+    let server = Running::new();
+    let mut client = server.client();
+    for port in ["lan", "wan"] {
+        client.put(&format!("/v1/ports/{port}"), &json!({"type": "null"}));
+    }
+    client.put("/v1/functions/fw", &json!({"image": "a", "attach": {"left": "lan"}}));
+    client.put("/v1/functions/bare", &json!({"image": "a"}));
+    for function in ["fw", "bare"] {
+        let saved = client
+            .post(&format!("/v1/functions/{function}/snapshots"), &json!({"name": function}).to_string());
+        assert_eq!(saved.status, 201, "{saved:?}");
+    }
+    client.put("/v1/functions/fw", &json!({"image": "b", "attach": {"left": "wan"}}));
+    client.put("/v1/functions/bare", &json!({"image": "a", "attach": {"left": "lan"}}));
+    let mut restored = |snapshot: &str, function: &str| {
+        let body = json!({"function": function}).to_string();
+        client.post(&format!("/v1/snapshots/{snapshot}/restore"), &body).json()["spec"].clone()
+    };
+    assert_eq!(restored("fw", "fw"), json!({"image": "a", "attach": {"left": "wan"}}));
+    assert_eq!(restored("bare", "bare"), json!({"image": "a", "attach": {"left": "lan"}}));
+    assert_eq!(restored("fw", "bare"), json!({"image": "a", "attach": {"left": "lan"}}));
+    assert_eq!(restored("fw", "copy"), json!({"image": "a"}), "of another name, and nowhere yet");
+    // One that is gone comes back where it stood.
+    assert_eq!(client.delete("/v1/functions/fw").status, 200);
+    let body = json!({"function": "fw"}).to_string();
+    let back = client.post("/v1/snapshots/fw/restore", &body).json();
+    assert_eq!(back["spec"], json!({"image": "a", "attach": {"left": "lan"}}));
+}
+
 #[test]
 fn lists_come_in_parts_and_by_tenant() {
     let server = Running::new();
