@@ -24,15 +24,22 @@ const NICE: libc::c_int = 15;
 /// Largest outcome that is taken.
 const LARGEST: u64 = 512 << 20;
 
+/// This program, whatever stands at its path by now: nothing, or another version.
+const PROGRAM: &str = "/proc/self/exe";
+
 /// Compiles a module in a process of its own. The processor time of that process is added to `used`.
 ///
 /// # Errors
 /// [`CompileError::Process`] with what that process had to say.
 pub(crate) fn compile(wasm: &[u8], used: &Cell<Nanos>) -> Result<Artifact, CompileError> {
     let failed = |what: String| CompileError::Process(what);
-    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let mut command = Command::new(program);
-    command.arg("compile-module").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = Command::new(PROGRAM);
+    command
+        .arg0("superfluid")
+        .arg("compile-module")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     // SAFETY: setrlimit, setpriority and prctl are system calls and no more, and nothing else happens
     // between fork and exec.
     unsafe { command.pre_exec(limit) };
@@ -134,6 +141,8 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, String> {
 /// # Errors
 /// What is wrong with the module, in words.
 pub fn serve() -> Result<(), String> {
+    // Else it is called `exe` where processes are listed, as what it was started by; that would do as well.
+    let _ = std::fs::write("/proc/self/comm", "superfluid");
     let wasm = read_all(std::io::stdin().lock())?;
     let image = image::Image::load(&wasm).map_err(|error| error.to_string())?;
     let sandbox = Sandbox::new().map_err(|error| error.to_string())?;

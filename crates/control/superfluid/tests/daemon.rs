@@ -39,6 +39,19 @@ fn chain(daemon: &Daemon) {
     daemon.put("/v1/functions/fw", spec);
 }
 
+/// An operator installs another version, and restarts the daemon some time after.
+#[test]
+fn a_daemon_whose_program_was_replaced_compiles_with_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copied = ["sh", "-c", r#"cp "$0" program && exec ./program "$@""#];
+    let daemon = Options::new(folder.path()).launcher(copied).start();
+    let program = daemon.path("program");
+    std::fs::remove_file(&program).expect("is there");
+    daemon.put("/v1/functions/first", json!({"image": "forwarder"}));
+    std::fs::write(&program, "#!/bin/sh\necho another version\n").expect("written");
+    daemon.put("/v1/functions/second", json!({"image": "monitor"}));
+}
+
 #[test]
 fn functions_come_and_go_while_packets_pass_and_all_of_them_are_accounted_for() {
     let folder = tempfile::tempdir().expect("a folder");
