@@ -226,10 +226,12 @@ impl Control for Handle {
         let mut all = lock(&self.0.told.sink.port_health)
             .warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)));
         let wiring = self.0.host.wiring();
-        all.extend(lock(&self.0.told.sink.function_health).warnings(|function| match &own {
+        let health = lock(&self.0.told.sink.function_health);
+        all.extend(health.warnings(tenant.is_some(), |function| match &own {
             Some(own) => own.functions.contains(function),
-            None => wiring.instances.contains_key(function),
+            None => wiring.instances.contains_key(function) || wiring.containers.contains_key(function),
         }));
+        drop(health);
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));
         }

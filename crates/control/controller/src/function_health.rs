@@ -23,22 +23,31 @@ struct Failing {
     recent: u64,
     last: Instant,
     /// Why it is down now.
-    down: Option<String>,
+    down: Option<Down>,
     /// Seen in the look that is under way.
     seen: bool,
 }
 
+/// Why a function is down, for administrators and for its tenant.
+#[derive(Clone, Debug)]
+pub(super) struct Down {
+    pub host: String,
+    pub tenant: String,
+}
+
+impl From<&str> for Down {
+    /// What both may know.
+    fn from(why: &str) -> Down {
+        Down { host: why.to_owned(), tenant: why.to_owned() }
+    }
+}
+
 impl FunctionHealth {
     /// Takes what all functions have counted at this time: name, faults, and why they are down.
-    pub fn look<'a>(
-        &mut self,
-        functions: impl Iterator<Item = (&'a str, u64, Option<&'a str>)>,
-        now: Instant,
-    ) {
+    pub fn look<'a>(&mut self, functions: impl Iterator<Item = (&'a str, u64, Option<Down>)>, now: Instant) {
         self.0.values_mut().for_each(|failing| failing.seen = false);
         for (name, faults, down) in functions.filter(|(_, faults, down)| *faults > 0 || down.is_some()) {
             let Some(failing) = self.0.get_mut(name) else {
-                let down = down.map(str::to_owned);
                 let failing = Failing { faults, recent: faults, last: now, down, seen: true };
                 self.0.insert(name.to_owned(), failing);
                 continue;
@@ -50,16 +59,18 @@ impl FunctionHealth {
             if more > 0 {
                 failing.last = now;
             }
-            (failing.faults, failing.down, failing.seen) = (faults, down.map(str::to_owned), true);
+            (failing.faults, failing.down, failing.seen) = (faults, down, true);
         }
         self.0.retain(|_, failing| failing.seen);
     }
 
-    /// One line for each function that is `shown`, and down or failing.
-    pub fn warnings(&self, shown: impl Fn(&str) -> bool) -> Vec<String> {
+    /// One line for each function that is `shown`, and down or failing; as its tenant may read it if one asks.
+    pub fn warnings(&self, of_tenant: bool, shown: impl Fn(&str) -> bool) -> Vec<String> {
         let named = self.0.iter().filter(|(name, _)| shown(name));
         let told = named.filter_map(|(name, failing)| match (&failing.down, failing.recent) {
-            (Some(why), _) => Some(format!("function `{name}` is down: {why}")),
+            (Some(Down { host, tenant }), _) => {
+                Some(format!("function `{name}` is down: {}", if of_tenant { tenant } else { host }))
+            }
             (None, 0) => None,
             (None, faults) => {
                 let times = if faults == 1 { "once".to_owned() } else { format!("{faults} times") };
@@ -80,8 +91,10 @@ mod tests {
     fn a_function_is_named_while_it_is_down_and_for_a_minute_after_its_last_fault() {
         let (mut health, began) = (FunctionHealth::default(), Instant::now());
         let mut look = |seconds: u64, functions: &[(&str, u64, Option<&str>)]| {
-            health.look(functions.iter().copied(), began + Duration::from_secs(seconds));
-            health.warnings(|name| name != "hidden")
+            let functions =
+                functions.iter().map(|(name, faults, down)| (*name, *faults, down.map(Down::from)));
+            health.look(functions, began + Duration::from_secs(seconds));
+            health.warnings(false, |name| name != "hidden")
         };
         let failed = |times: &str| {
             let says = "the last time within a minute; `superfluid function events fw` says why";
@@ -99,5 +112,9 @@ mod tests {
         assert_eq!(look(101, &[("fw", 0, None)]), [""; 0]);
         assert_eq!(look(102, &[("fw", 2, None)]), failed("2 times"));
         assert_eq!(look(103, &[]), [""; 0]);
+        let down = Down { host: "of the host".to_owned(), tenant: "of its own".to_owned() };
+        health.look([("fw", 0, Some(down))].into_iter(), began);
+        assert_eq!(health.warnings(true, |_| true), ["function `fw` is down: of its own"]);
+        assert_eq!(health.warnings(false, |_| true), ["function `fw` is down: of the host"]);
     }
 }

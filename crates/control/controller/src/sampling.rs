@@ -15,6 +15,7 @@ mod columns;
 
 use super::container_readings::ContainerReading;
 use super::controller::{Controller, lock};
+use super::function_health::Down;
 use answers::Answers;
 use api::{EdgeKind, Graph, GraphEdge, NodeKind};
 use columns::{
@@ -23,6 +24,7 @@ use columns::{
 };
 use engine::Account;
 use history::{History, Limits, next_step};
+use launcher::keeper::Phase;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -200,15 +202,30 @@ impl Controller {
                 // Workers that have stopped count nothing more.
                 if let Ok(account) = this.host.fleet().survey() {
                     lock(&this.told.sink.port_health).look(&account.ports, asked);
-                    let functions = account.instances.iter();
-                    let functions = functions.map(|it| (it.name.as_str(), it.faults, it.down.as_deref()));
-                    lock(&this.told.sink.function_health).look(functions, asked);
+                    this.look_at_functions(&account, asked);
                     this.keep_step(&account, &mut sampler);
                 }
                 let cost = offload::processor_time().since(used);
                 next = next_step(at, cost.into());
             }
         })
+    }
+
+    /// Looks which functions do not do what they are for, in the sandbox or started by the launcher.
+    fn look_at_functions(&self, account: &Account, now: Instant) {
+        let wiring = self.host.wiring();
+        let functions = account.instances.iter();
+        let functions = functions.map(|it| (it.name.as_str(), it.faults, it.down.as_deref().map(Down::from)));
+        let launched = wiring.containers.keys().filter_map(|name| {
+            let condition = self.containers.get()?.condition(name)?;
+            let down = match condition.phase {
+                Phase::Down(why) => Some(Down { host: why.to_string(), tenant: why.for_tenant() }),
+                Phase::Starting(_) | Phase::Runs => None,
+            };
+            Some((name.as_str(), condition.faults, down))
+        });
+        let launched: Vec<_> = launched.collect();
+        lock(&self.told.sink.function_health).look(functions.chain(launched), now);
     }
 
     /// Keeps a step.

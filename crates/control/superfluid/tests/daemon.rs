@@ -405,6 +405,31 @@ fn health_is_of_the_ports_that_there_are_now() {
     assert!(daemon.end().contains("the account balances"));
 }
 
+/// One that the launcher starts is no instance of the engine.
+#[test]
+fn health_is_of_what_the_launcher_starts_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Options::new(folder.path()).shared_cache().arguments(["--launcher", "nothing.sock"]).start();
+    let spec = json!({
+        "guest": "program", "command": ["/bin/true"], "interfaces": {"in": {}}, "memory": "64MiB",
+    });
+    daemon.put("/v1/functions/beside", spec);
+    let of_it = |health: &Value| {
+        let warnings = health["warnings"].as_array().expect("a list").clone();
+        warnings
+            .iter()
+            .filter_map(Value::as_str)
+            .find_map(|warning| warning.strip_prefix("function `beside` is down: ").map(str::to_owned))
+    };
+    daemon.wait("it is told", || of_it(&daemon.get("/v1/health")).is_some());
+    let why = of_it(&daemon.get("/v1/health")).expect("is down");
+    assert!(why.contains("nothing.sock"), "{why}");
+    daemon.done("token create own --tenant default --file own.token");
+    let told = of_it(&daemon.json("health --token-file own.token")).expect("is down");
+    assert!(!told.contains("nothing.sock"), "the host is not the tenant's to know: {told}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
 #[test]
 fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     let folder = tempfile::tempdir().expect("a folder");
