@@ -50,7 +50,9 @@ impl Controller {
                 if let (Some(number), true) = (part.as_ref(), wiring.instances.contains_key(node)) {
                     let end = number.parse().map(|number| Endpoint::Interface(node.clone(), number));
                     let words = end.ok().map(|end| self.end_in_words(&end));
-                    *part = words.and_then(|words| words.split_once(':').map(|(_, name)| name.to_owned()));
+                    // A guard's name has colons of its own.
+                    let words = words.as_deref().and_then(|words| words.strip_prefix(node.as_str()));
+                    *part = words.and_then(|words| words.strip_prefix(':')).map(str::to_owned);
                 }
             }
         }

@@ -405,6 +405,35 @@ fn health_is_of_the_ports_that_there_are_now() {
     assert!(daemon.end().contains("the account balances"));
 }
 
+/// A guard is named by its device and its opener, `groups@red~fw:0`, and has interfaces of its own behind that.
+#[test]
+fn interfaces_of_guards_are_named_as_those_of_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    let socket = folder.path().join("a.sock");
+    daemon.put("/v1/ports/lan", json!({"type": "memif", "role": "master", "socket": socket}));
+    daemon.put("/v1/groups/all", json!({"rules": [{"direction": "in"}, {"direction": "out"}]}));
+    let device = json!({"mode": "direct", "over": ["lan"], "addresses": ["192.0.2.9/24"], "groups": ["all"], "zone": 7});
+    daemon.put("/v1/devices/red", device);
+    let spec = json!({"image": "forwarder", "attach": {"left": "red"}});
+    daemon.put("/v1/functions/fw", spec);
+    let guard = "groups@red~fw:0";
+    let graph = daemon.get("/v1/graph");
+    let edges = graph["edges"].as_array().expect("edges").iter();
+    let ends = edges.flat_map(|edge| [(&edge["from"], &edge["from_part"]), (&edge["to"], &edge["to_part"])]);
+    let mut parts: Vec<_> = ends.filter(|(name, _)| *name == guard).map(|(_, part)| part.clone()).collect();
+    parts.sort_by_key(Value::to_string);
+    assert_eq!(parts, [json!("inside"), json!("outside")], "{graph}");
+    for place in [guard.to_owned(), format!("{guard}:inside"), format!("{guard}:1")] {
+        let ended = daemon.run(&format!("capture {place} --for 50ms"));
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(told.contains("packets captured"), "{place}: {told}");
+    }
+    let (_, told) = daemon.refused(&format!("capture {guard}:left --for 50ms"));
+    assert!(told.contains("allowed: inside, outside"), "{told}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
 /// One that the launcher starts is no instance of the engine.
 #[test]
 fn health_is_of_what_the_launcher_starts_as_well() {

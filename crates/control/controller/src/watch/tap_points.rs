@@ -86,10 +86,10 @@ impl<'a> View<'a> {
         let kinds = ["port/", "function/", "device/"];
         let text = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
         let wiring = self.wiring;
-        let (name, part) = match text.split_once(':') {
-            Some(_) if self.is_guard(text) => (text, None),
-            Some((name, of)) => (name, Some(of)),
-            None => (text, None),
+        let (name, part) = match (self.at_guard(text), text.split_once(':')) {
+            (Some(guard), _) => guard,
+            (None, Some((name, of))) => (name, Some(of)),
+            (None, None) => (text, None),
         };
         let port = |name: &str| Spot { place: TapPoint::Port(name.to_owned()), interface: None };
         // A container's interface.
@@ -129,8 +129,13 @@ impl<'a> View<'a> {
     }
 
     /// Whether it is the name of a guard, in which the signs stand that elsewhere divide names.
-    fn is_guard(&self, text: &str) -> bool {
-        guarded_by(text).is_some() && self.wiring.instances.contains_key(text)
+    /// A guard, or an interface of one. Its name has a `~`, and colons of its own.
+    fn at_guard<'t>(&self, text: &'t str) -> Option<(&'t str, Option<&'t str>)> {
+        let is_guard = |name: &str| guarded_by(name).is_some() && self.wiring.instances.contains_key(name);
+        if is_guard(text) {
+            return Some((text, None));
+        }
+        text.rsplit_once(':').filter(|(name, _)| is_guard(name)).map(|(name, of)| (name, Some(of)))
     }
 
     fn interface(&self, name: &str, instance: &Instance, of: &str) -> Result<u16, String> {
@@ -180,7 +185,7 @@ impl<'a> View<'a> {
     pub(super) fn captured(&self, text: &str) -> Result<Vec<(TapPoint, HopPackets)>, String> {
         let whole = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::All, HopPackets::Interface));
         let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::Received, HopPackets::Out));
-        let Some((a, b)) = text.split_once('~').filter(|_| !self.is_guard(text)) else {
+        let Some((a, b)) = text.split_once('~').filter(|_| self.at_guard(text).is_none()) else {
             let spots = self.spots(text)?;
             // What each of two functions puts on the wire between them.
             let is_wire = spots.len() > 1 && spots.iter().all(|spot| spot.interface.is_some());
