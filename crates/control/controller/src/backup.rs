@@ -65,6 +65,7 @@ pub(super) fn clean(state: &Path) -> Result<(), String> {
 
 fn not_copied(error: BackUpError) -> Refusal {
     match &error {
+        BackUpError::DiskFull { .. } => Refusal::NoRoom(error.to_string()),
         BackUpError::Io { source, .. } if source.kind() == ErrorKind::StorageFull => {
             Refusal::NoRoom(error.to_string())
         }

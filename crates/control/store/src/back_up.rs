@@ -7,7 +7,7 @@ use crate::folder::{mark_in, sync_folder, table_in};
 use crate::mark::{Mark, MarkFile};
 use crate::object::Revision;
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{Table, WriteFailure};
 
 impl Store {
     /// Writes a copy of the store as it is now to the folder `to`, which must be empty or not exist. Commits
@@ -50,7 +50,11 @@ impl Store {
             // A connection of its own: it reads one state while commits go on.
             false => Table::open(&table_in(self.folder()))?.copy_to(name),
         };
-        copied.map_err(|what| BackUpError::Copy { folder: to.to_owned(), what })?;
+        let folder = to.to_owned();
+        copied.map_err(|failure| match failure {
+            WriteFailure::DiskFull(what) => BackUpError::DiskFull { folder, what },
+            WriteFailure::Other(what) => BackUpError::Copy { folder, what },
+        })?;
         let (_, total, _) = Table::open(&file)?.load(self.settings().max_bytes)?;
         for left in ["store.db-wal", "store.db-shm"] {
             // Made by reading the copy, and empty.

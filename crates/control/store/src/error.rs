@@ -194,6 +194,14 @@ pub enum BackUpError {
         /// The system's answer.
         source: io::Error,
     },
+    /// There is no room for the copy.
+    #[error("{folder}: the disk is full: {what}; free some space and try again")]
+    DiskFull {
+        /// The back-up's folder.
+        folder: PathBuf,
+        /// The database's own words.
+        what: String,
+    },
     /// The database could not copy.
     #[error("{folder}: {what}")]
     Copy {

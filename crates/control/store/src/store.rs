@@ -256,7 +256,7 @@ impl Store {
 
     /// Copies all objects into another file, with the connection that commits: it has the files also when
     /// they were removed. Nothing is committed meanwhile.
-    pub(crate) fn copy_with_writer(&self, to: &str) -> Result<(), String> {
+    pub(crate) fn copy_with_writer(&self, to: &str) -> Result<(), WriteFailure> {
         self.shared.writer().table.copy_to(to)
     }
 

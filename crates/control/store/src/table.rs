@@ -7,7 +7,7 @@
 //! compared.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -283,10 +283,7 @@ impl Table {
             // needs no disk; were it to fail all the same, the next one would, too.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
-        written.map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => WriteFailure::DiskFull(words(&error)),
-            _ => WriteFailure::Other(words(&error)),
-        })
+        written.map_err(|error| failure(&error))
     }
 
     fn write(&self, rows: &[RowWrite<'_>], total: Total) -> rusqlite::Result<()> {
@@ -330,7 +327,7 @@ impl Table {
     }
 
     /// Writes a copy of the table as it is now to a new file that is on disk when this returns.
-    pub fn copy_to(&self, file: &str) -> Result<(), String> {
+    pub fn copy_to(&self, file: &str) -> Result<(), WriteFailure> {
         let copy = || -> rusqlite::Result<()> {
             self.connection.execute("VACUUM INTO ?1", [file])?;
             let copy = Connection::open_with_flags(
@@ -339,8 +336,18 @@ impl Table {
             )?;
             Self::use_log(copy)
         };
-        copy().map_err(|error| words(&error))?;
-        File::open(file).and_then(|file| file.sync_all()).map_err(|error| error.to_string())
+        copy().map_err(|error| failure(&error))?;
+        File::open(file).and_then(|file| file.sync_all()).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => WriteFailure::DiskFull(error.to_string()),
+            _ => WriteFailure::Other(error.to_string()),
+        })
+    }
+}
+
+fn failure(error: &rusqlite::Error) -> WriteFailure {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => WriteFailure::DiskFull(words(error)),
+        _ => WriteFailure::Other(words(error)),
     }
 }
 

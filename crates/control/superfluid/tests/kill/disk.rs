@@ -63,6 +63,11 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
             socket.ask("POST", "/v1/functions/fw/snapshots", Some(&body)).expect("it answers");
         assert_eq!(status, 507, "{answer}");
         assert_eq!(files(&inside.join("snapshots")), [""; 0], "nothing half written is left");
+        // So does a backup, which puts a copy of the store aside.
+        let (status, answer) = socket.ask("POST", "/v1/backups", None).expect("it answers");
+        assert_eq!(status, 507, "{answer}");
+        assert!(detail(&answer).contains("free some space"), "{answer}");
+        assert!(!inside.join("backup.part").exists(), "nothing half written is left");
         // So does a change, sooner or later: what is refused has not been done.
         let forwarder = json!({"image": "forwarder", "tenant": "default"});
         let mut made = Vec::new();
