@@ -64,7 +64,8 @@ impl FunctionHealth {
         self.0.retain(|_, failing| failing.seen);
     }
 
-    /// One line for each function that is `shown`, and down or failing; as its tenant may read it if one asks.
+    /// One line for each function that is `shown`, and down or failing; as its tenant may read it if one
+    /// asks.
     pub fn warnings(&self, of_tenant: bool, shown: impl Fn(&str) -> bool) -> Vec<String> {
         let named = self.0.iter().filter(|(name, _)| shown(name));
         let told = named.filter_map(|(name, failing)| match (&failing.down, failing.recent) {

@@ -405,7 +405,8 @@ fn health_is_of_the_ports_that_there_are_now() {
     assert!(daemon.end().contains("the account balances"));
 }
 
-/// A guard is named by its device and its opener, `groups@red~fw:0`, and has interfaces of its own behind that.
+/// A guard is named by its device and its opener, `groups@red~fw:0`, and has interfaces of its own behind
+/// that.
 #[test]
 fn interfaces_of_guards_are_named_as_those_of_functions() {
     let folder = tempfile::tempdir().expect("a folder");
