@@ -7,7 +7,7 @@
 use super::containers::wanted_containers;
 use api::Fault;
 use deployment::Catalog;
-use launcher::keeper::refusal_for_tenant;
+use launcher::keeper::{TAKEN, refusal_for_tenant};
 use launcher::{ClientError, Launcher, Start};
 use serde_json::Value;
 use std::path::Path;
@@ -106,6 +106,15 @@ pub fn ask_launcher(
         }
     }
     says
+}
+
+/// Guests of a wiring whose names the launcher has given to another client's, each with its place: a program
+/// that starts its own would have the interfaces of those. Of a launcher that does not answer it says
+/// nothing.
+pub fn taken_names(socket: &Path, wiring: &Wiring, keeper: &str) -> Vec<Fault> {
+    let listed = Launcher::others(socket, keeper, WITHIN).unwrap_or_default();
+    let taken = wiring.containers.keys().filter(|name| listed.contains(*name));
+    taken.map(|name| Fault::of_request(format!("functions.{name}"), TAKEN)).collect()
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub use containers::{
 use control::Handle;
 use controller::Controller;
 use engine::Account;
-pub use launcher_question::{LauncherSays, ask_launcher};
+pub use launcher_question::{LauncherSays, ask_launcher, taken_names};
 pub use shares::Shares;
 pub use shelf::Registries;
 use std::path::{Path, PathBuf};

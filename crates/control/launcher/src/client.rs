@@ -1,9 +1,11 @@
 //! The client of the launcher's socket.
 
+use crate::keeper::is_of;
 use crate::stream::receive;
-use crate::{ANSWER_MAX, Answer, Queues, REQUEST_MAX, Request, Start};
+use crate::{ANSWER_MAX, Answer, List, Queues, REQUEST_MAX, Request, Start};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -115,6 +117,22 @@ impl Launcher {
             Answer::Queues(names) => {
                 let reason = format!("it names {} queues and hands over {}", names.len(), queues.len());
                 Err(ClientError::Answer { path: path.to_owned(), reason })
+            }
+            other => Err(launcher.unexpected(&other)),
+        }
+    }
+
+    /// Names of the guests that it has of others than this keeper, by a connection of its own.
+    ///
+    /// # Errors
+    /// [`ClientError`]; also when there is no answer within that time.
+    pub fn others(path: &Path, keeper: &str, within: Duration) -> Result<BTreeSet<String>, ClientError> {
+        let stream = connected(path, within).map_err(|source| gone(path, source))?;
+        let mut launcher = Launcher { path: path.to_owned(), stream: BufReader::new(stream) };
+        match launcher.ask(&Request::List(List { after: None, wait_ms: 0, log_of: None }))? {
+            Answer::Guests(listed) => {
+                let others = listed.guests.into_iter().filter(|guest| !is_of(guest, keeper));
+                Ok(others.map(|guest| guest.name).collect())
             }
             other => Err(launcher.unexpected(&other)),
         }

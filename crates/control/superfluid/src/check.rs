@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::cli::CheckOptions;
 use crate::remote::{Connection, File};
 use api::Fault;
-use controller::ask_launcher;
+use controller::{ask_launcher, taken_names};
 use deployment::{Catalog, PrepareError};
 use std::io::Read;
 use std::path::Path;
@@ -50,11 +50,24 @@ impl Loaded {
                 names.join(", ")
             ));
         }
-        let place = |fault| match &file {
-            Some(file) => file.place(fault),
-            None => format!("{}: {fault}", self.name),
-        };
-        says.refused.iter().map(place).collect()
+        says.refused.iter().map(|fault| placed(&file, &self.name, fault)).collect()
+    }
+
+    /// Guests of the file whose names another client of the launcher has, a line each.
+    pub(crate) fn names_taken(&self, socket: &Path, keeper: &str) -> Vec<String> {
+        if self.wiring.containers.is_empty() {
+            return Vec::new();
+        }
+        let file = File::parse(self.name.clone(), &self.bytes).ok();
+        let taken = taken_names(socket, &self.wiring, keeper);
+        taken.iter().map(|fault| placed(&file, &self.name, fault)).collect()
+    }
+}
+
+fn placed(file: &Option<File>, name: &str, fault: &Fault) -> String {
+    match file {
+        Some(file) => file.place(fault),
+        None => format!("{name}: {fault}"),
     }
 }
 

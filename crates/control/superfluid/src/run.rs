@@ -56,7 +56,8 @@ enum Message {
 
 pub(crate) fn run(options: &RunOptions) -> Outcome {
     let Some(loaded) = check::load(&options.file) else { return Outcome::BadInput };
-    let refused = loaded.refused_by_launcher(&options.launcher);
+    let mut refused = loaded.refused_by_launcher(&options.launcher);
+    refused.extend(loaded.names_taken(&options.launcher, &keeper_name(&options.file)));
     if !refused.is_empty() {
         return check::refuse(&loaded.name, &refused);
     }

@@ -81,6 +81,9 @@ fn the_launcher_is_asked_by_check_and_before_a_run() {
             let said = |command: &str, file: &str| {
                 let mut program = line.middle.command(PROGRAM);
                 program.arg(command).args(&launcher.arguments()[..2]).arg(folder.join(file));
+                if command == "run" {
+                    program.args(["--for", "1s"]);
+                }
                 let output = program.output().expect("it runs");
                 (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
             };
@@ -104,6 +107,15 @@ fn the_launcher_is_asked_by_check_and_before_a_run() {
                     assert!(numbers.clone().all(|number| number.parse::<u32>().is_ok()), "{told}");
                 }
             }
+            // A name that another client's container has is not taken over, nor are its interfaces.
+            let start = blocks("json", folder).remove(0).replace("\"probe\"", "\"router\"");
+            assert_eq!(launcher.ask(&start), Ok(String::new()));
+            let (code, told) = said("run", "chain.yaml");
+            let taken =
+                "functions.router: the launcher has a container of this name that another client has started";
+            assert!(code == Some(2) && told.contains(taken) && told.contains("chain.yaml:9:5: "), "{told}");
+            assert_eq!(said("check", "chain.yaml").0, Some(0), "the file is right");
+            assert_eq!(launcher.ask(r#"{"stop": {"name": "router"}}"#), Ok(String::new()));
             // A missing interface is a warning, that the launcher was not asked is none.
             let (code, told) = said("check", "chain.yaml");
             assert_eq!((code, told.contains("launcher")), (Some(0), false), "{told}");

@@ -213,8 +213,7 @@ impl Book {
     }
 
     fn is_own(&self, guest: &Guest) -> bool {
-        let mark = guest.mark.as_deref().and_then(|mark| mark.rsplit_once(' '));
-        mark.is_some_and(|(keeper, _)| keeper == self.keeper)
+        is_of(guest, &self.keeper)
     }
 
     /// What there is has to be said again.
@@ -322,9 +321,7 @@ impl Book {
                 },
                 // One of this keeper is ended first, above; another's stays.
                 Some(_) => {
-                    let others = "the launcher has a container of this name that another client has started";
-                    let told = format!("{others}; allowed: to stop that one, or another name");
-                    entry.reason = Some(Why::own(told));
+                    entry.reason = Some(Why::own(TAKEN));
                     continue;
                 }
                 None if now >= entry.due => Request::Start(Box::new(start.clone())),
@@ -486,6 +483,16 @@ impl Book {
             restarts: entry.restarts,
         })
     }
+}
+
+/// Why a container is not started whose name another client's has.
+pub const TAKEN: &str = "the launcher has a container of this name that another client has started; allowed: to stop that one, or \
+     another name";
+
+/// Whether a keeper has started it.
+pub(crate) fn is_of(guest: &Guest, keeper: &str) -> bool {
+    let mark = guest.mark.as_deref().and_then(|mark| mark.rsplit_once(' '));
+    mark.is_some_and(|(of, _)| of == keeper)
 }
 
 /// The mark of a container: its keeper, and what it was started as, without what can be changed while it

@@ -21,6 +21,8 @@ mod tests;
 mod why;
 
 use crate::{Answer, ClientError, Failure, Guest, Kill, Launcher, List, Request, Start};
+pub use book::TAKEN;
+pub(crate) use book::is_of;
 use book::{Action, Book, Owner};
 use std::collections::BTreeMap;
 use std::fmt;
