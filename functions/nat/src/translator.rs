@@ -219,9 +219,15 @@ impl Translator {
             ICMP if is_reply => Ok(target),
             ICMP => Err(Reason::NoMapping),
             _ if flags & (flag::SYN | flag::ACK | flag::FIN | flag::RST) == flag::SYN => {
-                if self.sessions.is_full() && !self.make_room() {
-                    return Err(Reason::TableFull);
-                }
+                let target = match self.sessions.is_full() {
+                    false => target,
+                    true if !self.make_room() => return Err(Reason::TableFull),
+                    // The last session of the mapping may have made room, and the mapping went with it.
+                    true => self
+                        .bindings
+                        .target(ends.outside, ends.kind, ends.ports as u16)
+                        .ok_or(Reason::NoMapping)?,
+                };
                 let inside = InsideEnds {
                     upper: [target.address[0], target.address[1], target.address[2]],
                     inside: target.address[3],

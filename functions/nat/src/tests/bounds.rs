@@ -43,6 +43,29 @@ fn with_established_sessions_alone_there_is_no_room() {
     assert_eq!(bench.report()["mappings"]["hosts"], 1);
 }
 
+/// Room for a connection from outside may be that of the last session of its mapping, which goes with it.
+#[test]
+fn room_for_a_connection_from_outside_is_made_with_care() {
+    let mut bench = Bench::new(&[("max_sessions", ConfigValue::Integer(3))]);
+    bench.mapped(tcp((A, 2000), (R, 80), SYN));
+    bench.mapped(tcp((A, 2001), (R, 80), SYN));
+    bench.mapped(tcp((A, 2001), (S, 80), SYN));
+    assert_eq!(bench.outside(tcp((S, 1000), (EXT, 2000), SYN)), drop::NO_MAPPING);
+    assert_eq!(bench.report()["mappings"]["now"], 1);
+    // What takes the place of that mapping keeps it, whatever ends.
+    for port in 3000..3003 {
+        bench.mapped(tcp((B, port), (R, 80), SYN));
+    }
+    assert_eq!(bench.outside(tcp((S, 1000), (EXT, 2000), SYN)), drop::NO_MAPPING);
+    assert_eq!(bench.inward(tcp((R, 80), (EXT, 3000), SYN | ACK)), end(B, 3000));
+    assert_eq!(bench.inward(tcp((S, 80), (EXT, 3000), SYN)), end(B, 3000));
+    bench.wait(8000.0);
+    assert_eq!(
+        (&bench.report()["sessions"]["now"], &bench.report()["mappings"]["now"]),
+        (&0.into(), &0.into())
+    );
+}
+
 #[test]
 fn a_storm_from_outside_takes_nothing_of_a_hosts_limit() {
     let mut bench = Bench::new(&[("host_sessions", ConfigValue::Integer(10))]);
