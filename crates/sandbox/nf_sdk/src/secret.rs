@@ -18,6 +18,10 @@
 use core::hash::{Hasher, SipHasher};
 use nf_abi::RANDOM;
 
+/// What follows the name of a table, and the words of a number: keeps them apart.
+const NAME: u8 = 0;
+const NUMBER: u8 = 1;
+
 /// An instance's secret.
 #[derive(Clone, Copy)]
 pub struct Secret {
@@ -35,22 +39,56 @@ impl Secret {
 
     /// The seed of the table with this name.
     pub fn seed(&self, table: &str) -> u64 {
-        self.hash(0, table.as_bytes())
-    }
-
-    /// A number for these words: the same for the same words, and none that another one tells of.
-    pub fn number<const WORDS: usize>(&self, words: &[u64; WORDS]) -> u64 {
-        self.hash(1, words.map(u64::to_le_bytes).as_flattened())
-    }
-
-    /// `kind` keeps the names of tables and words apart.
-    fn hash(&self, kind: u8, bytes: &[u8]) -> u64 {
         let [first, second] = self.key;
         let mut hasher = SipHasher::new_with_keys(first, second);
-        hasher.write(bytes);
-        hasher.write(&[kind]);
+        hasher.write(table.as_bytes());
+        hasher.write(&[NAME]);
         hasher.finish()
     }
+
+    /// A number for these words: the same for the same words, and none that another one tells of. What
+    /// `WORDS` is counts too: a number of more words tells nothing of that of the first of them.
+    #[inline]
+    pub fn number<const WORDS: usize>(&self, words: &[u64; WORDS]) -> u64 {
+        // As `seed` has it, of bytes that come in words: half the instructions of a hasher of any bytes.
+        let [first, second] = self.key;
+        let mut state = [
+            first ^ 0x736f_6d65_7073_6575,
+            second ^ 0x646f_7261_6e64_6f6d,
+            first ^ 0x6c79_6765_6e65_7261,
+            second ^ 0x7465_6462_7974_6573,
+        ];
+        for word in words {
+            state = taken(state, *word);
+        }
+        state = taken(state, (WORDS as u64 * 8 + 1) << 56 | u64::from(NUMBER));
+        state[2] ^= 0xff;
+        let [a, b, c, d] = round(round(round(round(state))));
+        a ^ b ^ c ^ d
+    }
+}
+
+/// A word is taken in.
+#[inline(always)]
+const fn taken([a, b, c, d]: [u64; 4], word: u64) -> [u64; 4] {
+    let [a, b, c, d] = round(round([a, b, c, d ^ word]));
+    [a ^ word, b, c, d]
+}
+
+/// A round of SipHash.
+#[inline(always)]
+const fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
+    a = a.wrapping_add(b);
+    b = b.rotate_left(13) ^ a;
+    a = a.rotate_left(32);
+    c = c.wrapping_add(d);
+    d = d.rotate_left(16) ^ c;
+    a = a.wrapping_add(d);
+    d = d.rotate_left(21) ^ a;
+    c = c.wrapping_add(b);
+    b = b.rotate_left(17) ^ c;
+    c = c.rotate_left(32);
+    [a, b, c, d]
 }
 
 impl core::fmt::Debug for Secret {
@@ -100,6 +138,25 @@ mod tests {
         let mut hasher = SipHasher::new_with_keys(first, second);
         hasher.write(&core::array::from_fn::<u8, 15, _>(|n| n as u8));
         assert_eq!(hasher.finish(), 0xa129_ca61_49be_45e5);
+    }
+
+    /// Numbers are the same function's as seeds.
+    #[test]
+    fn numbers_are_siphash_too() {
+        fn number<const WORDS: usize>(secret: &Secret, words: &[u64; WORDS]) {
+            let mut hasher = SipHasher::new_with_keys(secret.key[0], secret.key[1]);
+            words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
+            hasher.write(&[NUMBER]);
+            assert_eq!(secret.number(words), hasher.finish());
+        }
+        for byte in 0..16 {
+            let secret = Secret::new(&[byte; RANDOM]);
+            let words: [u64; 9] = core::array::from_fn(|n| secret.number(&[n as u64]));
+            number::<0>(&secret, &[]);
+            number(&secret, words.first_chunk::<1>().expect("nine"));
+            number(&secret, words.first_chunk::<4>().expect("nine"));
+            number(&secret, &words);
+        }
     }
 
     #[test]
