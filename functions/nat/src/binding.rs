@@ -90,6 +90,15 @@ pub struct Bindings {
     host_sessions: u32,
 }
 
+/// What is worked out of an inside end: by which hashes its host and its mapping are found, and the number
+/// that chooses its outside port, if it was needed yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hashes {
+    host: u64,
+    mapping: u64,
+    chance: Option<u64>,
+}
+
 const VLANS: u32 = !0xff;
 
 fn address_words(ends: &InsideEnds) -> [u32; 4] {
@@ -101,6 +110,14 @@ fn inside_words(ends: &InsideEnds) -> [u64; 4] {
     let [a, b, c] = ends.upper;
     let port = u64::from(ends.ports & 0xffff);
     [two(ends.inside, ends.kind), port, two(a, b), two(c, u32::from(ends.is_v6))]
+}
+
+/// A number that others cannot foresee, for the outside port of an inside end. Not inlined: compilers move
+/// what it computes to where it may not be needed.
+#[inline(never)]
+fn chance(secret: &Secret, ends: &InsideEnds) -> u64 {
+    let words @ [address, port, ..] = inside_words(ends);
+    if ends.is_v6 { secret.number(&words) } else { secret.number(&[address, port]) }
 }
 
 fn host_kind(ends: &InsideEnds) -> u32 {
@@ -140,15 +157,11 @@ impl Bindings {
                 ..InsideEnds::default()
             };
             let Some(place) = self.ports.find(forward.outside.0) else { return false };
-            let host = match self.find_host(&ends) {
-                Some(host) => host,
-                None => match self.add_host(&ends, place) {
-                    Some(host) => host,
-                    None => return false,
-                },
-            };
+            let hashes = self.hashes(&ends);
+            let known = self.find_host(&ends, &hashes);
+            let Some(host) = known.or_else(|| self.add_host(&ends, &hashes, place)) else { return false };
             self.ports.take(place, forward.protocol, forward.outside.1)
-                && self.add(host, &ends, place, forward.outside.1, USED | LASTING).is_some()
+                && self.add(host, &ends, &hashes, (place, forward.outside.1), USED | LASTING).is_some()
         })
     }
 
@@ -164,13 +177,40 @@ impl Bindings {
 
     fn host_hash(&self, ends: &InsideEnds) -> u64 {
         let [a, b, c] = ends.upper;
-        self.hash.of_first(&[two(ends.inside, host_kind(ends)), two(a, b), u64::from(c)])
+        let first = two(ends.inside, host_kind(ends));
+        // The rest is zeros, whose hash is the same for all.
+        if ends.is_v6 {
+            self.hash.of_first(&[first, two(a, b), u64::from(c)])
+        } else {
+            self.hash.of_first(&[first])
+        }
     }
 
     /// The hash of an inside end; what it talks to is no part of it.
     fn inside_hash(&self, ends: &InsideEnds) -> u64 {
         let words @ [address, port, ..] = inside_words(ends);
         if ends.is_v6 { self.hash.of(&words) } else { self.hash.of_first(&[address, port]) }
+    }
+
+    /// What is worked out of an inside end before it is looked for.
+    #[inline(always)]
+    pub fn hashes(&self, ends: &InsideEnds) -> Hashes {
+        Hashes { host: self.host_hash(ends), mapping: self.inside_hash(ends), chance: None }
+    }
+
+    /// The place in the pool of the outside address of a new host, which others cannot foresee either.
+    #[inline(never)]
+    fn choose(&self, ends: &InsideEnds) -> u32 {
+        if self.ports.addresses() == 1 {
+            return 0;
+        }
+        let [a, b, c, d] = address_words(ends);
+        let chosen = if ends.is_v6 {
+            self.secret.number(&[two(a, b), two(c, d), u64::from(host_kind(ends))])
+        } else {
+            self.secret.number(&[two(d, host_kind(ends))])
+        };
+        self.ports.choose(chosen >> 48)
     }
 
     /// The inside end of a mapping.
@@ -185,42 +225,77 @@ impl Bindings {
 
     /// Reads the lines of the indexes in which an inside end is looked for, to have them in the cache.
     #[inline(always)]
-    pub fn touch_index(&self, ends: &InsideEnds) -> u32 {
-        self.host_index.touch(self.host_hash(ends)) ^ self.inside.touch(self.inside_hash(ends))
+    pub fn touch_index(&self, hashes: &Hashes) -> u32 {
+        self.host_index.touch(hashes.host) ^ self.inside.touch(hashes.mapping)
     }
 
-    /// The place in the pool of the outside address that an inside end's host probably has.
+    /// The place in the pool of the outside address that an inside end's host probably has, and the mapping
+    /// that it probably has itself.
     #[inline(always)]
-    pub fn probable_place(&self, ends: &InsideEnds) -> u32 {
-        self.hosts.get(self.host_index.probable(self.host_hash(ends))).0[host::OUTSIDE]
+    pub fn probable(&self, hashes: &Hashes) -> (u32, u32) {
+        let host = self.hosts.get(self.host_index.probable(hashes.host));
+        (host.0[host::OUTSIDE], self.inside.probable(hashes.mapping))
     }
 
-    /// Reads what a mapping to this outside end is noted in.
+    /// The outside end of a mapping, if that probably is the inside end's.
     #[inline(always)]
-    pub fn touch_outside(&self, place: u32, protocol: u8, port: Port) -> u32 {
-        let hash = self.outside_hash(self.ports.address(place), protocol, port);
-        self.outside.touch(hash) ^ self.ports.touch(place, protocol, port.swap_bytes())
+    pub fn probable_end(&self, ends: &InsideEnds, mapping: u32) -> Option<(Address, Port)> {
+        let line = &self.mappings.get(mapping).0;
+        let differs = line[mapping::KIND] ^ ends.kind | (line[mapping::PORTS] ^ ends.ports) & 0xffff;
+        (differs == 0).then(|| self.outside_end(mapping))
+    }
+
+    /// Reads the word of an outside port, in host order.
+    #[inline(always)]
+    pub fn touch_port(&self, place: u32, protocol: u8, port: u16) -> u32 {
+        self.ports.touch(place, protocol, port)
+    }
+
+    /// Where the search for an outside port would begin, by the place in the pool of the outside address: at
+    /// the inside port while that is free.
+    #[inline(always)]
+    pub fn search_begins(&self, ends: &InsideEnds, hashes: &mut Hashes, place: u32) -> u16 {
+        let (protocol, wanted) = (ends.kind as u8, (ends.ports as u16).swap_bytes());
+        if self.ports.is_own_free(place, protocol, wanted) {
+            return wanted;
+        }
+        let chance = chance(&self.secret, ends);
+        hashes.chance = Some(chance);
+        self.ports.search_begins(protocol, wanted, chance)
+    }
+
+    /// The outside port that it probably ends at.
+    #[inline(always)]
+    pub fn probable_port(&self, ends: &InsideEnds, place: u32, begin: u16) -> Port {
+        let (protocol, wanted) = (ends.kind as u8, (ends.ports as u16).swap_bytes());
+        self.ports.probable(place, protocol, wanted, begin).swap_bytes()
+    }
+
+    /// Reads the line of the index in which a mapping to this outside end is noted.
+    #[inline(always)]
+    pub fn touch_outside(&self, address: Address, protocol: u8, port: Port) -> u32 {
+        self.outside.touch(self.outside_hash(address, protocol, port))
     }
 
     fn outside_hash(&self, address: Address, protocol: u8, port: Port) -> u64 {
         self.hash.of_first(&[two(address, u32::from(port) | u32::from(protocol) << 16)])
     }
 
-    fn find_host(&self, ends: &InsideEnds) -> Option<u32> {
+    fn find_host(&self, ends: &InsideEnds, hashes: &Hashes) -> Option<u32> {
         let words = address_words(ends);
-        self.host_index.find(self.host_hash(ends), |number| {
+        self.host_index.find(hashes.host, |number| {
             let line = &self.hosts.get(number).0;
             line[..host::WORDS] == words && line[host::KIND] == host_kind(ends)
         })
     }
 
-    fn add_host(&mut self, ends: &InsideEnds, outside: u32) -> Option<u32> {
+    fn add_host(&mut self, ends: &InsideEnds, hashes: &Hashes, outside: u32) -> Option<u32> {
         let mut line = Line([0; 16]);
         line.0[host::ADDRESS..host::WORDS].copy_from_slice(&address_words(ends));
         line.0[host::KIND] = host_kind(ends);
         line.0[host::OUTSIDE] = outside;
         let number = self.hosts.take(line)?;
-        if !self.host_index.insert(self.host_hash(ends), number) {
+        if !self.host_index.insert(hashes.host, number) {
             self.hosts.give_back(number);
             return None;
         }
@@ -237,7 +312,15 @@ impl Bindings {
         self.hosts.give_back(number);
     }
 
-    fn add(&mut self, host: u32, ends: &InsideEnds, place: u32, port: u16, flags: u32) -> Option<u32> {
+    /// Notes a mapping to a port of an address of the pool.
+    fn add(
+        &mut self,
+        host: u32,
+        ends: &InsideEnds,
+        hashes: &Hashes,
+        (place, port): (u32, u16),
+        flags: u32,
+    ) -> Option<u32> {
         let outside = self.ports.address(place);
         let wire = port.swap_bytes();
         let mut line = HalfLine([0; 8]);
@@ -247,13 +330,12 @@ impl Bindings {
         line.0[mapping::OUTSIDE] = outside;
         line.0[mapping::FLAGS] = flags;
         let number = self.mappings.take(line)?;
-        let inside_hash = self.inside_hash(ends);
-        if !self.inside.insert(inside_hash, number) {
+        if !self.inside.insert(hashes.mapping, number) {
             self.mappings.give_back(number);
             return None;
         }
         if !self.outside.insert(self.outside_hash(outside, ends.kind as u8, wire), number) {
-            self.inside.remove(inside_hash, number);
+            self.inside.remove(hashes.mapping, number);
             self.mappings.give_back(number);
             return None;
         }
@@ -267,13 +349,14 @@ impl Bindings {
 
     /// The mapping of an inside end, if it has one.
     pub fn find(&self, ends: &InsideEnds) -> Option<u32> {
-        let host = self.find_host(ends)?;
-        self.find_of(host, ends)
+        let hashes = self.hashes(ends);
+        let host = self.find_host(ends, &hashes)?;
+        self.find_of(host, ends, &hashes)
     }
 
-    fn find_of(&self, host: u32, ends: &InsideEnds) -> Option<u32> {
+    fn find_of(&self, host: u32, ends: &InsideEnds, hashes: &Hashes) -> Option<u32> {
         let (kind, port) = (ends.kind, ends.ports as u16);
-        self.inside.find(self.inside_hash(ends), |number| {
+        self.inside.find(hashes.mapping, |number| {
             let line = &self.mappings.get(number).0;
             line[mapping::HOST] == host
                 && line[mapping::KIND] == kind
@@ -284,15 +367,15 @@ impl Bindings {
 
     /// The mapping of an inside end, which is made if it has none. A host's Ethernet address is noted on the
     /// way.
-    pub fn obtain(&mut self, ends: &InsideEnds, mac: [u32; 2]) -> Result<u32, NoMapping> {
-        let known = self.find_host(ends);
+    pub fn obtain(&mut self, ends: &InsideEnds, hashes: &Hashes, mac: [u32; 2]) -> Result<u32, NoMapping> {
+        let known = self.find_host(ends, hashes);
         if let Some(host) = known {
             let line = &mut self.hosts.get_mut(host).0;
             line[host::MAC..host::MAC + 2].copy_from_slice(&mac);
             if line[host::SESSIONS] >= self.host_sessions {
                 return Err(NoMapping::HostLimit);
             }
-            if let Some(mapping) = self.find_of(host, ends) {
+            if let Some(mapping) = self.find_of(host, ends, hashes) {
                 return Ok(mapping);
             }
             if self.hosts.get(host).0[host::PORTS] >= self.host_ports {
@@ -302,33 +385,35 @@ impl Bindings {
         if self.mappings.is_full() {
             return Err(NoMapping::Full);
         }
-        let chance = self.secret.number(&inside_words(ends));
         let host = match known {
             Some(host) => host,
             None => {
-                let [a, b, c, d] = address_words(ends);
-                let chosen = self.secret.number(&[two(a, b), two(c, d), u64::from(host_kind(ends))]);
-                let chosen = self.ports.choose(chosen >> 48);
-                let host = self.add_host(ends, chosen).ok_or(NoMapping::Full)?;
+                let host = self.add_host(ends, hashes, self.choose(ends)).ok_or(NoMapping::Full)?;
                 self.hosts.get_mut(host).0[host::MAC..host::MAC + 2].copy_from_slice(&mac);
                 host
             }
         };
-        let mapping = self.allocate(host, ends, chance);
+        let mapping = self.allocate(host, ends, hashes);
         if mapping.is_err() && self.hosts.get(host).0[host::MAPPINGS] == 0 {
             self.remove_host(host);
         }
         mapping
     }
 
-    fn allocate(&mut self, host: u32, ends: &InsideEnds, chance: u64) -> Result<u32, NoMapping> {
+    fn allocate(&mut self, host: u32, ends: &InsideEnds, hashes: &Hashes) -> Result<u32, NoMapping> {
         let (protocol, wanted) = (ends.kind as u8, (ends.ports as u16).swap_bytes());
         let own = self.hosts.get(host).0[host::OUTSIDE];
         let count = self.ports.addresses() as u32;
         let others = if self.paired { 1 } else { count };
-        for place in (0..others).map(|n| (own + n) % count.max(1)) {
-            if let Some(port) = self.ports.allocate(place, protocol, wanted, chance) {
-                return self.add(host, ends, place, port, USED).ok_or_else(|| {
+        for place in (own..count).chain(0..own).take(others as usize) {
+            let port = if self.ports.take_own(place, protocol, wanted) {
+                Some(wanted)
+            } else {
+                let chance = hashes.chance.unwrap_or_else(|| chance(&self.secret, ends));
+                self.ports.take_other(place, protocol, wanted, chance)
+            };
+            if let Some(port) = port {
+                return self.add(host, ends, hashes, (place, port), USED).ok_or_else(|| {
                     self.ports.give_back(place, protocol, port);
                     NoMapping::Full
                 });
@@ -341,8 +426,9 @@ impl Bindings {
     /// pool or there is no room.
     pub fn restore(&mut self, ends: &InsideEnds, outside: (Address, Port), mac: [u32; 2]) -> Option<u32> {
         let place = self.ports.find(outside.0)?;
-        let known = self.find_host(ends);
-        if let Some(mapping) = known.and_then(|host| self.find_of(host, ends)) {
+        let hashes = self.hashes(ends);
+        let known = self.find_host(ends, &hashes);
+        if let Some(mapping) = known.and_then(|host| self.find_of(host, ends, &hashes)) {
             let line = &self.mappings.get(mapping).0;
             let is_same =
                 line[mapping::OUTSIDE] == outside.0 && (line[mapping::PORTS] >> 16) as u16 == outside.1;
@@ -352,8 +438,8 @@ impl Bindings {
         if !self.ports.take(place, protocol, port) {
             return None;
         }
-        let host = known.or_else(|| self.add_host(ends, place));
-        let mapping = host.and_then(|host| self.add(host, ends, place, port, USED));
+        let host = known.or_else(|| self.add_host(ends, &hashes, place));
+        let mapping = host.and_then(|host| self.add(host, ends, &hashes, (place, port), USED));
         match (host, mapping) {
             (Some(host), Some(_)) => {
                 self.hosts.get_mut(host).0[host::MAC..host::MAC + 2].copy_from_slice(&mac);
@@ -402,9 +488,12 @@ impl Bindings {
         [host[host::MAC], host[host::MAC + 1]]
     }
 
-    /// A session uses the mapping from now on.
-    pub fn hold(&mut self, mapping: u32) {
-        self.mappings.get_mut(mapping).0[mapping::SESSIONS] += 1;
+    /// A session uses the mapping from now on, and may count for the limit of the mapping's host.
+    pub fn hold(&mut self, mapping: u32, counted: bool) {
+        let line = &mut self.mappings.get_mut(mapping).0;
+        line[mapping::SESSIONS] += 1;
+        let host = line[mapping::HOST];
+        self.hosts.get_mut(host).0[host::SESSIONS] += u32::from(counted);
     }
 
     /// A session counts for the limit of the mapping's host from now on.
@@ -441,63 +530,6 @@ impl Bindings {
         line[host::MAPPINGS] -= 1;
         if line[host::MAPPINGS] == 0 {
             self.remove_host(host);
-        }
-    }
-}
-
-/// The addresses that inside ends have sent to, for address-dependent filtering: how many sessions a mapping
-/// has with each remote address.
-pub struct Permissions {
-    entries: Slab<HalfLine>,
-    index: Index,
-    hash: KeyedHash<1>,
-}
-
-impl Permissions {
-    /// Room for as many as there are sessions; `None` when there is no memory for it. `seed`: the index'
-    /// secret.
-    pub fn new(limit: usize, seed: u64) -> Option<Permissions> {
-        let (entries, index) = (Slab::new(limit)?, Index::new(limit)?);
-        Some(Permissions { entries, index, hash: KeyedHash::new(seed) })
-    }
-
-    fn find(&self, mapping: u32, remote: Address) -> (u64, Option<u32>) {
-        let hash = self.hash.of(&[two(mapping, remote)]);
-        let found = self.index.find(hash, |number| {
-            let [_, of, address, count, ..] = self.entries.get(number).0;
-            count != 0 && of == mapping && address == remote
-        });
-        (hash, found)
-    }
-
-    /// Whether the mapping has a session with this address.
-    pub fn has(&self, mapping: u32, remote: Address) -> bool {
-        self.find(mapping, remote).1.is_some()
-    }
-
-    /// The mapping has another session with this address. What finds no room is refused by the filter.
-    pub fn add(&mut self, mapping: u32, remote: Address) {
-        match self.find(mapping, remote) {
-            (_, Some(number)) => self.entries.get_mut(number).0[3] += 1,
-            (hash, None) => {
-                let entry = HalfLine([0, mapping, remote, 1, 0, 0, 0, 0]);
-                if let Some(number) = self.entries.take(entry)
-                    && !self.index.insert(hash, number)
-                {
-                    self.entries.give_back(number);
-                }
-            }
-        }
-    }
-
-    /// The mapping has one less.
-    pub fn remove(&mut self, mapping: u32, remote: Address) {
-        let (hash, Some(number)) = self.find(mapping, remote) else { return };
-        let count = &mut self.entries.get_mut(number).0[3];
-        *count -= 1;
-        if *count == 0 {
-            self.index.remove(hash, number);
-            self.entries.give_back(number);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! A packet's way:
 //! 1. [`usual`] reads the common packet (IPv4 without options, TCP or UDP) and finds its [`session`]. The
 //!    whole batch is read first, then all lines of the indexes are fetched, then all sessions; memory answers
-//!    for the whole batch at once that way. A usual packet is rewritten by what its session says.
+//!    for the whole batch at once that way. A usual packet is rewritten by what its session says. Where it
+//!    begins one, what that is noted in is fetched the same way, and [`translator`] begins it.
 //! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`translator`] finds or begins its
 //!    session in [`binding`] and [`ports`], [`icmp`] turns errors inside out, later fragments follow their
 //!    first one's [`course`].
@@ -22,6 +23,7 @@ pub mod course;
 pub mod icmp;
 pub mod metrics;
 pub mod nat64;
+pub mod permissions;
 pub mod ports;
 pub mod segments;
 pub mod session;
@@ -105,8 +107,10 @@ impl NetworkFunction for Nat {
         self.touched ^= usual::look_up(&self.translator, batch, &mut self.window);
         let (packets, host) = batch.split();
         let Nat { translator, slow, tally, window, .. } = self;
-        usual::translate(translator, packets, window, tally, |translator, packet, tally| {
-            slow.packet(translator, packet, tally, host);
+        usual::translate(translator, packets, window, tally, |translator, packet, ahead, tally| {
+            if !usual::begin(translator, slow, packet, ahead, tally, host) {
+                slow.packet(translator, packet, tally, host);
+            }
         });
         self.tally.flush(self.translator.turnover, batch.host());
         self.set_timer(batch.host(), now);

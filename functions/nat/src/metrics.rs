@@ -112,8 +112,10 @@ impl Tally {
             }
         }
         if turnover != self.told {
-            for (place, (now, before)) in turnover.into_iter().zip(self.told).enumerate() {
-                host.counter_add((NAMES.len() + place) as u32, now - before);
+            for (place, (now, before)) in turnover.iter().zip(&self.told).enumerate() {
+                if now != before {
+                    host.counter_add((NAMES.len() + place) as u32, now - before);
+                }
             }
             self.told = turnover;
         }

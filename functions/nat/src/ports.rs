@@ -116,23 +116,36 @@ impl Ports {
         }
     }
 
-    /// Takes a port for the inside port `wanted`.
-    pub fn allocate(&mut self, number: u32, protocol: u8, wanted: u16, chance: u64) -> Option<u16> {
+    /// Whether a mapping gets the inside port `wanted` if it is free.
+    fn is_kept(&self, protocol: u8, wanted: u16) -> bool {
         let (first, last) = self.range;
-        if protocol == ICMP {
-            if self.preserve && self.take(number, protocol, wanted) {
-                return Some(wanted);
-            }
-            return self.search(number, protocol, (0, u16::MAX), u64::MAX, chance);
-        }
-        if self.preserve && (first..=last).contains(&wanted) && self.take(number, protocol, wanted) {
-            return Some(wanted);
-        }
+        self.preserve && (protocol == ICMP || (first..=last).contains(&wanted))
+    }
+
+    /// The ranges in which a port is looked for, and which ports of 64 in a row, each in order of preference.
+    fn choices(&self, protocol: u8, wanted: u16) -> ([(u16, u16); 2], [u64; 2]) {
+        let (first, last) = self.range;
         let low = (first, last.min(WELL_KNOWN - 1));
         let high = (first.max(WELL_KNOWN), last);
-        let ranges = if wanted < WELL_KNOWN { [low, high] } else { [high, low] };
         let parity = if wanted.is_multiple_of(2) { EVEN } else { !EVEN };
-        let masks: &[u64] = if protocol == UDP { &[parity, u64::MAX] } else { &[u64::MAX] };
+        (
+            if wanted < WELL_KNOWN { [low, high] } else { [high, low] },
+            [if protocol == UDP { parity } else { u64::MAX }, u64::MAX],
+        )
+    }
+
+    /// Takes the inside port `wanted`, if a mapping gets it; false when it is another one that it gets.
+    #[inline(always)]
+    pub fn take_own(&mut self, number: u32, protocol: u8, wanted: u16) -> bool {
+        self.is_kept(protocol, wanted) && self.take(number, protocol, wanted)
+    }
+
+    /// Takes another port for the inside port `wanted`; `chance` decides which.
+    pub fn take_other(&mut self, number: u32, protocol: u8, wanted: u16, chance: u64) -> Option<u16> {
+        if protocol == ICMP {
+            return self.search(number, protocol, (0, u16::MAX), u64::MAX, chance);
+        }
+        let (ranges, masks) = self.choices(protocol, wanted);
         masks.iter().find_map(|mask| {
             ranges.iter().find_map(|range| self.search(number, protocol, *range, *mask, chance))
         })
@@ -143,30 +156,61 @@ impl Ports {
         &mut self,
         number: u32,
         protocol: u8,
-        (first, last): (u16, u16),
+        range: (u16, u16),
         mask: u64,
         chance: u64,
     ) -> Option<u16> {
-        let count = u64::from(last).checked_sub(u64::from(first))? + 1;
-        let begin = usize::from(first) + (chance >> 16) as usize % count as usize;
+        let begin = begin(range, chance)?;
         let words = self.taken.get(Self::at(number, protocol)..)?.get(..WORDS)?;
-        // The bits of a word that lie within two bounds, both included.
-        let within = |word: usize, low: usize, high: usize| {
-            let from = low.saturating_sub(word * 64);
-            let to = (high + 1).saturating_sub(word * 64).min(64);
-            if from >= 64 || to == 0 {
-                return 0;
-            }
-            (u64::MAX << from) & (u64::MAX >> (64 - to))
-        };
-        let parts = [(begin, usize::from(last)), (usize::from(first), begin)];
-        let port = parts.into_iter().find_map(|(low, high)| {
-            (low / 64..=high / 64).find_map(|word| {
-                let free = !words.get(word)? & mask & within(word, low, high);
-                (free != 0).then(|| word * 64 + free.trailing_zeros() as usize)
-            })
-        })?;
+        let (first, last) = (usize::from(range.0), usize::from(range.1));
+        let port = first_free(words, mask, begin, last).or_else(|| first_free(words, mask, first, begin))?;
         let port = u16::try_from(port).ok()?;
         self.take(number, protocol, port).then_some(port)
     }
+
+    /// Whether the inside port `wanted` would be given out as it is.
+    #[inline(always)]
+    pub fn is_own_free(&self, number: u32, protocol: u8, wanted: u16) -> bool {
+        let word = self.taken.get(Self::at(number, protocol) + usize::from(wanted) / 64);
+        self.is_kept(protocol, wanted) && word.is_some_and(|word| word >> (wanted % 64) & 1 == 0)
+    }
+
+    /// Where the search for a port of TCP or UDP begins that is not the inside port.
+    #[inline(always)]
+    pub fn search_begins(&self, protocol: u8, wanted: u16, chance: u64) -> u16 {
+        let ([range, _], _) = self.choices(protocol, wanted);
+        begin(range, chance).map_or(wanted, |begin| begin as u16)
+    }
+
+    /// The port that a search from there on probably finds: the first free one of 64 in a row, if there is
+    /// one.
+    #[inline(always)]
+    pub fn probable(&self, number: u32, protocol: u8, wanted: u16, begin: u16) -> u16 {
+        let (_, [mask, _]) = self.choices(protocol, wanted);
+        let word = self.taken.get(Self::at(number, protocol) + usize::from(begin) / 64);
+        let free = word.map_or(0, |word| !word & mask & u64::MAX << (begin % 64));
+        begin & !63 | (free.trailing_zeros() & 63) as u16
+    }
+}
+
+/// The port of a range that `chance` decides.
+#[inline(always)]
+fn begin((first, last): (u16, u16), chance: u64) -> Option<usize> {
+    let count = u64::from(last).checked_sub(u64::from(first))? + 1;
+    Some(usize::from(first) + (((chance >> 32) * count) >> 32) as usize)
+}
+
+/// The first free port from `low` to `high`, both included, whose bit `mask` has.
+#[inline(always)]
+fn first_free(taken: &[u64], mask: u64, low: usize, high: usize) -> Option<usize> {
+    let mut within = mask & u64::MAX << (low % 64);
+    for word in low / 64..=high / 64 {
+        let free = !taken.get(word)? & within;
+        if free != 0 {
+            let port = word * 64 + free.trailing_zeros() as usize;
+            return (port <= high).then_some(port);
+        }
+        within = mask;
+    }
+    None
 }

@@ -234,7 +234,8 @@ impl Sessions {
         self.hash.of_first(&[two(local, remote), two(ports, kind)])
     }
 
-    fn inside_hash(&self, ends: &InsideEnds) -> u64 {
+    /// The hash of inside ends.
+    pub fn inside_hash(&self, ends: &InsideEnds) -> u64 {
         if ends.is_v6 {
             let [a, b, c] = ends.upper;
             let [addresses, ports] = [two(ends.inside, ends.remote), two(ends.ports, ends.kind)];
@@ -307,9 +308,9 @@ impl Sessions {
         Some(line)
     }
 
-    /// The session with these inside ends.
-    pub fn find_inside(&self, ends: &InsideEnds) -> Option<u32> {
-        self.inside.find(self.inside_hash(ends), |number| {
+    /// The session with these inside ends, by their hash.
+    pub fn find_inside(&self, ends: &InsideEnds, hash: u64) -> Option<u32> {
+        self.inside.find(hash, |number| {
             let words = &self.lines.get(number).0;
             words[at::INSIDE] == ends.inside
                 && words[at::REMOTE] == ends.remote
@@ -331,10 +332,12 @@ impl Sessions {
         })
     }
 
-    /// Begins a session; `None` when there is no room. `flags` are of [`at::STATE`].
+    /// Begins a session; `None` when there is no room. `hash` is that of its inside ends, `flags` are of
+    /// [`at::STATE`].
     pub fn open(
         &mut self,
         inside: &InsideEnds,
+        hash: u64,
         outside: (Address, Port),
         state: State,
         flags: u32,
@@ -349,7 +352,9 @@ impl Sessions {
         words[at::OUTSIDE] = outside.0;
         words[at::OUTSIDE_PORTS] = inside.ports & 0xffff_0000 | u32::from(outside.1);
         words[at::UPPER..at::UPPER + 3].copy_from_slice(&inside.upper);
-        words[at::STATE] = flags | if inside.is_v6 { IPV6 } else { 0 };
+        let version = if inside.is_v6 { IPV6 } else { 0 };
+        words[at::STATE] = flags | version | state as u32 | usual(state, flags);
+        words[at::EXPIRES] = self.now.wrapping_add(self.first[state as usize & 15]);
         words[at::MAPPING] = mapping;
         let network = gain(inside.inside, outside.0);
         let ports = gain_half(inside.ports as u16, outside.1);
@@ -366,18 +371,18 @@ impl Sessions {
             kind: inside.kind,
         };
         let number = self.lines.take(line)?;
-        let (inside_hash, outside_hash) = (self.inside_hash(inside), self.outside_hash(&ends));
-        if !self.inside.insert(inside_hash, number) {
+        if !self.inside.insert(hash, number) {
             self.lines.give_back(number);
             return None;
         }
-        if !self.outside.insert(outside_hash, number) {
-            self.inside.remove(inside_hash, number);
+        if !self.outside.insert(self.outside_hash(&ends), number) {
+            self.inside.remove(hash, number);
             self.lines.give_back(number);
             return None;
         }
-        self.set_state(number, state);
-        self.begin_time(number);
+        if state.may_go() {
+            self.list(number);
+        }
         Some(number)
     }
 
@@ -419,16 +424,7 @@ impl Sessions {
     /// Puts a session into a state, and into the list of those that may go or out of it.
     pub fn set_state(&mut self, number: u32, state: State) {
         let word = &mut self.lines.get_mut(number).0[at::STATE];
-        let usual = match state {
-            _ if *word & HAIRPIN != 0 => 0,
-            State::Established | State::InsideFin | State::OutsideFin | State::Ended | State::Answered => {
-                USUAL | USUAL << 1
-            }
-            State::Replied => USUAL | USUAL << 1,
-            State::Asked | State::Query => USUAL,
-            State::InsideInit | State::OutsideInit | State::Reset | State::Abandoned => 0,
-        };
-        *word = *word & !(0xff | USUAL | USUAL << 1) | state as u32 | usual;
+        *word = *word & !(0xff | USUAL | USUAL << 1) | state as u32 | usual(state, *word);
         let (is_listed, may_go) = (*word & LISTED != 0, state.may_go());
         if may_go && !is_listed {
             self.list(number);
@@ -499,6 +495,19 @@ impl Sessions {
             0 => self.newest = older,
             _ => self.lines.get_mut(newer).0[at::OLDER] = older,
         }
+    }
+}
+
+/// Whether usual packets of a session in this state, with these flags, change nothing but its time.
+fn usual(state: State, flags: u32) -> u32 {
+    match state {
+        _ if flags & HAIRPIN != 0 => 0,
+        State::Established | State::InsideFin | State::OutsideFin | State::Ended | State::Answered => {
+            USUAL | USUAL << 1
+        }
+        State::Replied => USUAL | USUAL << 1,
+        State::Asked | State::Query => USUAL,
+        State::InsideInit | State::OutsideInit | State::Reset | State::Abandoned => 0,
     }
 }
 

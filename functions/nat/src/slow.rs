@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::headers::{Dissection, Fragment, Network, dissect};
 use nf_sdk::later_fragments::{Datagram, Held, Later};
-use nf_sdk::wire::{TCP, half, host_v4, put_half, put_word, wire_v4, word};
+use nf_sdk::wire::{Address, TCP, half, host_v4, put_half, put_word, wire_v4, word};
 use nf_sdk::{Host, Packet, Verdict, offload};
 
 /// ICMP errors about what could not be translated, at most, in [`ANSWERS_IN`] ticks: 64 in 1.07 s.
@@ -44,8 +44,8 @@ pub struct Slow {
 }
 
 /// Packets between neighbours, which no router forwards: they pass as they are.
-fn is_local(view: &View) -> bool {
-    let [source, destination] = [host_v4(view.source), host_v4(view.destination)];
+pub fn is_local(source: Address, destination: Address) -> bool {
+    let [source, destination] = [host_v4(source), host_v4(destination)];
     let is_link_local = |address: u32| address >> 16 == 0xa9fe;
     source == 0
         || destination == u32::MAX
@@ -54,7 +54,9 @@ fn is_local(view: &View) -> bool {
         || is_link_local(destination)
 }
 
-fn mac_at(frame: &[u8], at: usize) -> [u32; 2] {
+/// An Ethernet address in two words.
+#[inline(always)]
+pub fn mac_at(frame: &[u8], at: usize) -> [u32; 2] {
     [word(frame, at).unwrap_or(0), u32::from(half(frame, at + 4).unwrap_or(0))]
 }
 
@@ -129,11 +131,15 @@ impl Slow {
                 } else {
                     translator.is_outside(view.destination) || translator.is_inside(view.destination)
                 };
-                return Some(if is_ours && !is_local(&view) { Err(Reason::Protocol) } else { as_is });
+                return Some(if is_ours && !is_local(view.source, view.destination) {
+                    Err(Reason::Protocol)
+                } else {
+                    as_is
+                });
             }
             Err(reason) => return Some(Err(reason)),
         };
-        if is_local(&view) {
+        if is_local(view.source, view.destination) {
             return Some(as_is);
         }
         let is_to_pool = translator.is_outside(view.destination);
@@ -278,7 +284,7 @@ impl Slow {
         if from_inside && translator.is_inside(view.source) {
             let frame = packet.bytes_mut();
             if let Err(reason) = outward(translator, frame, view, partial) {
-                self.refuse(translator, frame, view, reason, host);
+                self.refuse(translator, frame, (view.l3, view.l4), reason, host);
                 return Err(reason);
             }
             is_outward = true;
@@ -303,11 +309,11 @@ impl Slow {
     }
 
     /// Tells the sender of a packet that no session could be begun for it (RFC 5508 REQ-8).
-    fn refuse(
+    pub fn refuse(
         &mut self,
         translator: &mut Translator,
         frame: &[u8],
-        view: &View,
+        (l3, l4): (usize, usize),
         reason: Reason,
         host: &mut Host,
     ) {
@@ -321,7 +327,7 @@ impl Slow {
         if *count < ANSWERS {
             *count += 1;
             let source = translator.bindings.ports.address(0);
-            if let Some(answer) = unreachable(frame, view.l3, view.l4, PROHIBITED, Some(source)) {
+            if let Some(answer) = unreachable(frame, l3, l4, PROHIBITED, Some(source)) {
                 emit(translator, &answer, INSIDE, host);
             }
         }

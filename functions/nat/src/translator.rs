@@ -1,8 +1,9 @@
 //! The translation itself: which session a packet belongs to, whether it may begin one, and where it goes.
 
-use crate::binding::{Bindings, NoMapping, Permissions, Target};
+use crate::binding::{Bindings, Hashes, NoMapping, Target};
 use crate::course::Course;
 use crate::metrics::Reason;
+use crate::permissions::Permissions;
 use crate::session::{
     BEGUN_OUTSIDE, COUNTED, HAIRPIN, InsideEnds, OutsideEnds, Sessions, State, at, flag, is_tcp, step,
 };
@@ -18,6 +19,17 @@ const SWEEP_BITS: u32 = 33;
 const SWEEP_PAUSE: Nanos = Nanos::from_millis(1);
 /// Sessions that are ended at most to find one new session a free port.
 const MAKE_ROOM: usize = 8;
+
+/// What is worked out of the ends of a packet from inside before its session is looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sought {
+    /// The hash of both ends.
+    pub session: u64,
+    /// That of the inside end alone.
+    pub inside: Hashes,
+    /// The remote end is in the pool.
+    pub is_hairpin: bool,
+}
 
 /// Sessions, mappings and what belongs to them.
 pub struct Translator {
@@ -129,7 +141,7 @@ impl Translator {
 
     /// The live session with these inside ends; one whose time is over ends here.
     pub fn known_inside(&mut self, ends: &InsideEnds) -> Option<u32> {
-        let number = self.sessions.find_inside(ends)?;
+        let number = self.sessions.find_inside(ends, self.sessions.inside_hash(ends))?;
         self.if_live(number)
     }
 
@@ -160,7 +172,26 @@ impl Translator {
         is_request: bool,
         mac: [u32; 2],
     ) -> Result<u32, Reason> {
-        if let Some(number) = self.known_inside(ends) {
+        let sought = Sought {
+            session: self.sessions.inside_hash(ends),
+            inside: self.bindings.hashes(ends),
+            is_hairpin: self.is_outside(ends.remote),
+        };
+        self.outward_by(ends, &sought, flags, is_request, mac)
+    }
+
+    /// The same by what was worked out of the ends before.
+    pub fn outward_by(
+        &mut self,
+        ends: &InsideEnds,
+        sought: &Sought,
+        flags: u8,
+        is_request: bool,
+        mac: [u32; 2],
+    ) -> Result<u32, Reason> {
+        let Sought { session: hash, inside: hashes, is_hairpin } = sought;
+        let known = self.sessions.find_inside(ends, *hash);
+        if let Some(number) = known.and_then(|number| self.if_live(number)) {
             self.progress(number, flags, true);
             return Ok(number);
         }
@@ -174,20 +205,20 @@ impl Translator {
         if self.sessions.is_full() && !self.make_room() {
             return Err(Reason::TableFull);
         }
-        let mut mapping = self.bindings.obtain(ends, mac);
+        let mut mapping = self.bindings.obtain(ends, hashes, mac);
         // The port of a session without an answer is worth less than a new one.
         for _ in 0..MAKE_ROOM {
             if mapping != Err(NoMapping::NoPort) || !self.make_room() {
                 break;
             }
-            mapping = self.bindings.obtain(ends, mac);
+            mapping = self.bindings.obtain(ends, hashes, mac);
         }
         let mapping = mapping.map_err(|why| match why {
             NoMapping::HostLimit => Reason::HostLimit,
             NoMapping::NoPort => Reason::NoPort,
             NoMapping::Full => Reason::TableFull,
         })?;
-        self.open(ends, state, COUNTED, mapping).ok_or(Reason::TableFull)
+        self.open(ends, *hash, state, COUNTED | hairpin(*is_hairpin), mapping).ok_or(Reason::TableFull)
     }
 
     /// A packet from outside: where it goes.
@@ -236,7 +267,9 @@ impl Translator {
                     kind: ends.kind,
                     is_v6: target.is_v6,
                 };
-                self.open(&inside, State::OutsideInit, BEGUN_OUTSIDE, target.mapping)
+                let hash = self.sessions.inside_hash(&inside);
+                let flags = BEGUN_OUTSIDE | hairpin(self.is_outside(ends.remote));
+                self.open(&inside, hash, State::OutsideInit, flags, target.mapping)
                     .map(|_| target)
                     .ok_or(Reason::TableFull)
             }
@@ -258,17 +291,13 @@ impl Translator {
 
     /// Begins a session. Making room for it may have ended what the mapping was made for, never the mapping:
     /// room is made before.
-    fn open(&mut self, ends: &InsideEnds, state: State, flags: u32, mapping: u32) -> Option<u32> {
-        let hairpin = if self.is_outside(ends.remote) { HAIRPIN } else { 0 };
+    fn open(&mut self, ends: &InsideEnds, hash: u64, state: State, flags: u32, mapping: u32) -> Option<u32> {
         let outside = self.bindings.outside_end(mapping);
-        let Some(number) = self.sessions.open(ends, outside, state, flags | hairpin, mapping) else {
+        let Some(number) = self.sessions.open(ends, hash, outside, state, flags, mapping) else {
             self.bindings.drop_unused(mapping);
             return None;
         };
-        self.bindings.hold(mapping);
-        if flags & COUNTED != 0 {
-            self.bindings.count(mapping);
-        }
+        self.bindings.hold(mapping, flags & COUNTED != 0);
         if let Some(permissions) = &mut self.permissions
             && is_permission(flags)
         {
@@ -342,7 +371,8 @@ impl Translator {
         flags: u32,
         mac: [u32; 2],
     ) -> Option<u32> {
-        if self.sessions.is_full() || self.sessions.find_inside(ends).is_some() {
+        let hash = self.sessions.inside_hash(ends);
+        if self.sessions.is_full() || self.sessions.find_inside(ends, hash).is_some() {
             return None;
         }
         let is_translated =
@@ -351,10 +381,16 @@ impl Translator {
             return None;
         }
         let mapping = self.bindings.restore(ends, outside, mac)?;
-        let number = self.open(ends, state, flags & (COUNTED | BEGUN_OUTSIDE), mapping);
+        let flags = flags & (COUNTED | BEGUN_OUTSIDE) | hairpin(self.is_outside(ends.remote));
+        let number = self.open(ends, hash, state, flags, mapping);
         self.turnover[0] -= u64::from(number.is_some());
         number
     }
+}
+
+/// The flag of a session whose remote end is in the pool.
+const fn hairpin(is_hairpin: bool) -> u32 {
+    if is_hairpin { HAIRPIN } else { 0 }
 }
 
 /// Whether a session lets in what its remote address sends: the inside has sent to it.

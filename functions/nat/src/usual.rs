@@ -1,17 +1,22 @@
 //! The usual packet: untagged, IPv4 without options, whole, TCP or UDP, of a session that it changes nothing
-//! of but the time.
+//! of but the time. Others of that form that come from inside begin a session most often.
 
-use crate::metrics::Tally;
+use crate::binding::Hashes;
+use crate::metrics::{Passed, Tally};
 use crate::session::{InsideEnds, at, flag};
-use crate::translator::Translator;
+use crate::slow::{Slow, is_local, mac_at};
+use crate::translator::{Sought, Translator};
 use alloc::boxed::Box;
 use nf_sdk::usual::{End, LENGTH, Replacement, at as place, ends, is_partial, onward, read, rewrite};
-use nf_sdk::wire::{TCP, UDP};
-use nf_sdk::{Batch, MAX_BATCH, Packet, Packets};
+use nf_sdk::wire::{Address, Port, TCP, UDP};
+use nf_sdk::{Batch, Host, MAX_BATCH, Packet, Packets};
+
+/// Where the IPv4 header of a common packet begins.
+const NETWORK: usize = 14;
 
 /// What is known of a packet before its session is looked at.
 #[derive(Default)]
-struct Ahead {
+pub struct Ahead {
     /// Local address, remote address, ports, kind; a kind of 0 for a packet that is not common.
     key: [u32; 4],
     hash: u64,
@@ -22,6 +27,22 @@ struct Ahead {
     is_new: bool,
     /// The place in the pool of the outside address that it then has.
     place: u32,
+    /// Its inside end's mapping, if that has one.
+    mapping: u32,
+    /// The outside end of that mapping; else where the search for a port begins.
+    outside: Option<(Address, Port)>,
+    begin: u16,
+    /// Of its inside end, if it probably begins a session.
+    hashes: Hashes,
+}
+
+impl Ahead {
+    /// The ends of a common packet from inside.
+    #[inline(always)]
+    fn ends(&self) -> InsideEnds {
+        let [inside, remote, ports, kind] = self.key;
+        InsideEnds { inside, remote, ports, kind, ..InsideEnds::default() }
+    }
 }
 
 /// What is kept of the packets of a batch.
@@ -94,26 +115,37 @@ pub fn look_up(translator: &Translator, batch: &mut Batch<'_>, window: &mut Wind
 }
 
 /// The same for what a session that begins is noted in: its host, its mapping by both ends, its port, and the
-/// session by its outside ends, with the port that the host uses.
+/// session by its outside ends. Which port that is can be foreseen as long as no other packet takes it first.
 #[inline(never)]
 fn look_up_new(translator: &Translator, window: &mut Window, count: usize) -> u32 {
     let Translator { sessions, bindings, .. } = translator;
-    let ends = |ahead: &Ahead| {
-        let [inside, remote, ports, kind] = ahead.key;
-        InsideEnds { inside, remote, ports, kind, ..InsideEnds::default() }
-    };
     let mut touched = 0;
-    for ahead in window.ahead.iter().take(count).filter(|ahead| ahead.is_new) {
-        touched ^= bindings.touch_index(&ends(ahead));
+    for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
+        ahead.hashes = bindings.hashes(&ahead.ends());
+        touched ^= bindings.touch_index(&ahead.hashes);
     }
     for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
-        ahead.place = bindings.probable_place(&ends(ahead));
+        (ahead.place, ahead.mapping) = bindings.probable(&ahead.hashes);
+    }
+    for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
+        let [_, _, ports, kind] = ahead.key;
+        ahead.outside = bindings.probable_end(&ahead.ends(), ahead.mapping);
+        touched ^= bindings.touch_port(ahead.place, kind as u8, (ports as u16).swap_bytes());
+    }
+    let is_without = |ahead: &&mut Box<Ahead>| ahead.is_new && ahead.outside.is_none();
+    for ahead in window.ahead.iter_mut().take(count).filter(is_without) {
+        ahead.begin = bindings.search_begins(&ahead.ends(), &mut ahead.hashes, ahead.place);
+        touched ^= bindings.touch_port(ahead.place, ahead.key[3] as u8, ahead.begin);
     }
     for ahead in window.ahead.iter().take(count).filter(|ahead| ahead.is_new) {
         let [_, remote, ports, kind] = ahead.key;
-        touched ^= bindings.touch_outside(ahead.place, kind as u8, ports as u16);
-        let hash = sessions.hash(bindings.ports.address(ahead.place), remote, ports, kind);
-        touched ^= sessions.touch_index(hash, 1);
+        let (address, port) = ahead.outside.unwrap_or_else(|| {
+            let port = bindings.probable_port(&ahead.ends(), ahead.place, ahead.begin);
+            (bindings.ports.address(ahead.place), port)
+        });
+        touched ^= bindings.touch_outside(address, kind as u8, port);
+        let ports = ports & 0xffff_0000 | u32::from(port);
+        touched ^= sessions.touch_index(sessions.hash(address, remote, ports, kind), 1);
     }
     touched
 }
@@ -125,7 +157,7 @@ pub fn translate(
     packets: Packets<'_>,
     window: &Window,
     tally: &mut Tally,
-    mut other: impl FnMut(&mut Translator, &mut Packet<'_>, &mut Tally),
+    mut other: impl FnMut(&mut Translator, &mut Packet<'_>, &Ahead, &mut Tally),
 ) {
     let mut counts = [0, 0];
     for ((mut packet, ahead), number) in packets.zip(&window.ahead).zip(&window.numbers) {
@@ -135,7 +167,7 @@ pub fn translate(
             true => translator.sessions.usual(*number, ahead.key, ahead.ingress),
         };
         let Some(line) = line else {
-            other(translator, &mut packet, tally);
+            other(translator, &mut packet, ahead, tally);
             continue;
         };
         let words = &line.0;
@@ -155,4 +187,52 @@ pub fn translate(
         counts[ahead.ingress as usize & 1] += 1;
     }
     tally.add(counts[0], counts[1]);
+}
+
+/// Translates a common packet from inside that begins a session, or changes one. False, and nothing is done,
+/// with every other packet, and with what is not translated or would be translated twice.
+#[inline(never)]
+pub fn begin(
+    translator: &mut Translator,
+    slow: &mut Slow,
+    packet: &mut Packet<'_>,
+    ahead: &Ahead,
+    tally: &mut Tally,
+    host: &mut Host,
+) -> bool {
+    let ends = ahead.ends();
+    let is_other = ahead.ingress != 0
+        || ends.kind == 0
+        || is_local(ends.inside, ends.remote)
+        || translator.is_outside(ends.remote)
+        || !translator.is_inside(ends.inside);
+    let (false, Some(bytes)) = (is_other, packet.bytes().first_chunk::<LENGTH>()) else { return false };
+    let is_tcp = ends.kind == u32::from(TCP);
+    let (flags, mac) = (if is_tcp { bytes[place::FLAGS] } else { 0 }, mac_at(bytes, 6));
+    let inside = if ahead.is_new { ahead.hashes } else { translator.bindings.hashes(&ends) };
+    let sought = Sought { session: ahead.hash, inside, is_hairpin: false };
+    match translator.outward_by(&ends, &sought, flags, true, mac) {
+        Ok(number) => {
+            let words = &translator.sessions.get(number).0;
+            let gain = words[at::GAIN];
+            let new = Replacement {
+                address: words[at::OUTSIDE],
+                port: Some(words[at::OUTSIDE_PORTS] as u16),
+                network: gain as u16,
+                transport: (gain >> 16) as u16,
+            };
+            let partial = is_partial(packet);
+            if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<LENGTH>() {
+                rewrite(bytes, End::Source, new, is_tcp, partial);
+            }
+            packet.verdict_encoded(onward(0));
+            tally.passed(Passed::Outward);
+        }
+        Err(reason) => {
+            slow.refuse(translator, packet.bytes(), (NETWORK, place::PORTS), reason, host);
+            tally.dropped(reason);
+            packet.verdict(reason.verdict());
+        }
+    }
+    true
 }

@@ -7,3 +7,4 @@ mod nat64;
 mod secrets;
 mod tcp;
 mod udp;
+mod ways;
