@@ -108,9 +108,7 @@ impl NetworkFunction for Nat {
         let (packets, host) = batch.split();
         let Nat { translator, slow, tally, window, .. } = self;
         usual::translate(translator, packets, window, tally, |translator, packet, ahead, tally| {
-            if !usual::begin(translator, slow, packet, ahead, tally, host) {
-                slow.packet(translator, packet, tally, host);
-            }
+            usual::unusual(translator, slow, packet, ahead, tally, host);
         });
         self.tally.flush(self.translator.turnover, batch.host());
         self.set_timer(batch.host(), now);

@@ -25,15 +25,22 @@ pub struct Ahead {
     is_usual: bool,
     /// It probably begins a session from inside.
     is_new: bool,
-    /// The place in the pool of the outside address that it then has.
+    /// What is known if it does; elsewhere, so that what every packet needs keeps to one line.
+    new: Box<New>,
+}
+
+/// What is known of a session that probably begins.
+#[derive(Default)]
+struct New {
+    /// Of its inside end.
+    hashes: Hashes,
+    /// The place in the pool of its outside address.
     place: u32,
     /// Its inside end's mapping, if that has one.
     mapping: u32,
     /// The outside end of that mapping; else where the search for a port begins.
     outside: Option<(Address, Port)>,
     begin: u16,
-    /// Of its inside end, if it probably begins a session.
-    hashes: Hashes,
 }
 
 impl Ahead {
@@ -121,27 +128,29 @@ fn look_up_new(translator: &Translator, window: &mut Window, count: usize) -> u3
     let Translator { sessions, bindings, .. } = translator;
     let mut touched = 0;
     for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
-        ahead.hashes = bindings.hashes(&ahead.ends());
-        touched ^= bindings.touch_index(&ahead.hashes);
+        ahead.new.hashes = bindings.hashes(&ahead.ends());
+        touched ^= bindings.touch_index(&ahead.new.hashes);
     }
     for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
-        (ahead.place, ahead.mapping) = bindings.probable(&ahead.hashes);
+        let new = &mut *ahead.new;
+        (new.place, new.mapping) = bindings.probable(&new.hashes);
     }
     for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
-        let [_, _, ports, kind] = ahead.key;
-        ahead.outside = bindings.probable_end(&ahead.ends(), ahead.mapping);
-        touched ^= bindings.touch_port(ahead.place, kind as u8, (ports as u16).swap_bytes());
+        let ([_, _, ports, kind], ends, new) = (ahead.key, ahead.ends(), &mut *ahead.new);
+        new.outside = bindings.probable_end(&ends, new.mapping);
+        touched ^= bindings.touch_port(new.place, kind as u8, (ports as u16).swap_bytes());
     }
-    let is_without = |ahead: &&mut Box<Ahead>| ahead.is_new && ahead.outside.is_none();
+    let is_without = |ahead: &&mut Box<Ahead>| ahead.is_new && ahead.new.outside.is_none();
     for ahead in window.ahead.iter_mut().take(count).filter(is_without) {
-        ahead.begin = bindings.search_begins(&ahead.ends(), &mut ahead.hashes, ahead.place);
-        touched ^= bindings.touch_port(ahead.place, ahead.key[3] as u8, ahead.begin);
+        let ([_, _, _, kind], ends, new) = (ahead.key, ahead.ends(), &mut *ahead.new);
+        new.begin = bindings.search_begins(&ends, &mut new.hashes, new.place);
+        touched ^= bindings.touch_port(new.place, kind as u8, new.begin);
     }
     for ahead in window.ahead.iter().take(count).filter(|ahead| ahead.is_new) {
-        let [_, remote, ports, kind] = ahead.key;
-        let (address, port) = ahead.outside.unwrap_or_else(|| {
-            let port = bindings.probable_port(&ahead.ends(), ahead.place, ahead.begin);
-            (bindings.ports.address(ahead.place), port)
+        let ([_, remote, ports, kind], new) = (ahead.key, &*ahead.new);
+        let (address, port) = new.outside.unwrap_or_else(|| {
+            let port = bindings.probable_port(&ahead.ends(), new.place, new.begin);
+            (bindings.ports.address(new.place), port)
         });
         touched ^= bindings.touch_outside(address, kind as u8, port);
         let ports = ports & 0xffff_0000 | u32::from(port);
@@ -189,10 +198,25 @@ pub fn translate(
     tally.add(counts[0], counts[1]);
 }
 
+/// A packet that is not usual. One function for all of them: the loop of the usual ones then keeps little
+/// for it.
+#[inline(never)]
+pub fn unusual(
+    translator: &mut Translator,
+    slow: &mut Slow,
+    packet: &mut Packet<'_>,
+    ahead: &Ahead,
+    tally: &mut Tally,
+    host: &mut Host,
+) {
+    if !begin(translator, slow, packet, ahead, tally, host) {
+        slow.packet(translator, packet, tally, host);
+    }
+}
+
 /// Translates a common packet from inside that begins a session, or changes one. False, and nothing is done,
 /// with every other packet, and with what is not translated or would be translated twice.
-#[inline(never)]
-pub fn begin(
+fn begin(
     translator: &mut Translator,
     slow: &mut Slow,
     packet: &mut Packet<'_>,
@@ -209,7 +233,7 @@ pub fn begin(
     let (false, Some(bytes)) = (is_other, packet.bytes().first_chunk::<LENGTH>()) else { return false };
     let is_tcp = ends.kind == u32::from(TCP);
     let (flags, mac) = (if is_tcp { bytes[place::FLAGS] } else { 0 }, mac_at(bytes, 6));
-    let inside = if ahead.is_new { ahead.hashes } else { translator.bindings.hashes(&ends) };
+    let inside = if ahead.is_new { ahead.new.hashes } else { translator.bindings.hashes(&ends) };
     let sought = Sought { session: ahead.hash, inside, is_hairpin: false };
     match translator.outward_by(&ends, &sought, flags, true, mac) {
         Ok(number) => {
