@@ -162,7 +162,7 @@ impl CompileCache {
         let mut surroundings = DefaultHasher::new();
         sandbox.plain.engine.precompile_compatibility_hash().hash(&mut surroundings);
         sandbox.preemptible.engine.precompile_compatibility_hash().hash(&mut surroundings);
-        image::POLL_VERSION.hash(&mut surroundings);
+        image::SAFEPOINT_VERSION.hash(&mut surroundings);
         let module: String = Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{module}-{:016x}.code", surroundings.finish()))
     }

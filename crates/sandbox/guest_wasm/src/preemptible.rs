@@ -3,7 +3,7 @@
 //! Each has a stack of its own, a fibre, on which its functions run. The life of a call with packets:
 //! 1. [`Guest::process`] writes the records and begins the call. The call takes the instance's store with it.
 //! 2. When a stretch has lasted for the slice, the [watchdog](crate::watchdog) says so; guest code notices at
-//!    its next loop or call, and control comes back: [`Progress::Suspended`].
+//!    its next safepoint, and control comes back: [`Progress::Suspended`].
 //! 3. The next [`Guest::process`] goes on exactly there, for another slice, as often as it takes. The time of
 //!    the stretches, and of nothing else, counts towards `max_call`; a call that has used it up is stopped as
 //!    any other.
@@ -15,8 +15,8 @@
 //! A suspended call may go on on another thread: nothing on its stack belongs to a thread, the time of a
 //! stretch is watched by the thread that runs it, and only one thread at a time has the guest.
 //!
-//! Limits: only guest code notices the end of a slice. Straight code without loops and calls runs on; so does
-//! a host call, which copies for microseconds.
+//! Limits: only guest code notices the end of a slice, at its next safepoint ([`image::with_safepoints`]). A
+//! host call runs on, which copies for microseconds.
 
 use crate::body::{Body, limits};
 use crate::error::InstanceError;

@@ -8,6 +8,7 @@ use crate::perf_map::PerfMap;
 use crate::program::{CompileError, Program, ProgramFacts};
 use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
 use crate::state::{GuestState, HostState};
+use image::Safepoints;
 use packet_memory::Pool;
 use std::io;
 use std::num::NonZeroUsize;
@@ -118,10 +119,14 @@ impl Sandbox {
     /// [`CompileError::Refused`] when the module is invalid or uses what is switched off.
     pub fn precompile(&self, wasm: &[u8]) -> Result<Artifact, CompileError> {
         let refused = |error: wasmtime::Error| CompileError::Refused(format!("{error:#}"));
-        // First as it is: by the settings that know nothing of what polls are made of.
-        let preemptible = self.preemptible.engine.precompile_module(wasm).map_err(refused)?;
-        let polled = image::with_polls(wasm).map_err(|error| CompileError::Refused(error.to_string()))?;
-        let plain = self.plain.engine.precompile_module(&polled).map_err(refused)?;
+        let with = |kind| {
+            let wasm = image::with_safepoints(wasm, kind);
+            wasm.map_err(|error| CompileError::Refused(error.to_string()))
+        };
+        // First by the settings that know nothing of what polls are made of, which it may not have either.
+        let preemptible = self.preemptible.engine.precompile_module(&with(Safepoints::Epochs)?);
+        let preemptible = preemptible.map_err(refused)?;
+        let plain = self.plain.engine.precompile_module(&with(Safepoints::Polls)?).map_err(refused)?;
         Ok(Artifact::of(&plain, &preemptible))
     }
 
@@ -229,16 +234,6 @@ impl Artifact {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
-}
-
-/// What code has at loops and calls, by which it is stopped when its time is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Safepoints {
-    /// An access to memory, which traps then; see [`image::with_polls`].
-    Polls,
-    /// A comparison of epochs: it may be switched out there and go on. That costs up to a third more, where
-    /// loops are short.
-    Epochs,
 }
 
 fn configuration(shells: Arc<Shells>, safepoints: Safepoints) -> Config {

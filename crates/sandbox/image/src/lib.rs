@@ -26,8 +26,8 @@ mod layout;
 pub mod limits;
 mod load;
 mod names;
-mod polls;
 mod rewrite;
+mod safepoints;
 
 pub use assemble::{AssembleError, assemble};
 pub use build::{
@@ -37,5 +37,5 @@ pub use build::{
 pub use digest::Digest;
 pub use inspect::inspect;
 pub use load::{Image, ImageError, ModuleFacts};
-pub use polls::{POLL_VERSION, PollError, poll_address, with_polls};
 pub use rewrite::{Lowered, Names, RewriteError, Rewritten, rewrite, rewrite_counted};
+pub use safepoints::{PollError, SAFEPOINT_VERSION, Safepoints, poll_address, with_safepoints};

@@ -60,13 +60,84 @@ fn straight_code_of_a_preemptible_function_is_stopped_too() {
         let mut guest = PreemptibleGuest::new(&straight(), &room.pool, hasty(), Slice(Nanos(20_000)))
             .expect("an instance");
         let mut outcome = guest.process(&mut room.packets[..1], now());
-        // It may be switched out where the function begins, and nowhere else.
+        // It may be switched out on the way.
         while outcome == Ok(Progress::Suspended) {
             outcome = guest.process(&mut room.packets[..1], now());
         }
         assert_eq!(outcome, Err(GuestFault::TimedOut { limit: Nanos(100_000) }));
         drop(guest);
         room.assert_goes_on();
+    });
+}
+
+/// Code that goes on for seconds and has neither loops nor accesses to memory: each result needs the one
+/// before.
+const WORK: &str =
+    "(local.set 0 (i64.add (i64.div_u (local.get 0) (local.get 1)) (i64.const 0x7654321076543210)))";
+
+/// Where functions that do so are called from a function, as often as fits into one; and where each does so
+/// behind a call of itself, with which it began.
+fn straight_functions() -> [(&'static str, String); 3] {
+    let work = WORK.repeat(4_000);
+    let leaf = format!(
+        "(type $leaf (func (param i64 i64) (result i64))) (table 1 funcref)
+        (elem (i32.const 0) $leaf) (func $leaf (type $leaf) {work} (local.get 0))"
+    );
+    let calls = |call: &str| {
+        let step = format!("(local.set $m ({call}))");
+        let body = format!("(local $m i64) (local.set $m (i64.const 9)) {}", step.repeat(5_000));
+        module(&format!("{leaf} (func (export \"sf_process\") (param i32 i64) {body})"))
+    };
+    let deep = format!(
+        "(func $deep (param i64 i64 i32) (result i64)
+        (if (local.get 2) (then (local.set 0
+            (call $deep (local.get 0) (local.get 1) (i32.sub (local.get 2) (i32.const 1))))))
+        {} (local.get 0))
+        (func (export \"sf_process\") (param i32 i64)
+            (drop (call $deep (i64.const 9) (i64.const 3) (i32.const 2500))))",
+        WORK.repeat(4_000)
+    );
+    [
+        ("calls", calls("call $leaf (local.get $m) (i64.const 3)")),
+        ("indirect calls", calls("call_indirect (type $leaf) (local.get $m) (i64.const 3) (i32.const 0)")),
+        ("returns", module(&deep)),
+    ]
+}
+
+#[test]
+fn straight_functions_are_stopped_between_two_of_them() {
+    in_time(|| {
+        let mut room = Room::new();
+        for (how, text) in straight_functions() {
+            let program = program(&text, Access::Read);
+            let mut guest = room.guest(&program, hasty()).expect("an instance");
+            assert_timed_out(room.show(&mut guest, 1), how);
+            drop(guest);
+            room.assert_goes_on();
+        }
+    });
+}
+
+#[test]
+fn straight_functions_that_are_preemptible_are_switched_out_and_stopped() {
+    in_time(|| {
+        let mut room = Room::new();
+        for (how, text) in straight_functions() {
+            let program = program(&text, Access::Read);
+            // Less than half of what it takes, and hundreds of slices: others may have the processor meanwhile.
+            let settings = InstanceSettings { max_call: Nanos::from_millis(40), ..patient() };
+            let mut guest = PreemptibleGuest::new(&program, &room.pool, settings, Slice(Nanos(100_000)))
+                .expect("an instance");
+            let (mut outcome, mut stretches) = (guest.process(&mut room.packets[..1], now()), 0);
+            while outcome == Ok(Progress::Suspended) {
+                stretches += 1;
+                outcome = guest.process(&mut room.packets[..1], now());
+            }
+            assert_timed_out(outcome, how);
+            assert!(stretches > 0, "{how}");
+            drop(guest);
+            room.assert_goes_on();
+        }
     });
 }
 
