@@ -154,6 +154,10 @@ impl<T: HostState> Body<T> {
         let process = instance
             .get_typed_func::<(u32, u64), ()>(&mut store, exports::PROCESS)
             .map_err(|error| missing(exports::PROCESS, error))?;
+        // Instantiation writes to the memory at any time.
+        if !T::IS_PREEMPTIBLE {
+            reach.end_in_host_calls();
+        }
         Ok(Body {
             batch: BatchArea(NonNull::dangling()),
             batch_address: 0,

@@ -2,15 +2,14 @@
 //!
 //! Each checks every argument against the guest's current state, touches private memory through the checked
 //! range alone, and answers with a number; none can block or take time beyond what it copies. Those that copy
-//! end a call that is overdue: its memory may be inaccessible, and one that does little else is hardly ever
-//! interrupted in its own code.
+//! end a call that is overdue: its memory may be inaccessible.
 
 use crate::state::{GuestState, HostState};
 use crate::watchdog;
 use guest::{Ask, LogLine};
 use nf_abi::{DeviceEntry, IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
 use telemetry::clock::Nanos;
-use wasmtime::{Caller, Linker, Trap};
+use wasmtime::{Caller, Linker};
 
 /// Longest log line; the rest is cut off.
 const LONGEST_LINE: usize = 1024;
@@ -26,14 +25,14 @@ pub(crate) fn define<T: HostState>(linker: &mut Linker<T>) -> wasmtime::Result<(
         IMPORT_MODULE,
         imports::READ,
         |caller: Caller<'_, T>, which: u32, offset: u32, address: u32, capacity: u32| {
-            in_time(|| read(caller, which, offset, address, capacity))
+            watchdog::touch(|| read(caller, which, offset, address, capacity))
         },
     )?;
     linker.func_wrap(
         IMPORT_MODULE,
         imports::WRITE,
         |caller: Caller<'_, T>, which: u32, address: u32, length: u32| {
-            in_time(|| write(caller, which, address, length))
+            watchdog::touch(|| write(caller, which, address, length))
         },
     )?;
     linker.func_wrap(IMPORT_MODULE, imports::COUNTER_ADD, counter_add::<T>)?;
@@ -41,16 +40,12 @@ pub(crate) fn define<T: HostState>(linker: &mut Linker<T>) -> wasmtime::Result<(
         IMPORT_MODULE,
         imports::PACKET_NEW,
         |caller: Caller<'_, T>, slot: u32, address: u32, length: u32| {
-            in_time(|| packet_new(caller, slot, address, length))
+            watchdog::touch(|| packet_new(caller, slot, address, length))
         },
     )?;
     linker.func_wrap(IMPORT_MODULE, imports::PACKET_EMIT, packet_emit::<T>)?;
     linker.func_wrap(IMPORT_MODULE, imports::TIMER_SET, timer_set::<T>)?;
     Ok(())
-}
-
-fn in_time<R>(call: impl FnOnce() -> R) -> wasmtime::Result<R> {
-    if watchdog::overdue() { Err(Trap::Interrupt.into()) } else { Ok(call()) }
 }
 
 /// The guest's private memory and the host's state, side by side. No memory while the module is being

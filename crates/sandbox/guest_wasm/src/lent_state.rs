@@ -36,6 +36,8 @@ impl LentState {
 }
 
 impl HostState for LentState {
+    const IS_PREEMPTIBLE: bool = true;
+
     fn state(&self) -> &GuestState {
         // SAFETY: the handles are used in turns, see the type.
         unsafe { &*self.0.get() }

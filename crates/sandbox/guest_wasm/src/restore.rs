@@ -18,7 +18,7 @@ use nf_abi::ABI_VERSION;
 use packet_memory::Pool;
 use snapshot::{Global, Identity, Memory, PAGE, Saved, Value};
 use std::sync::Arc;
-use telemetry::clock::{Cycles, Nanos};
+use telemetry::clock::Nanos;
 use wasmtime::{Memory as LinearMemory, Val};
 
 /// Makes an instance of what was saved, of the kind that the settings ask for, and without running any of its
@@ -219,13 +219,8 @@ impl<T: HostState> Body<T> {
         // Before it grows: grown memory may be made of huge pages, and there would be more of it to look at.
         // What will be mapped away need not be zeroed.
         body.zero(memory, if let Source::Shared(shared) = &content.memory { shared.bytes() } else { 0 });
-        {
-            // Growth is refused to calls that are overdue, and the last call of this thread does not matter
-            // here.
-            let _call = watchdog::begin(&body.control_calls, Cycles::now());
-            let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;
-            memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
-        }
+        let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;
+        memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
         match &content.memory {
             Source::Copied(saved) => {
                 // What was saved is written in one go, on huge pages; what its calls touch later is not.

@@ -201,6 +201,9 @@ impl Drop for GuestState {
 
 /// How a store has its host's state: in itself, or lent by a guest that can be switched out.
 pub(crate) trait HostState: Send + Sized + 'static {
+    /// Whether its calls can be switched out.
+    const IS_PREEMPTIBLE: bool;
+
     fn state(&self) -> &GuestState;
     fn state_mut(&mut self) -> &mut GuestState;
 
@@ -216,6 +219,8 @@ pub(crate) trait HostState: Send + Sized + 'static {
 }
 
 impl HostState for GuestState {
+    const IS_PREEMPTIBLE: bool = false;
+
     #[inline]
     fn state(&self) -> &GuestState {
         self

@@ -4,9 +4,7 @@ use crate::body::Body;
 use crate::program::MutableGlobal;
 use crate::shell::Shell;
 use crate::state::HostState;
-use crate::watchdog;
 use guest::GuestFault;
-use telemetry::clock::Cycles;
 use wasmtime::Val;
 
 impl<T: HostState> Body<T> {
@@ -28,7 +26,6 @@ impl<T: HostState> Body<T> {
         if missing > 0 {
             // Grown memory need not be made ready: what is there is about to come.
             mine.with(|shell| shell.expect(size));
-            let _call = watchdog::begin(&self.control_calls, Cycles::now());
             let pages = missing as u64 / snapshot::limits::MEMORY_UNIT;
             memory.grow(&mut self.store, pages).map_err(|error| broken(&format!("{error:#}")))?;
         }

@@ -9,12 +9,11 @@
 //! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the
 //!    timer rests. A call that still has time: the timer is set to the end of that time. A call that has
 //!    none is marked as overdue.
-//! 3. Where the guest's own code was interrupted, the handler makes its memory inaccessible ([`Reach::bar`]):
-//!    first the page that each loop, and each function that calls, accesses ([`image::with_polls`]), and all
-//!    of it when that has not ended the call. The next access traps. The worker makes it accessible again
-//!    when the call has ended ([`Call::end`]).
-//! 4. Where a host call was interrupted, the handler looks again soon; host calls that may take long end what
-//!    is overdue ([`overdue`]).
+//! 3. The handler makes the guest's memory inaccessible ([`Reach::bar`]): first the page that polls access
+//!    ([`image::with_safepoints`]), and all of it when that has not ended the call. The next access traps.
+//!    The worker makes it accessible again when the call has ended ([`Call::end`]).
+//! 4. Where a host call was interrupted that touches the guest's memory ([`touch`]), the handler looks again
+//!    soon. Such calls end what is overdue before they touch anything.
 //!
 //! A call has two limits. Its own time ends at `max_call`: processor time less what the kernel took, for page
 //! faults and for packets of others that interrupts bring, neither of which is a function's fault. The whole
@@ -24,8 +23,9 @@
 //! A call that can be switched out runs in stretches, each on terms of its own ([`Terms::stretch`]). A
 //! stretch has two ends: when its slice is over ([`SLICE_OVER`]) the guest is switched out, when the call's
 //! whole time is used up it is overdue like any other. Code of such instances has no polls: it compares the
-//! engine's epoch at loops and calls, which the handler advances at either end. The store then asks
-//! [`ending`] whether that was for its own call, and what for.
+//! engine's epoch in their place, which the handler advances at either end. The store then asks [`ending`]
+//! whether that was for its own call, and what for. Its memory is made inaccessible only where its own code
+//! was interrupted: between two stretches it must not be.
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call
 //! time.
@@ -39,12 +39,13 @@ use crate::shell::{PAGE, RESERVATION};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+    compiler_fence,
 };
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use telemetry::clock::{Clock, Cycles, Nanos};
-use wasmtime::Engine;
+use wasmtime::{Engine, Trap};
 
 /// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and compiler
 /// fences are all the order they need.
@@ -58,6 +59,8 @@ struct Watch {
     taken: AtomicU64,
     /// Whether the call in progress is to end: [`GOES_ON`] and what follows it.
     end: AtomicU8,
+    /// Whether a host call touches the guest's memory now.
+    touching: AtomicBool,
     /// About when the timer will expire; [`NEVER`] when it rests.
     due: AtomicU64,
     /// When the timer was last set, and the processor time that the thread had had by then, in nanoseconds.
@@ -88,6 +91,9 @@ pub(crate) struct Reach {
     base: AtomicUsize,
     /// The page that its polls read.
     poll_page: usize,
+    /// Whether all that touches its memory in the middle of a call, beside its own code, does so in
+    /// [`touch`], and the call is not to go on later.
+    in_host_calls: AtomicBool,
     /// Whether that page was made inaccessible (1), or all that it may name (2).
     barred: AtomicU8,
 }
@@ -95,7 +101,8 @@ pub(crate) struct Reach {
 impl Reach {
     pub(crate) fn new(engine: &Engine, code: Range<usize>, poll_address: usize) -> Reach {
         let (engine, poll_page) = (engine.clone(), poll_address & !(PAGE - 1));
-        Reach { engine, code, base: AtomicUsize::new(0), poll_page, barred: AtomicU8::new(0) }
+        let (base, in_host_calls) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Reach { engine, code, base, poll_page, in_host_calls, barred: AtomicU8::new(0) }
     }
 
     /// Says where its memory is.
@@ -103,12 +110,18 @@ impl Reach {
         self.base.store(base, Relaxed);
     }
 
-    /// Makes the memory inaccessible, if the call is overdue and guest code is what runs at `pc`: the page
-    /// that polls read, which is soon done, and all of it the next time. Host code never finds it so: host
-    /// calls that touch it end calls that are overdue first.
-    fn bar(&self, end: u8, pc: usize) {
+    /// From now on its calls are ended in the middle of host calls, too.
+    pub(crate) fn end_in_host_calls(&self) {
+        self.in_host_calls.store(true, Relaxed);
+    }
+
+    /// Makes the memory inaccessible, if the call is overdue and nothing of the host touches it at `pc`: the
+    /// page that polls read, which is soon done, and all of it the next time. Host code never finds it so:
+    /// what touches it ends calls that are overdue first.
+    fn bar(&self, end: u8, touching: bool, pc: usize) {
         let (base, barred) = (self.base.load(Relaxed), self.barred.load(Relaxed));
-        if end >= OVERDUE && base != 0 && self.code.contains(&pc) && barred < 2 {
+        let untouched = self.code.contains(&pc) || self.in_host_calls.load(Relaxed) && !touching;
+        if end >= OVERDUE && base != 0 && untouched && barred < 2 {
             let (at, bytes) = if barred == 0 { (base + self.poll_page, PAGE) } else { (base, RESERVATION) };
             // SAFETY: a part of one shell's reservation, which lives as long as the call in progress;
             // mprotect is a plain system call.
@@ -226,8 +239,12 @@ impl Call {
     /// Ends the call; whether its time was up.
     #[inline]
     pub(crate) fn end(self) -> bool {
+        let watch = self.0;
+        // What the handler finds afterwards is no call: its memory stays as it is said to be here.
+        drop(self);
+        compiler_fence(SeqCst);
         // SAFETY: as in `begin`; a call ends on the thread that it began on.
-        unsafe { &*self.0 }.end.load(Relaxed) >= OVERDUE
+        unsafe { &*watch }.end.load(Relaxed) >= OVERDUE
     }
 
     /// The same of a stretch: what it and all before have had of the call's time as well.
@@ -262,17 +279,30 @@ fn whole(limit: Cycles) -> Cycles {
 }
 
 /// Whether the call in progress on this thread, or the last one, is to end: [`GOES_ON`], [`SLICE_OVER`], or
-/// what [`overdue`] is true of.
+/// that its time is up.
 #[inline]
 pub(crate) fn ending() -> u8 {
     // SAFETY: null or this thread's watch.
     unsafe { CURRENT.get().as_ref() }.map_or(GOES_ON, |watch| watch.end.load(Relaxed))
 }
 
-/// Whether the call in progress on this thread has used up its time.
+/// Does what touches the memory of the guest whose call is in progress on this thread, or of one that no call
+/// is in progress into.
+///
+/// # Errors
+/// [`Trap::Interrupt`]: the call is overdue, and its memory may be inaccessible.
 #[inline]
-pub(crate) fn overdue() -> bool {
-    ending() >= OVERDUE
+pub(crate) fn touch<R>(deed: impl FnOnce() -> R) -> wasmtime::Result<R> {
+    // SAFETY: as in `begin`.
+    let watch = unsafe { &*watch() };
+    watch.touching.store(true, Relaxed);
+    // The handler leaves the memory as it is from here on: it must be looked at afterwards how it is.
+    compiler_fence(SeqCst);
+    let accessible = watch.began.load(Relaxed) == 0 || watch.end.load(Relaxed) < OVERDUE;
+    let done = accessible.then(deed).ok_or_else(|| Trap::Interrupt.into());
+    compiler_fence(SeqCst);
+    watch.touching.store(false, Relaxed);
+    done
 }
 
 /// The limit that a call of this thread ran into which is overdue and may take `limit` of its own.
@@ -290,37 +320,29 @@ impl Watch {
         }
         // SAFETY: a call is in progress, and its terms stay until its end.
         let Terms { reach, own, whole, slice, .. } = unsafe { &*self.terms.load(Relaxed) };
-        if self.end.load(Relaxed) >= OVERDUE {
-            reach.bar(OVERDUE, pc);
-            reach.engine.increment_epoch();
-            self.arm(clock().cycles(LOOK_AGAIN));
-            return;
+        if self.end.load(Relaxed) < OVERDUE {
+            // The caller's clock may be ahead: the call has its time from here on then, not from some day on.
+            began = began.min(now.0);
+            let mut used = now.since(Cycles(began)).0;
+            let withheld = self.withheld(now).0.min(used);
+            (began, used) = (began + withheld, used - withheld);
+            let taken = self.taken.load(Relaxed) + self.taken_since_armed().0.min(used);
+            self.began.store(began, Relaxed);
+            self.taken.store(taken, Relaxed);
+            let of_its_own = own.0.saturating_sub(used.saturating_sub(taken));
+            let left = of_its_own.min(whole.0.saturating_sub(used));
+            if left > 0 && used < slice.0 {
+                self.arm(Cycles(left.min(slice.0 - used)));
+                return;
+            }
+            let end = match (left, of_its_own) {
+                (1.., _) => SLICE_OVER,
+                (0, 0) => OVERDUE,
+                (0, _) => OVERDUE_AS_A_WHOLE,
+            };
+            self.end.store(end, Relaxed);
         }
-        if began > now.0 {
-            // The caller's clock is ahead: the call has its time from here on, not from some day on.
-            began = now.0;
-        }
-        let mut used = now.since(Cycles(began)).0;
-        let mut taken = self.taken.load(Relaxed);
-        let withheld = self.withheld(now).0.min(used);
-        began += withheld;
-        used -= withheld;
-        taken += self.taken_since_armed().0.min(used);
-        self.began.store(began, Relaxed);
-        self.taken.store(taken, Relaxed);
-        let of_its_own = own.0.saturating_sub(used.saturating_sub(taken));
-        let left = of_its_own.min(whole.0.saturating_sub(used));
-        if left > 0 && used < slice.0 {
-            self.arm(Cycles(left.min(slice.0 - used)));
-            return;
-        }
-        let end = match (left, of_its_own) {
-            (1.., _) => SLICE_OVER,
-            (0, 0) => OVERDUE,
-            (0, _) => OVERDUE_AS_A_WHOLE,
-        };
-        self.end.store(end, Relaxed);
-        reach.bar(end, pc);
+        reach.bar(self.end.load(Relaxed), self.touching.load(Relaxed), pc);
         reach.engine.increment_epoch();
         self.arm(clock().cycles(LOOK_AGAIN));
     }
@@ -380,7 +402,8 @@ fn time(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// How soon to look again after a call's time was up: the guest may have been inside a host call.
+/// How soon to look again after a call's time was up: the guest may have been inside a host call, or in code
+/// that comes by no poll for long.
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
 /// The address of the instruction that a signal interrupted.
@@ -438,6 +461,7 @@ fn install() -> *const Watch {
                 began: AtomicU64::new(0),
                 taken: AtomicU64::new(0),
                 end: AtomicU8::new(GOES_ON),
+                touching: AtomicBool::new(false),
                 due: AtomicU64::new(NEVER),
                 armed: AtomicU64::new(0),
                 had: AtomicU64::new(0),
@@ -468,4 +492,33 @@ fn install() -> *const Watch {
 /// The signal of the watchdog's timers.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_host_touches_stays_accessible() {
+        let engine = Engine::default();
+        // (in host calls, the end, whether the host touches it, where it runs, whether it is barred)
+        for (anywhere, end, touching, pc, barred) in [
+            (false, OVERDUE, false, 0x1800, true),
+            (false, OVERDUE_AS_A_WHOLE, true, 0x1800, true),
+            (false, SLICE_OVER, false, 0x1800, false),
+            (false, OVERDUE, false, 0x2000, false),
+            (true, OVERDUE, false, 0x2000, true),
+            (true, OVERDUE, true, 0x2000, false),
+            (true, GOES_ON, false, 0x2000, false),
+        ] {
+            let reach = Reach::new(&engine, 0x1000..0x2000, 0);
+            // No page begins there that mprotect could change: what counts is whether one was to be.
+            reach.is_at(1);
+            if anywhere {
+                reach.end_in_host_calls();
+            }
+            reach.bar(end, touching, pc);
+            assert_eq!(reach.take_barred(), barred, "{anywhere} {end} {touching} {pc:#x}");
+        }
+    }
 }

@@ -225,3 +225,36 @@ fn a_loop_beside_faults_is_stopped_for_its_own_time() {
         room.assert_goes_on();
     });
 }
+
+/// Loops that are hardly ever in the guest's own code: whole ones of the host, which touch its memory or do
+/// not.
+const IN_THE_HOST: [&str; 8] = [
+    "(drop (memory.grow (i32.const 0)))",
+    "(drop (memory.grow (i32.const 2000)))",
+    "(drop (call $counter_add (i32.const 0) (i64.const 1)))",
+    "(drop (call $timer_set (i64.const 0)))",
+    "(drop (call $packet_emit (i32.const 3) (i32.const 0x102) (i32.const -1) (i32.const 0) (i64.const 0)))",
+    "(drop (call $packet_new (i32.const 70000) (i32.const 66000) (i32.const 1000)))",
+    "(drop (call $write (i32.const 5) (i32.const 0) (i32.const 131072)))",
+    "(drop (call $read (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 131072)))",
+];
+
+#[test]
+fn calls_of_the_host_are_stopped_and_touch_no_memory_that_is_inaccessible() {
+    in_time(|| {
+        let mut room = Room::new();
+        for call in IN_THE_HOST {
+            let program = program(&process(&format!("(loop {call} (br 0))")), Access::Read);
+            let settings = InstanceSettings { config: vec![1; 65536], ..hasty() };
+            for _ in 0..50 {
+                let mut guest = room.guest(&program, settings.clone()).expect("an instance");
+                assert_timed_out(room.show(&mut guest, 1), call);
+                let mut guest =
+                    PreemptibleGuest::new(&program, &room.pool, settings.clone(), Slice(Nanos(90_000_000)))
+                        .expect("an instance");
+                assert_timed_out(guest.process(&mut room.packets[..1], now()), call);
+            }
+            room.assert_goes_on();
+        }
+    });
+}
