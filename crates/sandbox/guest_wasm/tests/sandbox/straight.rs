@@ -124,7 +124,7 @@ fn straight_functions_that_are_preemptible_are_switched_out_and_stopped() {
         let mut room = Room::new();
         for (how, text) in straight_functions() {
             let program = program(&text, Access::Read);
-            // Less than half of what it takes, and hundreds of slices: others may have the processor meanwhile.
+            // Less than half of what it takes, and hundreds of slices: others may take the processor.
             let settings = InstanceSettings { max_call: Nanos::from_millis(40), ..patient() };
             let mut guest = PreemptibleGuest::new(&program, &room.pool, settings, Slice(Nanos(100_000)))
                 .expect("an instance");
