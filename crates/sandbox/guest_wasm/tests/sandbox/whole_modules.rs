@@ -36,4 +36,6 @@ fn random_modules_leave_the_host_as_it_was() {
     // Modules that never run, or only trap, would show nothing.
     let (faulted, finished) = (FAULTED.load(Ordering::Relaxed), FINISHED.load(Ordering::Relaxed));
     assert!(faulted > 20 && finished > 20, "{faulted} faulted in every call, {finished} did not");
+    let compared = trial::COMPARED.load(Ordering::Relaxed);
+    assert!(compared > 20, "{compared} ran as both kinds of instances");
 }

@@ -9,7 +9,8 @@ use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use snapshot::Saved;
 use std::sync::Arc;
-use telemetry::clock::Nanos;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use telemetry::clock::{Cycles, Moment, Nanos};
 
 const BUFFERS: usize = 16;
 
@@ -66,7 +67,7 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
         Err(_) => Reached::Refused,
         Ok(mut guest) => {
             let reached = exercise(&mut *guest, &pool, &mut packets);
-            renew(&mut *guest, &program, &pool, settings);
+            renew(&mut *guest, &program, &pool, settings.clone());
             // One that can be switched out may go in the middle of this call.
             let _ = guest.process(&mut packets, watchdog::clock().moment());
             reached
@@ -77,10 +78,55 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
         let kept = before.iter().filter(|bytes| after.contains(bytes)).count();
         assert!(kept >= packets.len().min(before.len()) - 4, "a reader changed packets");
     }
+    if let [Some(plain), Some(preemptible)] = [None, Some(Slice(Nanos(50_000)))].map(|preemptible| {
+        answers(&program, &pool, &mut packets, bytes, &InstanceSettings { preemptible, ..settings.clone() })
+    }) {
+        assert_eq!(plain, preemptible, "the two kinds of instances differ in more than in time");
+        COMPARED.fetch_add(1, Relaxed);
+    }
     pool.free_batch(packets);
     assert_eq!(pool.available(), BUFFERS, "packets were lost");
     sandbox.forget_pool(&pool);
     reached
+}
+
+/// How many modules both kinds of instances were compared by.
+pub static COMPARED: AtomicUsize = AtomicUsize::new(0);
+
+/// What a new instance makes of a call with these bytes: its answers, or how it faulted, and its memory and
+/// globals afterwards. `None`: that may depend on its kind, as its time does, and how much of the stack it
+/// takes.
+fn answers(
+    program: &Arc<Program>,
+    pool: &Arc<Pool>,
+    packets: &mut [Packet],
+    bytes: &[u8],
+    settings: &InstanceSettings,
+) -> Option<impl PartialEq + std::fmt::Debug + use<>> {
+    for packet in packets.iter_mut() {
+        assert!(packet.set_extent(0, 0, 2048));
+        pool.write(packet, &bytes[..bytes.len().min(1500)]).expect("a frame");
+        packet.edit(|record| (record.verdict, record.mark, record.timestamp) = (0, 0, 0));
+    }
+    let now = || Moment { cycles: Cycles::now(), nanos: Nanos(1_000) };
+    let mut guest = start(program, pool, settings.clone()).ok()?;
+    let mut outcome = guest.process(packets, now());
+    while outcome == Ok(Progress::Suspended) {
+        outcome = guest.process(packets, now());
+    }
+    pool.free_batch(std::mem::take(guest.take_emitted()));
+    let fault = match outcome {
+        Err(GuestFault::TimedOut { .. }) => return None,
+        Err(GuestFault::Trap(reason)) if reason.contains("stack") => return None,
+        outcome => outcome.err(),
+    };
+    let answered: Vec<(u32, u64, u32, u32)> = packets
+        .iter()
+        .map(|packet| packet.record())
+        .map(|record| (record.verdict, record.mark, record.offset, record.length))
+        .collect();
+    let saved = guest.save().ok()?;
+    Some((fault, answered, saved.memory, saved.globals, saved.host.counters))
 }
 
 /// Calls everything that there is, several times. Unlike the engine it goes on after a fault, because the
