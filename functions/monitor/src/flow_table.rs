@@ -110,7 +110,8 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
-    /// An empty table; `capacity` is 1 to [`crate::config::MOST_FLOWS`]. `None` when there is no memory for it.
+    /// An empty table; `capacity` is 1 to [`crate::config::MOST_FLOWS`]. `None` when there is no memory for
+    /// it.
     pub(crate) fn new(capacity: usize, seed: u64) -> Option<FlowTable> {
         let groups = Groups::crowded(capacity)?;
         let count = groups.count();
@@ -313,8 +314,8 @@ impl FlowTable {
         self.slots.get(self.groups.home(hash)).map_or(0, |slots| slots.weights[0] ^ slots.entries[0])
     }
 
-    /// What the group then says: the entry that seems to be the flow's, or [`NONE`], and the one whose flow is
-    /// needed: the same, or that of the flow which will give up its place.
+    /// What the group then says: the entry that seems to be the flow's, or [`NONE`], and the one whose flow
+    /// is needed: the same, or that of the flow which will give up its place.
     #[inline(always)]
     pub(crate) fn likely(&self, hash: u64) -> (u32, u32) {
         if let Some(slot) = self.groups.candidate(hash) {

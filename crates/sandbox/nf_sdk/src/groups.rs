@@ -65,8 +65,8 @@ impl Groups {
         Groups::of(prime_from((limit + limit / 2).div_ceil(GROUP)))
     }
 
-    /// The same with an eighth of the slots to spare, for tables that are to be full and in which entries give
-    /// way to others: those that had to go to a later group do so soon.
+    /// The same with an eighth of the slots to spare, for tables that are to be full and in which entries
+    /// give way to others: those that had to go to a later group do so soon.
     pub fn crowded(limit: usize) -> Option<Groups> {
         let groups = (limit + limit / 7).div_ceil(GROUP).max(1);
         Groups::of(if groups == 1 { 1 } else { prime_from(groups) })

@@ -280,8 +280,8 @@ impl NativePort {
         let process = session.line.process.clone();
         let mut custody = process.custody();
         let count = packets.len().min(room).min(custody.room());
-        // What was taken off them stays on this side. In a loop of its own: a packet that is moved waits for what
-        // was just written to it.
+        // What was taken off them stays on this side. In a loop of its own: a packet that is moved waits for
+        // what was just written to it.
         packets.iter_mut().take(count).for_each(|packet| pool.forget_kept(packet));
         for packet in packets.drain(..count) {
             let descriptor = describe(pool, &packet);

@@ -71,8 +71,8 @@ impl Queue {
         Taken::Packet
     }
 
-    /// The header in front of a frame, if it is read and says anything, and the pieces behind it, of which the
-    /// first may be empty.
+    /// The header in front of a frame, if it is read and says anything, and the pieces behind it, of which
+    /// the first may be empty.
     #[inline]
     fn header<'a>(&self, pieces: &'a [Piece]) -> Option<Headed<'a>> {
         let (first, rest) = pieces.split_first()?;
