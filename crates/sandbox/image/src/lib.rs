@@ -38,4 +38,4 @@ pub use digest::Digest;
 pub use inspect::inspect;
 pub use load::{Image, ImageError, ModuleFacts};
 pub use rewrite::{Lowered, Names, RewriteError, Rewritten, rewrite, rewrite_counted};
-pub use safepoints::{PollError, SAFEPOINT_VERSION, Safepoints, poll_address, with_safepoints};
+pub use safepoints::{SAFEPOINT_VERSION, SafepointError, Safepoints, poll_address, with_safepoints};

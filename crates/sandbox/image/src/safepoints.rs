@@ -20,7 +20,7 @@ use wasmparser::{BinaryReaderError, FunctionBody, Operator, Parser, Payload, Typ
 
 /// Why no safepoints can be put in.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PollError {
+pub enum SafepointError {
     /// It is no module.
     #[error("at byte {offset}: {message}")]
     Invalid {
@@ -36,9 +36,9 @@ pub enum PollError {
     NoMemory,
 }
 
-impl From<BinaryReaderError> for PollError {
-    fn from(error: BinaryReaderError) -> PollError {
-        PollError::Invalid { message: error.message().to_owned(), offset: error.offset() }
+impl From<BinaryReaderError> for SafepointError {
+    fn from(error: BinaryReaderError) -> SafepointError {
+        SafepointError::Invalid { message: error.message().to_owned(), offset: error.offset() }
     }
 }
 
@@ -70,8 +70,8 @@ const AFTER_RETURN: usize = 8;
 /// Puts safepoints into a module.
 ///
 /// # Errors
-/// [`PollError`].
-pub fn with_safepoints(wasm: &[u8], kind: Safepoints) -> Result<Vec<u8>, PollError> {
+/// [`SafepointError`].
+pub fn with_safepoints(wasm: &[u8], kind: Safepoints) -> Result<Vec<u8>, SafepointError> {
     // Where the section before ended, and the present one begins with its number and its length.
     let mut before = 0;
     let (mut memory, mut code, mut imported, mut bodies) = (None, None, 0, Vec::new());
@@ -263,10 +263,10 @@ fn rewrite(
     places: &[usize],
     safepoint: Option<&[u8]>,
     out: &mut Vec<u8>,
-) -> Result<(), PollError> {
+) -> Result<(), SafepointError> {
     let (range, safepoint) = match (places, safepoint) {
         ([], _) => (body.range(), [].as_slice()),
-        (_, safepoint) => (body.range(), safepoint.ok_or(PollError::NoMemory)?),
+        (_, safepoint) => (body.range(), safepoint.ok_or(SafepointError::NoMemory)?),
     };
     (range.len() + places.len() * safepoint.len()).encode(out);
     let mut from = range.start;

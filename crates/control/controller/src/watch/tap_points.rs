@@ -128,8 +128,8 @@ impl<'a> View<'a> {
         Err(format!("there is no port, device or function `{}`{choices}", spelling::shown(name)))
     }
 
-    /// Whether it is the name of a guard, in which the signs stand that elsewhere divide names.
-    /// A guard, or an interface of one. Its name has a `~`, and colons of its own.
+    /// A guard, or an interface of one, if it is the name of such. In names of guards stand the signs that
+    /// elsewhere divide names, `~` and `:`.
     fn at_guard<'t>(&self, text: &'t str) -> Option<(&'t str, Option<&'t str>)> {
         let is_guard = |name: &str| guarded_by(name).is_some() && self.wiring.instances.contains_key(name);
         if is_guard(text) {

@@ -95,7 +95,7 @@ impl Queue {
             at += part.length;
             if at == self.header_length {
                 let (known, _) = header.split_first_chunk()?;
-                let known = Some(*known).filter(|_| self.has_state);
+                let known = Some(*known).filter(|known| self.has_state && *known != [0; VnetHeader::LENGTH]);
                 return Some((known, piece.behind(part.length), &pieces[n + 1..]));
             }
         }

@@ -70,8 +70,8 @@ fn polls_read_what_is_there_from_the_start() {
     assert_eq!(at("(memory 2)"), format!("poll {}", crate::STACK_BYTES - 1));
     assert_eq!(at("(memory 2000 3000)"), format!("poll {}", crate::STACK_BYTES - 1));
     let without = |text: &str| with_safepoints(&wat::parse_str(text).expect("a module"), Safepoints::Polls);
-    assert_eq!(without("(module (memory 0) (func (loop (nop))))"), Err(PollError::NoMemory));
-    assert_eq!(without("(module (func $f) (func (call $f)))"), Err(PollError::NoMemory));
+    assert_eq!(without("(module (memory 0) (func (loop (nop))))"), Err(SafepointError::NoMemory));
+    assert_eq!(without("(module (func $f) (func (call $f)))"), Err(SafepointError::NoMemory));
     assert!(without("(module (memory 0) (func (nop)))").is_ok());
     assert!(without("(module)").is_ok());
 }
@@ -83,13 +83,13 @@ fn what_is_no_module_is_told_where() {
         match with_safepoints(&whole[..length], Safepoints::Polls) {
             // Where a section ends, what is left is a module, without functions' bodies.
             Ok(same) => assert_eq!(same, whole[..length]),
-            Err(PollError::Invalid { offset, .. }) => assert!(offset <= length, "{offset} of {length}"),
+            Err(SafepointError::Invalid { offset, .. }) => assert!(offset <= length, "{offset} of {length}"),
             Err(error) => panic!("{length}: {error}"),
         }
     }
     assert!(matches!(
         with_safepoints(b"\0asm", Safepoints::Polls),
-        Err(PollError::Invalid { offset: 4.., .. })
+        Err(SafepointError::Invalid { offset: 4.., .. })
     ));
     assert!(with_safepoints(b"", Safepoints::Polls).is_err());
 }
