@@ -8,7 +8,7 @@
 use native_abi::devices::{self, DevicesPart};
 use native_abi::{Answer, Descriptor, Hello};
 use packet_memory::{PageKind, Pool, PoolConfig};
-use port_native::{Custody, believe};
+use port_native::{Custody, Lent, believe};
 use telemetry::clock::Nanos;
 
 const BUFFERS: u32 = 16;
@@ -46,7 +46,7 @@ fn carry_out(pool: &Pool, write: bool, steps: &[u8]) {
         if step[0] & 1 == 0 {
             let Some(packet) = pool.allocate() else { continue };
             let number = (packet.buffer() - nf_abi::WINDOW_BASE) / pool.buffer_size();
-            custody.lend(number, packet).expect("it was free, and there is room for all");
+            custody.lend(number, Lent::of(packet, pool)).expect("it was free, and there is room for all");
             lent.push(number);
             continue;
         }
@@ -55,21 +55,25 @@ fn carry_out(pool: &Pool, write: bool, steps: &[u8]) {
         if step[0] & 2 == 0 {
             descriptor.buffer %= BUFFERS;
         }
-        let Some(mut packet) = custody.take_back(descriptor.buffer) else {
+        let Some(lent) = custody.take_back(descriptor.buffer) else {
             assert!(!lent.contains(&descriptor.buffer));
             continue;
         };
         let place = lent.iter().position(|number| *number == descriptor.buffer).expect("it was lent, once");
         lent.swap_remove(place);
-        if believe(&mut packet, &descriptor, pool, write, Nanos(1)) {
+        let mut out = Vec::new();
+        if let Err(buffer) = believe(lent, &descriptor, pool, write, Nanos(1), &mut out) {
+            pool.return_buffers([buffer]);
+        }
+        for mut packet in out {
             assert!(packet.offset() + packet.length() <= pool.buffer_size() && packet.length() >= 14);
             // Reads all of it, wherever it says that it lies, and completes the checksum that it asks for.
             virtio_net::finish_checksum(pool, &mut packet);
             assert_eq!(pool.to_vec(&packet).len(), packet.length() as usize);
+            pool.free(packet);
         }
-        pool.free(packet);
     }
     assert_eq!(custody.len(), lent.len());
-    pool.free_batch(custody.end());
+    pool.return_buffers(custody.end());
     assert_eq!(pool.available(), BUFFERS as usize);
 }

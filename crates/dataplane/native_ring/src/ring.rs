@@ -98,17 +98,32 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
     #[inline]
     #[must_use]
     pub fn push(&mut self, entry: [u64; W]) -> bool {
-        let Some(left) = self.room.checked_sub(1) else { return false };
+        let has_room = self.room > 0;
+        self.push_all([entry]);
+        has_room
+    }
+
+    /// Puts entries in, to be published, as long as there is room as far as it was last looked at; the others
+    /// are not asked for.
+    #[inline(always)]
+    pub fn push_all(&mut self, entries: impl IntoIterator<Item = [u64; W]>) {
         let mask = self.entries.size() - 1;
-        let place = self.tail & mask;
-        if left > AHEAD {
-            self.entries.fetch(self.tail.wrapping_add(AHEAD) & mask, true);
+        // The end's own counts are written once: the compiler cannot know that no entry lies there.
+        let (mut tail, mut room) = (self.tail, self.room);
+        let mut entries = entries.into_iter();
+        while room > 0
+            && let Some(entry) = entries.next()
+        {
+            room -= 1;
+            if room > AHEAD {
+                self.entries.fetch(tail.wrapping_add(AHEAD) & mask, true);
+            }
+            for (word, value) in self.entries.words(tail & mask).into_iter().zip(entry) {
+                word.store(value, Relaxed);
+            }
+            tail = tail.wrapping_add(1);
         }
-        for (word, value) in self.entries.words(place).into_iter().zip(entry) {
-            word.store(value, Relaxed);
-        }
-        (self.tail, self.room) = (self.tail.wrapping_add(1), left);
-        true
+        (self.tail, self.room) = (tail, room);
     }
 
     /// Lets the reader see what was put in.
@@ -147,14 +162,26 @@ impl<E: Entries<W>, const W: usize> Consuming<E, W> {
     /// Copies the next entry out, if there was one when it was last looked.
     #[inline]
     pub fn pop(&mut self) -> Option<[u64; W]> {
-        self.ready = self.ready.checked_sub(1)?;
+        let mut entry = None;
+        self.pop_each(1, |words| entry = Some(words));
+        entry
+    }
+
+    /// Copies so many entries out, or as many as there were when it was last looked.
+    #[inline(always)]
+    pub fn pop_each(&mut self, most: u32, mut each: impl FnMut([u64; W])) {
         let mask = self.entries.size() - 1;
-        let place = self.head & mask;
-        if self.ready > AHEAD {
-            self.entries.fetch(self.head.wrapping_add(AHEAD) & mask, false);
+        // As in `push_all`.
+        let (mut head, mut ready) = (self.head, self.ready);
+        for _ in 0..most.min(ready) {
+            ready -= 1;
+            if ready > AHEAD {
+                self.entries.fetch(head.wrapping_add(AHEAD) & mask, false);
+            }
+            each(self.entries.words(head & mask).map(|word| word.load(Relaxed)));
+            head = head.wrapping_add(1);
         }
-        self.head = self.head.wrapping_add(1);
-        Some(self.entries.words(place).map(|word| word.load(Relaxed)))
+        (self.head, self.ready) = (head, ready);
     }
 
     /// Gives the places of what was taken out back to the writer.

@@ -1,23 +1,71 @@
 //! Which buffers a process has: the engine's own list, which no process sees.
 //!
-//! 1. A packet that is given to the process is [`Custody::lend`]ed: the list keeps it, the process gets its
-//!    number.
+//! 1. A packet that is given to the process is [`Custody::lend`]ed: the list keeps what there is to it beside
+//!    its bytes, the process gets its buffer's number.
 //! 2. A number that comes back is looked up by [`Custody::take_back`]: only what the process has comes of it,
 //!    and only once.
 //! 3. [`Custody::end`] gives everything out that is left, and lends nothing from then on.
 //!
+//! There is a place for each buffer of the pool: 32 bytes, half a line, and no other one is read.
+//!
 //! Limits: the packets of one pool, as many as the limit says.
 
-use packet_memory::Packet;
+use nf_abi::PacketRecord;
+use packet_memory::{Buffer, Packet, Pool};
+
+/// What is left of a packet while a process has its buffer.
+#[derive(Debug)]
+pub struct Lent {
+    /// The right to the buffer.
+    pub buffer: Buffer,
+    pub(crate) packet: Described,
+}
+
+/// A packet's extent, and what was said of its checksum and its segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Described {
+    pub offset: u32,
+    pub length: u32,
+    pub gso_size: u16,
+    pub csum_start: u16,
+    pub csum_offset: u16,
+    pub offload_flags: u8,
+    pub gso_type: u8,
+}
+
+impl Lent {
+    /// Of a packet; headers that were taken off it are forgotten.
+    ///
+    /// # Panics
+    /// When it is of another pool.
+    #[inline(always)]
+    pub fn of(packet: Packet, pool: &Pool) -> Lent {
+        let PacketRecord { offload_flags, gso_type, gso_size, csum_start, csum_offset, .. } =
+            *packet.record();
+        let (offset, length) = (packet.offset(), packet.length());
+        let described =
+            Described { offset, length, gso_size, csum_start, csum_offset, offload_flags, gso_type };
+        Lent { buffer: pool.into_buffer(packet), packet: described }
+    }
+}
+
+/// What there is for a buffer of the pool.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+struct Place {
+    /// `None`: the process does not have it, and the rest is of an earlier packet.
+    buffer: Option<Buffer>,
+    packet: Described,
+}
+
+const _: () = assert!(size_of::<Place>() == 32);
 
 /// What a process has. See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Custody {
-    /// Of each buffer of the pool the place in `held`, counted from one; zero: the process does not have it.
-    places: Vec<u32>,
-    held: Vec<Packet>,
-    /// Of each place in `held` its buffer's number.
-    numbers: Vec<u32>,
+    /// Of each buffer of the pool.
+    places: Vec<Place>,
+    held: usize,
     limit: usize,
     ended: bool,
 }
@@ -25,7 +73,7 @@ pub struct Custody {
 impl Custody {
     /// Nothing of a pool of so many buffers, and nothing may be lent yet.
     pub fn new(buffers: u32) -> Custody {
-        Custody { places: vec![0; buffers as usize], ..Custody::default() }
+        Custody { places: (0..buffers).map(|_| Place::default()).collect(), ..Custody::default() }
     }
 
     /// Allows so many more buffers, or fewer.
@@ -35,18 +83,18 @@ impl Custody {
 
     /// How many buffers it has.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.held
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held == 0
     }
 
     /// How many buffers may still be lent.
     #[inline]
     pub fn room(&self) -> usize {
-        if self.ended { 0 } else { self.limit.saturating_sub(self.held.len()) }
+        if self.ended { 0 } else { self.limit.saturating_sub(self.held) }
     }
 
     /// Whether the process is gone, and all that it had was given back.
@@ -54,43 +102,39 @@ impl Custody {
         self.ended
     }
 
-    /// Notes that the process has the packet's buffer, whose number is given.
+    /// Notes that the process has the buffer of this number.
     ///
     /// # Errors
-    /// The packet: the process has as many as it may, or is gone, or there is no such buffer in the pool.
-    #[inline]
-    pub fn lend(&mut self, number: u32, packet: Packet) -> Result<(), Packet> {
+    /// What was to be lent: the process has as many as it may, or is gone, or there is no such buffer in the
+    /// pool.
+    #[inline(always)]
+    pub fn lend(&mut self, number: u32, lent: Lent) -> Result<(), Lent> {
         if self.room() == 0 {
-            return Err(packet);
+            return Err(lent);
         }
         match self.places.get_mut(number as usize) {
             // Two owners of one buffer would be a defect of the engine: the list keeps the first.
-            Some(place) if *place == 0 => *place = self.held.len() as u32 + 1,
-            _ => return Err(packet),
+            Some(place @ Place { buffer: None, .. }) => {
+                (place.buffer, place.packet) = (Some(lent.buffer), lent.packet);
+            }
+            _ => return Err(lent),
         }
-        self.held.push(packet);
-        self.numbers.push(number);
+        self.held += 1;
         Ok(())
     }
 
-    /// The packet that the process has in the buffer of this number; `None` when it has none there, or there
-    /// is no such buffer.
-    #[inline]
-    pub fn take_back(&mut self, number: u32) -> Option<Packet> {
+    /// What the process has by this number; `None` when it does not have that buffer, or there is none.
+    #[inline(always)]
+    pub fn take_back(&mut self, number: u32) -> Option<Lent> {
         let place = self.places.get_mut(number as usize)?;
-        let index = (std::mem::take(place) as usize).checked_sub(1)?;
-        self.numbers.swap_remove(index);
-        if let Some(&moved) = self.numbers.get(index) {
-            self.places[moved as usize] = index as u32 + 1;
-        }
-        Some(self.held.swap_remove(index))
+        let buffer = place.buffer.take()?;
+        self.held -= 1;
+        Some(Lent { buffer, packet: place.packet })
     }
 
-    /// The process is gone: all that it had, to be freed.
-    pub fn end(&mut self) -> Vec<Packet> {
-        self.ended = true;
-        self.places.fill(0);
-        self.numbers.clear();
-        std::mem::take(&mut self.held)
+    /// The process is gone: all that it had, to be given back to the pool.
+    pub fn end(&mut self) -> Vec<Buffer> {
+        (self.ended, self.held) = (true, 0);
+        self.places.iter_mut().filter_map(|place| place.buffer.take()).collect()
     }
 }

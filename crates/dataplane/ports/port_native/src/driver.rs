@@ -2,13 +2,13 @@
 
 use crate::attendant::{self, Desk};
 use crate::belief::believe;
-use crate::custody::Custody;
+use crate::custody::{Custody, Lent};
 use crate::session::Session;
 use crate::{DeviceTable, Processes, Settings};
 use local_socket::Attendant;
 use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
 use native_ring::{OutOfStep, sleep};
-use packet_memory::{Packet, Pool, prefetch};
+use packet_memory::{Buffer, Packet, Pool, prefetch};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
 use std::io;
@@ -49,7 +49,7 @@ pub struct NativePort {
     /// The worker may have slept: the process may have sent something to wake it.
     slept: Cell<bool>,
     /// Buffers on their way back to the pool.
-    freed: Vec<Packet>,
+    freed: Vec<Buffer>,
     /// Packets were given in this turn, for which the process is woken at its end: it would else take the
     /// processor for the first of many.
     published: Cell<bool>,
@@ -190,13 +190,12 @@ impl NativePort {
         }
         let process = session.line.process.clone();
         let mut custody = process.custody();
-        for _ in 0..returned {
-            let Some([number]) = session.returned.pop() else { break };
+        session.returned.pop_each(returned, |[number]| {
             match u32::try_from(number).ok().and_then(|number| custody.take_back(number)) {
-                Some(packet) => self.freed.push(packet),
+                Some(lent) => self.freed.push(lent.buffer),
                 None => self.faults += u64::from(!custody.has_ended()),
             }
-        }
+        });
         if returned > 0 {
             session.returned.release();
         }
@@ -205,7 +204,7 @@ impl NativePort {
             let mut empty = Vec::new();
             pool.allocate_batch(room.min(custody.room()), &mut empty);
             session.given = session.given.wrapping_add(empty.len() as u32);
-            for packet in empty {
+            session.packets.push_all(empty.into_iter().filter_map(|packet| {
                 let number = number_of(pool, &packet);
                 let (offset, length) = (packet.offset(), pool.room());
                 let descriptor = Descriptor {
@@ -215,14 +214,14 @@ impl NativePort {
                     flags: flags::EMPTY,
                     ..Descriptor::default()
                 };
-                give(session, &mut custody, packet, descriptor, &mut self.freed);
-            }
+                lend(&mut custody, Lent::of(packet, pool), &descriptor, &mut self.freed)
+            }));
             session.packets.publish();
             session.wake();
         }
         drop(custody);
         if !self.freed.is_empty() {
-            pool.free_batch(self.freed.drain(..));
+            pool.return_buffers(self.freed.drain(..));
         }
         Ok(())
     }
@@ -237,37 +236,35 @@ impl NativePort {
         out: &mut Vec<Packet>,
     ) -> Result<(), OutOfStep> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let available = session.sent.available()? as usize;
+        let available = session.sent.available()?;
         if available == 0 || budget == 0 {
             return Ok(());
         }
         let process = session.line.process.clone();
         let (mut custody, write) = (process.custody(), self.settings.write);
-        for _ in 0..available.min(budget) {
-            let Some(words) = session.sent.pop() else { break };
+        let (mut received, mut bytes) = (0, 0);
+        session.sent.pop_each(available.min(u32::try_from(budget).unwrap_or(u32::MAX)), |words| {
             let descriptor = Descriptor::from_words(words);
-            let Some(packet) = custody.take_back(descriptor.buffer) else {
+            let Some(lent) = custody.take_back(descriptor.buffer) else {
                 self.faults += u64::from(!custody.has_ended());
-                continue;
+                return;
             };
-            self.counters.ledger.received += 1;
-            // Changed where it is to lie: moved after it is changed, it would wait for what was just written.
-            out.push(packet);
-            if let Some(packet) = out.last_mut()
-                && believe(packet, &descriptor, pool, write, now)
-            {
-                self.counters.received_bytes += u64::from(packet.length());
+            received += 1;
+            if let Err(buffer) = believe(lent, &descriptor, pool, write, now, out) {
+                self.counters.ledger.dropped[DropReason::Malformed] += 1;
+                self.freed.push(buffer);
+            } else if let Some(packet) = out.last() {
+                bytes += u64::from(packet.length());
                 // The process has written there; it is classified when all have been taken.
                 prefetch(pool.data(packet));
-            } else {
-                self.counters.ledger.dropped[DropReason::Malformed] += 1;
-                self.freed.extend(out.pop());
             }
-        }
+        });
+        self.counters.ledger.received += received;
+        self.counters.received_bytes += bytes;
         session.sent.release();
         drop(custody);
         if !self.freed.is_empty() {
-            pool.free_batch(self.freed.drain(..));
+            pool.return_buffers(self.freed.drain(..));
         }
         Ok(())
     }
@@ -280,41 +277,38 @@ impl NativePort {
         let process = session.line.process.clone();
         let mut custody = process.custody();
         let count = packets.len().min(room).min(custody.room());
-        // What was taken off them stays on this side. In a loop of its own: a packet that is moved waits for
-        // what was just written to it.
-        packets.iter_mut().take(count).for_each(|packet| pool.forget_kept(packet));
-        for packet in packets.drain(..count) {
+        let mut bytes = 0;
+        session.packets.push_all(packets.drain(..count).filter_map(|packet| {
             let descriptor = describe(pool, &packet);
-            self.counters.delivered_bytes += u64::from(packet.length());
-            give(session, &mut custody, packet, descriptor, &mut self.freed);
-        }
+            bytes += u64::from(packet.length());
+            lend(&mut custody, Lent::of(packet, pool), &descriptor, &mut self.freed)
+        }));
+        self.counters.delivered_bytes += bytes;
         drop(custody);
         self.counters.ledger.delivered += (count - self.freed.len()) as u64;
         // A buffer that is lent twice would be a defect of the engine.
         self.counters.ledger.dropped[DropReason::PortRefused] += self.freed.len() as u64;
-        pool.free_batch(self.freed.drain(..));
+        pool.return_buffers(self.freed.drain(..));
         session.packets.publish();
         self.published.set(true);
         Ok(())
     }
 }
 
-/// Lends a packet and puts its descriptor into the ring, in which there is room.
+/// Notes that the process has a packet's buffer; the descriptor, for the ring.
 #[inline(always)]
-fn give(
-    session: &mut Session,
+fn lend(
     custody: &mut Custody,
-    packet: Packet,
-    descriptor: Descriptor,
-    refused: &mut Vec<Packet>,
-) {
-    match custody.lend(descriptor.buffer, packet) {
-        Ok(()) => {
-            if !session.packets.push(descriptor.to_words()) {
-                refused.extend(custody.take_back(descriptor.buffer));
-            }
+    lent: Lent,
+    descriptor: &Descriptor,
+    refused: &mut Vec<Buffer>,
+) -> Option<[u64; 4]> {
+    match custody.lend(descriptor.buffer, lent) {
+        Ok(()) => Some(descriptor.to_words()),
+        Err(lent) => {
+            refused.push(lent.buffer);
+            None
         }
-        Err(packet) => refused.push(packet),
     }
 }
 
@@ -349,7 +343,7 @@ impl Port for NativePort {
         self.wake_process();
         if self.exchange(pool).and_then(|()| self.take_sent(pool, now, budget, out)).is_err() {
             self.hang_up();
-            pool.free_batch(self.freed.drain(..));
+            pool.return_buffers(self.freed.drain(..));
         }
     }
 

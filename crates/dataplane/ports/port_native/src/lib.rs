@@ -45,7 +45,7 @@ mod tests;
 
 pub use belief::believe;
 pub use config::{SCHEMA, Settings};
-pub use custody::Custody;
+pub use custody::{Custody, Lent};
 pub use device_table::DeviceTable;
 pub use driver::{NativePort, OpenError};
 pub use processes::Processes;

@@ -151,7 +151,7 @@ impl Processes {
             }
             let left = process.custody().end();
             given_back += left.len() as u64;
-            process.pool.free_batch(left);
+            process.pool.return_buffers(left);
             false
         });
         given_back

@@ -2,7 +2,7 @@
 
 mod devices;
 
-use crate::{Custody, DeviceTable, Failed, Failure, NativePort, Processes, SCHEMA, Settings};
+use crate::{Custody, DeviceTable, Failed, Failure, Lent, NativePort, Processes, SCHEMA, Settings};
 use local_socket::Users;
 use native_abi::{Descriptor, words};
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
@@ -165,25 +165,25 @@ proptest! {
                 let packet = pool.allocate().expect("a buffer");
                 let buffer = packet.buffer();
                 let allowed = number < 32 && model.len() < 20 && !model.contains_key(&number);
-                match custody.lend(number, packet) {
+                match custody.lend(number, Lent::of(packet, &pool)) {
                     Ok(()) => {
                         prop_assert!(allowed);
                         model.insert(number, buffer);
                     }
-                    Err(packet) => {
+                    Err(lent) => {
                         prop_assert!(!allowed);
-                        pool.free(packet);
+                        pool.return_buffers([lent.buffer]);
                     }
                 }
             } else {
                 let back = custody.take_back(number);
-                prop_assert_eq!(back.as_ref().map(Packet::buffer), model.remove(&number));
-                back.into_iter().for_each(|packet| pool.free(packet));
+                prop_assert_eq!(back.as_ref().map(|lent| lent.buffer.address()), model.remove(&number));
+                pool.return_buffers(back.map(|lent| lent.buffer));
             }
             prop_assert_eq!(custody.len(), model.len());
             prop_assert_eq!(pool.available() + model.len(), 64);
         }
-        pool.free_batch(custody.end());
+        pool.return_buffers(custody.end());
         prop_assert_eq!(pool.available(), 64);
         prop_assert_eq!(custody.room(), 0, "nothing is lent to what has ended");
     }

@@ -68,6 +68,7 @@ impl VnetHeader {
     }
 
     /// As one says it whose word for a checksum is none: a guest, or a process.
+    #[inline]
     #[must_use]
     pub fn unverified(self) -> VnetHeader {
         VnetHeader { flags: self.flags & !offload::CHECKSUM_VALID, ..self }
@@ -79,17 +80,26 @@ impl VnetHeader {
     #[must_use]
     pub fn admit(&self, pool: &Pool, packet: &mut Packet, shift: u16) -> bool {
         packet.edit(|record| self.note(record, shift));
+        self.can_be(pool, packet)
+    }
+
+    /// Whether a packet whose state was [noted](VnetHeader::note) can be as it says; [`settle`]s it.
+    #[inline]
+    #[must_use]
+    pub fn can_be(&self, pool: &Pool, packet: &mut Packet) -> bool {
         !self.has_too_many_segments(packet.length() as usize) && settle(pool, packet)
     }
 
     /// Whether a frame of so many bytes would be cut into more segments than one may cost: each is as much
     /// work as a packet, and a sender may say that each has one byte.
+    #[inline]
     pub(crate) fn has_too_many_segments(&self, length: usize) -> bool {
         let is_whole = self.gso_type & !offload::GSO_ECN != offload::GSO_NONE;
         is_whole && length > MOST_SEGMENTS * usize::from(self.gso_size)
     }
 
     /// Notes the state in a packet's record; `shift` bytes were put in front of where checksumming starts.
+    #[inline]
     pub fn note(&self, record: &mut PacketRecord, shift: u16) {
         record.offload_flags = self.flags & (offload::NEEDS_CHECKSUM | offload::CHECKSUM_VALID);
         record.gso_type = self.gso_type;
