@@ -102,6 +102,45 @@ impl Custody {
         self.ended
     }
 
+    /// What lends and takes back many, and counts them when it is dropped.
+    #[inline(always)]
+    pub fn batch(&mut self) -> Batch<'_> {
+        // As many as it may have can have become fewer than it has.
+        let left = if self.ended { 0 } else { self.limit as isize - self.held as isize };
+        Batch { before: left, left, held: &mut self.held, places: &mut self.places }
+    }
+
+    /// As [`Batch::lend`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lend(&mut self, number: u32, lent: Lent) -> Result<(), Lent> {
+        self.batch().lend(number, lent)
+    }
+
+    /// As [`Batch::take_back`].
+    pub fn take_back(&mut self, number: u32) -> Option<Lent> {
+        self.batch().take_back(number)
+    }
+
+    /// The process is gone: all that it had, to be given back to the pool.
+    pub fn end(&mut self) -> Vec<Buffer> {
+        (self.ended, self.held) = (true, 0);
+        self.places.iter_mut().filter_map(|place| place.buffer.take()).collect()
+    }
+}
+
+/// What a process has, for many numbers one behind the other: how many it has is kept at hand.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    places: &'a mut [Place],
+    held: &'a mut usize,
+    /// How many more it might have when this was made, and now.
+    before: isize,
+    left: isize,
+}
+
+impl Batch<'_> {
     /// Notes that the process has the buffer of this number.
     ///
     /// # Errors
@@ -109,17 +148,14 @@ impl Custody {
     /// pool.
     #[inline(always)]
     pub fn lend(&mut self, number: u32, lent: Lent) -> Result<(), Lent> {
-        if self.room() == 0 {
-            return Err(lent);
-        }
         match self.places.get_mut(number as usize) {
             // Two owners of one buffer would be a defect of the engine: the list keeps the first.
-            Some(place @ Place { buffer: None, .. }) => {
+            Some(place @ Place { buffer: None, .. }) if self.left > 0 => {
                 (place.buffer, place.packet) = (Some(lent.buffer), lent.packet);
             }
             _ => return Err(lent),
         }
-        self.held += 1;
+        self.left -= 1;
         Ok(())
     }
 
@@ -128,13 +164,14 @@ impl Custody {
     pub fn take_back(&mut self, number: u32) -> Option<Lent> {
         let place = self.places.get_mut(number as usize)?;
         let buffer = place.buffer.take()?;
-        self.held -= 1;
+        self.left += 1;
         Some(Lent { buffer, packet: place.packet })
     }
+}
 
-    /// The process is gone: all that it had, to be given back to the pool.
-    pub fn end(&mut self) -> Vec<Buffer> {
-        (self.ended, self.held) = (true, 0);
-        self.places.iter_mut().filter_map(|place| place.buffer.take()).collect()
+impl Drop for Batch<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.held = self.held.wrapping_add_signed(self.before - self.left);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::attendant::{self, Desk};
 use crate::belief::believe;
-use crate::custody::{Custody, Lent};
+use crate::custody::{Batch, Lent};
 use crate::session::Session;
 use crate::{DeviceTable, Processes, Settings};
 use local_socket::Attendant;
@@ -214,7 +214,7 @@ impl NativePort {
                     flags: flags::EMPTY,
                     ..Descriptor::default()
                 };
-                lend(&mut custody, Lent::of(packet, pool), &descriptor, &mut self.freed)
+                lend(&mut custody.batch(), Lent::of(packet, pool), &descriptor, &mut self.freed)
             }));
             session.packets.publish();
             session.wake();
@@ -242,11 +242,12 @@ impl NativePort {
         }
         let process = session.line.process.clone();
         let (mut custody, write) = (process.custody(), self.settings.write);
-        let (mut received, mut bytes) = (0, 0);
+        let (mut received, mut bytes, ended) = (0, 0, custody.has_ended());
+        let mut had = custody.batch();
         session.sent.pop_each(available.min(u32::try_from(budget).unwrap_or(u32::MAX)), |words| {
             let descriptor = Descriptor::from_words(words);
-            let Some(lent) = custody.take_back(descriptor.buffer) else {
-                self.faults += u64::from(!custody.has_ended());
+            let Some(lent) = had.take_back(descriptor.buffer) else {
+                self.faults += u64::from(!ended);
                 return;
             };
             received += 1;
@@ -259,6 +260,7 @@ impl NativePort {
                 prefetch(pool.data(packet));
             }
         });
+        drop(had);
         self.counters.ledger.received += received;
         self.counters.received_bytes += bytes;
         session.sent.release();
@@ -277,12 +279,13 @@ impl NativePort {
         let process = session.line.process.clone();
         let mut custody = process.custody();
         let count = packets.len().min(room).min(custody.room());
-        let mut bytes = 0;
+        let (mut bytes, mut lending) = (0, custody.batch());
         session.packets.push_all(packets.drain(..count).filter_map(|packet| {
             let descriptor = describe(pool, &packet);
             bytes += u64::from(packet.length());
-            lend(&mut custody, Lent::of(packet, pool), &descriptor, &mut self.freed)
+            lend(&mut lending, Lent::of(packet, pool), &descriptor, &mut self.freed)
         }));
+        drop(lending);
         self.counters.delivered_bytes += bytes;
         drop(custody);
         self.counters.ledger.delivered += (count - self.freed.len()) as u64;
@@ -298,7 +301,7 @@ impl NativePort {
 /// Notes that the process has a packet's buffer; the descriptor, for the ring.
 #[inline(always)]
 fn lend(
-    custody: &mut Custody,
+    custody: &mut Batch<'_>,
     lent: Lent,
     descriptor: &Descriptor,
     refused: &mut Vec<Buffer>,

@@ -32,9 +32,18 @@ impl Queue {
     #[inline]
     pub(crate) fn give(&mut self, pool: &Pool, packet: &Packet, vnet: VnetHeader) -> Result<(), Unsent> {
         let count = self.find_room(self.header_length.saturating_add(packet.length()))?;
-        let mut header = [0; 12];
-        header[..VnetHeader::LENGTH].copy_from_slice(&vnet.to_bytes());
-        header[VnetHeader::LENGTH..].copy_from_slice(&(count as u16).to_le_bytes());
+        let header = vnet.with_buffers(count as u16);
+        // Most chains are one piece, with the header in front.
+        if let Some(chain) = self.chains.get(self.next)
+            && let (1, &[piece]) = (count, self.pieces(chain))
+            && self.header_length as usize == header.len()
+        {
+            let part = self.memory.change(piece, &header) as u32;
+            let written = part + self.memory.put(piece.behind(part), pool, packet, 0) as u32;
+            self.wrote(piece.first(written));
+            self.give_back(written);
+            return Ok(());
+        }
         let mut header = &header[..self.header_length as usize];
         let mut at = 0;
         for _ in 0..count {

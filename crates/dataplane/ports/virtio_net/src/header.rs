@@ -44,15 +44,20 @@ impl VnetHeader {
     }
 
     /// The header's bytes.
+    #[inline]
     pub fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let mut bytes = [0; Self::LENGTH];
-        bytes[0] = self.flags;
-        bytes[1] = self.gso_type;
+        *self.with_buffers(0).first_chunk().unwrap_or(&[0; Self::LENGTH])
+    }
+
+    /// The same with the number of buffers that a frame lies in behind it (Virtio 1.2, section 5.1.6). Made
+    /// as one number: what is written in pieces and then read as a whole has to reach memory first.
+    #[inline]
+    pub fn with_buffers(self, count: u16) -> [u8; Self::LENGTH + 2] {
+        let [first, second] = [self.flags, self.gso_type].map(u128::from);
         let halves = [self.header_length, self.gso_size, self.csum_start, self.csum_offset];
-        for (place, half) in bytes[2..].chunks_exact_mut(2).zip(halves) {
-            place.copy_from_slice(&half.to_ne_bytes());
-        }
-        bytes
+        let [a, b, c, d] = halves.map(|half| u128::from(half.to_le()));
+        let all = first | second << 8 | a << 16 | b << 32 | c << 48 | d << 64 | u128::from(count) << 80;
+        *all.to_le_bytes().first_chunk().unwrap_or(&[0; Self::LENGTH + 2])
     }
 
     /// What the kernel is to be told about a packet. That a checksum was verified is no news to it.
