@@ -162,7 +162,9 @@ fn rate(worker: usize, function: usize, in_turn: bool) -> Result<f64, BenchError
         Ok(Box::new(port))
     };
     let delivered = Arc::new(AtomicU64::new(0));
-    let feed = Feed::open(Frames::Computed { size: SIZE }).at_most(BATCH);
+    // As many at once as testpmd is told to take.
+    let most = if in_turn { BATCH } else { BURST };
+    let feed = Feed::open(Frames::Computed { size: SIZE }).at_most(most);
     let source: Box<dyn Port> =
         if in_turn { Box::new(InTurn { feed, delivered: delivered.clone() }) } else { Box::new(feed) };
     let add = |name: &str, port: Box<dyn Port>| fleet.add_port(0, name, id, port).map_err(BenchError::setup);

@@ -12,8 +12,9 @@ use telemetry::clock::{Cycles, Nanos};
 const COLD_AFTER: u32 = 64;
 /// As often as this, when there are many ports.
 const COLD_EVERY: Nanos = Nanos(50_000);
-/// Most batches from one port in one turn.
-const SHARED_POLLS: u32 = 8;
+/// Most batches from one port in one turn; twice as many from one where work has been put into packets. From
+/// outside no more is to come than goes out again: what a process has forwarded would find no room.
+const SHARED_POLLS: u32 = 4;
 /// The same from another worker, in short batches too: what is inside goes on before more comes in, or it
 /// would find no room.
 const RELAY_POLLS: u32 = 128;
@@ -58,7 +59,7 @@ impl Worker {
             // feeds waits for another; the rest waits outside.
             let polls = match consumer {
                 None if relay => RELAY_POLLS,
-                None if !behind => SHARED_POLLS,
+                None if !behind => SHARED_POLLS << u32::from(internal),
                 _ => 1,
             };
             worked |= (0..polls).take_while(|_| self.poll_port(index, most)).count() > 0;

@@ -246,6 +246,45 @@ impl Port for Process {
     }
 }
 
+/// A port from a process that has forwarded as many packets as are asked for.
+struct Forwarded(Box<Endless>);
+
+impl Port for Forwarded {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.0.receive(pool, now, budget, out);
+    }
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        self.0.transmit(pool, now, packets);
+    }
+    fn capacity(&self) -> Option<usize> {
+        Some(RING)
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn counters(&self) -> &PortCounters {
+        self.0.counters()
+    }
+}
+
+/// What comes in by the source goes out again by the process, and would be lost there.
+#[test]
+fn more_is_taken_from_processes_in_a_turn_than_from_outside() {
+    let mut bench = Bench::new(&[8192]);
+    let (outside, inside) =
+        (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, Box::new(Forwarded(Endless::boxed(2)))));
+    let end = bench.add_port(0, Endless::boxed(3));
+    for from in [outside, inside] {
+        bench.worker.lead(from, end).expect("free");
+    }
+    for turn in 1..4 {
+        bench.turn(1);
+        let account = bench.worker.account(false);
+        let [outside, inside] = [0, 1].map(|n: usize| account.ports[n].counters.ledger.received);
+        assert!(outside > 0 && inside == 2 * outside, "turn {turn}: {outside}, {inside}");
+    }
+}
+
 /// Turns, between which a process takes so many packets.
 fn turns(bench: &mut Bench, ring: &Mutex<Vec<Packet>>, times: usize, taken: usize) {
     for _ in 0..times {
