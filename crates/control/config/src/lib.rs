@@ -72,7 +72,7 @@ mod virtual_machine;
 mod workers;
 
 use manifest::Manifest;
-use schema::Schema;
+use schema::{Schema, Value};
 use std::sync::Arc;
 use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Location};
@@ -113,6 +113,14 @@ pub trait Catalog {
 
     /// The schema of a port driver's settings.
     fn driver(&self, name: &str) -> Option<&Schema>;
+
+    /// What a schema cannot say of a port's settings, and of the faults that it is given. Nothing is opened.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the operator, behind `KEY: ` if it is about one.
+    fn check_port(&self, _driver: &str, _settings: &Value, _fault: Option<&Value>) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The schema of faults that any port may be given.
     fn faults(&self) -> &Schema;

@@ -335,6 +335,16 @@ impl<'a> Reader<'a> {
         };
         let io = self.port_io(place, node);
         if let (Some(tenant), Some(settings), Some(fault), Some(io)) = (tenant, settings, fault, io) {
+            if let Err(why) = self.catalog.check_port(name, &settings, fault.as_ref()) {
+                let about = why.split_once(": ").and_then(|(key, why)| Some((node.entry(key)?, why)));
+                match about {
+                    Some(((key, value), why)) => {
+                        let place = place.key(&key.text, value.position);
+                        place.report(&mut self.faults, || why.to_owned());
+                    }
+                    None => place.report(&mut self.faults, || why),
+                }
+            }
             let port = Port { tenant, driver: name.to_owned(), settings, fault, io, bypass: None };
             self.wiring.ports.insert(key.text.clone(), port);
         }

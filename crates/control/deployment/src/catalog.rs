@@ -1,6 +1,7 @@
 //! What the program knows beside the file: images, by name, in files or kept from registries, and port
 //! drivers.
 
+use crate::drivers;
 use crate::named::Named;
 use crate::processors;
 use crate::regular_file;
@@ -10,7 +11,7 @@ use image::Image;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
 use rustix::thread::CpuSet;
-use schema::Schema;
+use schema::{Schema, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -326,6 +327,10 @@ impl config::Catalog for Catalog {
 
     fn driver(&self, name: &str) -> Option<&Schema> {
         self.drivers.iter().find(|driver| driver.name == name).map(|driver| &driver.schema)
+    }
+
+    fn check_port(&self, driver: &str, settings: &Value, fault: Option<&Value>) -> Result<(), String> {
+        drivers::check(driver, settings, fault)
     }
 
     fn faults(&self) -> &Schema {

@@ -38,6 +38,33 @@ pub(crate) fn open(
     Ok(opened)
 }
 
+/// What a schema cannot say of a port's settings, and of the faults that it is given; nothing is opened.
+///
+/// # Errors
+/// What is wrong, in words for the operator.
+pub(crate) fn check(
+    driver: &str,
+    settings: &schema::Value,
+    fault: Option<&schema::Value>,
+) -> Result<(), String> {
+    use port::{generator, pcap};
+    if let Some(fault) = fault {
+        fault::Config::from_value(fault).map_err(|why| format!("fault: {why}"))?;
+    }
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    match driver {
+        "af_packet" => port_af_packet::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        "af_xdp" => port_af_xdp::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        "generator" => generator::Config::from_value(settings).map(drop),
+        "memif" => port_memif::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        "native" => port_native::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        "pcap" => pcap::Config::from_value(settings).map(drop),
+        "tap" => port_tap::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        "vhost-user" => port_vhost_user::Settings::from_value(settings).check().map_err(|e| told(&e)),
+        _ => Ok(()),
+    }
+}
+
 /// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port.
 /// Devices that ports make themselves are not among them, nor are the interfaces of containers, which come
 /// with these.
@@ -50,6 +77,28 @@ pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
         Some((name.clone(), port_af_packet::missing(interface)?.to_string()))
     });
     missing.collect()
+}
+
+/// Ports whose capture files cannot be read or written, each with the reason: they could not be opened.
+/// Nothing is made.
+pub fn unusable_captures(wiring: &wiring::Wiring, catalog: &Catalog) -> Vec<(String, String)> {
+    use port::pcap::{Config, PcapPort};
+    let captures = wiring.ports.iter().filter(|(_, port)| port.driver == "pcap");
+    let unusable = captures.filter_map(|(name, port)| {
+        let config = with_whole_paths(Config::from_value(&port.settings).ok()?, catalog);
+        let path = config.read.clone().or_else(|| config.write.clone())?;
+        let looked = catalog.look(&path, move |_| PcapPort::look(&config).map_err(|error| error.to_string()));
+        Some((name.clone(), looked.and_then(|looked| looked).err()?))
+    });
+    unusable.collect()
+}
+
+/// Paths as they stand in the file are relative to the file.
+fn with_whole_paths(mut config: port::pcap::Config, catalog: &Catalog) -> port::pcap::Config {
+    for path in [&mut config.read, &mut config.write].into_iter().flatten() {
+        *path = catalog.path(&*path);
+    }
+    config
 }
 
 /// Whether a port's settings name another port.
@@ -141,11 +190,7 @@ impl Opening<'_> {
             "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),
             "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
             "pcap" => {
-                let mut config = pcap::Config::from_value(settings)?;
-                // As they stand in the file, they are relative to the file.
-                for path in [&mut config.read, &mut config.write].into_iter().flatten() {
-                    *path = self.catalog.path(&*path);
-                }
+                let config = with_whole_paths(pcap::Config::from_value(settings)?, self.catalog);
                 let opened = pcap::PcapPort::open_among(self.name, config, self.catalog.meetings());
                 Box::new(opened.map_err(|error| error.to_string())?)
             }

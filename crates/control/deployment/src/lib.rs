@@ -58,7 +58,7 @@ pub use carry_out::CarriedOut;
 pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
 pub use device_reading::{DevicePlace, DeviceReading, OpenerReading, Plugged, SideReading, passed};
-pub use drivers::missing_interfaces;
+pub use drivers::{missing_interfaces, unusable_captures};
 pub use event_queue::EventQueue;
 pub use guest_wasm::LOG_LINES;
 pub use hand_over::{HAND_OVER, TakenOver};

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::slow_files::WITHIN;
 use image::Image;
 use manifest::Manifest;
-use schema::Schema;
+use schema::{Schema, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -144,6 +144,10 @@ impl config::Catalog for Material<'_> {
 
     fn driver(&self, name: &str) -> Option<&Schema> {
         self.catalog.driver(name)
+    }
+
+    fn check_port(&self, driver: &str, settings: &Value, fault: Option<&Value>) -> Result<(), String> {
+        self.catalog.check_port(driver, settings, fault)
     }
 
     fn faults(&self) -> &Schema {

@@ -144,6 +144,12 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
             _ => format!("{name}: {error}"),
         }));
     }
+    let captures = deployment::unusable_captures(wiring, catalog);
+    if !captures.is_empty() {
+        let file = File::parse(name.clone(), bytes).ok();
+        let fault = |(port, why)| Fault::new(format!("ports.{port}"), why);
+        faults.extend(captures.into_iter().map(fault).map(|fault| placed(&file, name, &fault)));
+    }
     faults.extend(loaded.refused_by_launcher(&options.launcher));
     if !faults.is_empty() {
         faults.iter().for_each(|fault| console::error().line(fault));

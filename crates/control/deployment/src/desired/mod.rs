@@ -201,6 +201,15 @@ impl config::Catalog for Running<'_> {
         self.material.driver(name)
     }
 
+    fn check_port(
+        &self,
+        driver: &str,
+        settings: &schema::Value,
+        fault: Option<&schema::Value>,
+    ) -> Result<(), String> {
+        self.material.check_port(driver, settings, fault)
+    }
+
     fn faults(&self) -> &Schema {
         self.material.faults()
     }

@@ -39,6 +39,48 @@ fn a_check_refuses_what_a_daemon_would_refuse_for_its_size() {
     assert!(errors.contains("found 10001 objects; allowed in one document: at most 10000"), "{errors}");
 }
 
+/// What a port would be refused for when it is opened is found without opening it.
+#[test]
+fn a_check_refuses_what_a_port_would_be_refused_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ports.yaml");
+    fs::write(folder.path().join("text"), "no capture").expect("written");
+    fs::create_dir(folder.path().join("folder")).expect("made");
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+        .expect("made");
+    let check = |port: &str| {
+        fs::write(&file, format!("superfluid: 1\nports:\n  p: {port}\n")).expect("written");
+        let checked = run(&["check", &file.display().to_string()]);
+        (checked.status.code(), text(&checked.stderr))
+    };
+    for (port, place, told) in [
+        ("{type: pcap, read: absent.pcap}", "ports.p: ", "No such file"),
+        ("{type: pcap, read: text}", "ports.p: ", "no capture"),
+        ("{type: pcap, read: fifo}", "ports.p: ", "not a regular file"),
+        ("{type: pcap, write: fifo}", "ports.p: ", "not a regular file"),
+        ("{type: pcap, write: folder}", "ports.p: ", "not a regular file"),
+        ("{type: pcap, write: absent/out.pcap}", "ports.p: ", "No such file"),
+        ("{type: pcap}", "ports.p: ", "read, write: found neither"),
+        (
+            "{type: pcap, write: out.pcap, sides: {inside: 10.0.0.0/8}}",
+            "ports.p.sides: ",
+            "found without read",
+        ),
+        ("{type: tap, interface: a/b}", "ports.p: ", "not the name of an interface"),
+        ("{type: af_packet, interface: a/b}", "ports.p: ", "not the name of an interface"),
+        ("{type: generator, batch: 8}", "ports.p.batch: ", "found neither rate nor schedule"),
+        ("{type: generator, destination: \"2001:db8::/64\"}", "ports.p.destination: ", "not of the family"),
+    ] {
+        let (code, errors) = check(port);
+        let is_it =
+            |line: &str| line.contains("ports.yaml:3:") && line.contains(place) && line.contains(told);
+        assert!(code == Some(2) && errors.lines().any(is_it), "{port}: {code:?} {errors}");
+    }
+    assert_eq!(check("{type: pcap, write: out.pcap}").0, Some(0));
+    assert!(!folder.path().join("out.pcap").exists(), "nothing is made");
+}
+
 #[test]
 fn files_that_are_no_files_and_images_that_are_none_are_refused() {
     let missing = run(&["run", "/no/such.yaml"]);

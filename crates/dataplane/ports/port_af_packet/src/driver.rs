@@ -49,6 +49,19 @@ pub struct AfPacketPort {
     closed: bool,
 }
 
+impl Settings {
+    /// What a schema cannot say of them.
+    ///
+    /// # Errors
+    /// [`OpenError::BadName`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        if is_name(&self.interface) {
+            return Ok(());
+        }
+        Err(OpenError::BadName { interface: self.interface.clone() })
+    }
+}
+
 impl AfPacketPort {
     /// Opens the interface. One that is there but switched off or without carrier is opened, and the port is
     /// down until that changes.
@@ -74,10 +87,8 @@ impl AfPacketPort {
     }
 
     fn new(settings: Settings) -> Result<AfPacketPort, OpenError> {
+        settings.check()?;
         let interface = settings.interface.clone();
-        if !is_name(&interface) {
-            return Err(OpenError::BadName { interface });
-        }
         beside::prepare();
         let inquiry = Inquiry::new().map_err(|source| OpenError::System {
             interface: interface.clone(),

@@ -48,6 +48,19 @@ pub struct AfXdpPort {
     closed: bool,
 }
 
+impl Settings {
+    /// What a schema cannot say of them.
+    ///
+    /// # Errors
+    /// [`OpenError::BadName`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        if is_name(&self.interface) {
+            return Ok(());
+        }
+        Err(OpenError::BadName { interface: self.interface.clone() })
+    }
+}
+
 impl AfXdpPort {
     /// Opens the interface for packets of `pool`, which becomes the memory that the kernel reads and writes.
     /// An interface that is there but switched off or without carrier is opened, and the port is down until
@@ -74,10 +87,8 @@ impl AfXdpPort {
     }
 
     fn new(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
+        settings.check()?;
         let interface = settings.interface.clone();
-        if !is_name(&interface) {
-            return Err(OpenError::BadName { interface });
-        }
         let inquiry = Inquiry::new().map_err(|source| OpenError::System {
             interface: interface.clone(),
             operation: "opening a socket to ask about it",

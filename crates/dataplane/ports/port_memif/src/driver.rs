@@ -46,6 +46,37 @@ pub struct MemifPort {
     turn: usize,
 }
 
+impl Settings {
+    /// What a schema cannot say of them.
+    ///
+    /// # Errors
+    /// [`OpenError::Setting`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        let refused = |key, found: &str, allowed| Err(OpenError::Setting(key, format!("`{found}`"), allowed));
+        if !self.socket.starts_with('/') || self.socket.len() > 107 {
+            return refused("socket", &self.socket, "a path from the root on, of at most 107 bytes");
+        }
+        if !self.ring.is_power_of_two() || !(64..=4096).contains(&self.ring) {
+            return refused("ring", &self.ring.to_string(), "a power of two from 64 to 4096");
+        }
+        if !(256..=16_384).contains(&self.buffer) {
+            return refused("buffer", &self.buffer.to_string(), "256 to 16384 bytes");
+        }
+        if !(1..=QUEUES_MAX as u32).contains(&self.queues) {
+            return refused("queues", &self.queues.to_string(), "1 to 16");
+        }
+        let bytes = u64::from(self.ring) * u64::from(self.buffer) * 2 * u64::from(self.queues);
+        if self.role == Role::Slave && bytes > BYTES_MAX {
+            let allowed = "with `ring` and `buffer` at most 256 MiB, both ways together";
+            return refused("queues", &self.queues.to_string(), allowed);
+        }
+        if self.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
+            return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
+        }
+        Ok(())
+    }
+}
+
 impl MemifPort {
     /// Opens the port. A socket that cannot be made or reached yet is tried again; the port is down until
     /// there is a peer.
@@ -53,27 +84,7 @@ impl MemifPort {
     /// # Errors
     /// [`OpenError`].
     pub fn open(settings: Settings) -> Result<MemifPort, OpenError> {
-        let refused = |key, found: &str, allowed| Err(OpenError::Setting(key, format!("`{found}`"), allowed));
-        if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
-            return refused("socket", &settings.socket, "a path from the root on, of at most 107 bytes");
-        }
-        if !settings.ring.is_power_of_two() || !(64..=4096).contains(&settings.ring) {
-            return refused("ring", &settings.ring.to_string(), "a power of two from 64 to 4096");
-        }
-        if !(256..=16_384).contains(&settings.buffer) {
-            return refused("buffer", &settings.buffer.to_string(), "256 to 16384 bytes");
-        }
-        if !(1..=QUEUES_MAX as u32).contains(&settings.queues) {
-            return refused("queues", &settings.queues.to_string(), "1 to 16");
-        }
-        let bytes = u64::from(settings.ring) * u64::from(settings.buffer) * 2 * u64::from(settings.queues);
-        if settings.role == Role::Slave && bytes > BYTES_MAX {
-            let allowed = "with `ring` and `buffer` at most 256 MiB, both ways together";
-            return refused("queues", &settings.queues.to_string(), allowed);
-        }
-        if settings.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
-            return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
-        }
+        settings.check()?;
         let attendant =
             attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));

@@ -55,6 +55,24 @@ pub struct NativePort {
     published: Cell<bool>,
 }
 
+impl Settings {
+    /// What a schema cannot say of them.
+    ///
+    /// # Errors
+    /// [`OpenError::Setting`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        if !self.socket.starts_with('/') || self.socket.len() > 107 {
+            let allowed = "a path from the root on, of at most 107 bytes";
+            return Err(OpenError::Setting("socket", format!("`{}`", self.socket), allowed));
+        }
+        Layout::new(self.ring, SIZE_MIN).map(drop).ok_or_else(|| self.no_ring())
+    }
+
+    fn no_ring(&self) -> OpenError {
+        OpenError::Setting("ring", self.ring.to_string(), "a power of two from 64 to 4096")
+    }
+}
+
 impl NativePort {
     /// Opens the port. A socket that cannot be made yet is tried again; the port is down until a process
     /// attaches.
@@ -75,19 +93,10 @@ impl NativePort {
         processes: &Processes,
         table: &Arc<DeviceTable>,
     ) -> Result<NativePort, OpenError> {
-        if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
-            let allowed = "a path from the root on, of at most 107 bytes";
-            return Err(OpenError::Setting("socket", format!("`{}`", settings.socket), allowed));
-        }
+        settings.check()?;
         // A process never has more buffers than there are: giving them back finds room.
         let returned = pool.config().buffers.clamp(SIZE_MIN, SIZE_MAX).next_power_of_two();
-        let Some(layout) = Layout::new(settings.ring, returned) else {
-            return Err(OpenError::Setting(
-                "ring",
-                settings.ring.to_string(),
-                "a power of two from 64 to 4096",
-            ));
-        };
+        let Some(layout) = Layout::new(settings.ring, returned) else { return Err(settings.no_ring()) };
         let attendant = attendant::start(&settings, layout, &pool, processes, table)
             .map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));

@@ -23,21 +23,26 @@ pub(crate) struct Device {
     lost_before: u64,
 }
 
-/// Refuses settings that no device can have.
-pub(crate) fn check(settings: &Settings) -> Result<(), OpenError> {
-    let interface = settings.interface.clone();
-    let bad = |c: char| matches!(c, '/' | ':' | '%' | '\0') || c.is_whitespace();
-    let dots = interface == "." || interface == "..";
-    if interface.is_empty() || dots || interface.len() >= libc::IFNAMSIZ || interface.contains(bad) {
-        return Err(OpenError::BadName { interface });
+impl Settings {
+    /// Refuses settings that no device can have.
+    ///
+    /// # Errors
+    /// [`OpenError::BadName`], [`OpenError::BadQueues`] or [`OpenError::BadMac`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        let interface = self.interface.clone();
+        let bad = |c: char| matches!(c, '/' | ':' | '%' | '\0') || c.is_whitespace();
+        let dots = interface == "." || interface == "..";
+        if interface.is_empty() || dots || interface.len() >= libc::IFNAMSIZ || interface.contains(bad) {
+            return Err(OpenError::BadName { interface });
+        }
+        if self.queues == 0 || self.queues > MAX_QUEUES {
+            return Err(OpenError::BadQueues { interface, found: self.queues });
+        }
+        if self.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
+            return Err(OpenError::BadMac { interface });
+        }
+        Ok(())
     }
-    if settings.queues == 0 || settings.queues > MAX_QUEUES {
-        return Err(OpenError::BadQueues { interface, found: settings.queues });
-    }
-    if settings.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
-        return Err(OpenError::BadMac { interface });
-    }
-    Ok(())
 }
 
 impl Device {

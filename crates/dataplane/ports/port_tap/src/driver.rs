@@ -1,6 +1,6 @@
 //! The port itself: receive, transmit, and the life of the device behind them.
 
-use crate::device::{Device, Sight, check, queue_of};
+use crate::device::{Device, Sight, queue_of};
 use crate::handed::{self, Handed, Hold};
 use crate::inquiry::Inquiry;
 use crate::intake::{Intake, Target};
@@ -93,7 +93,7 @@ impl TapPort {
     }
 
     fn new(settings: Settings) -> Result<TapPort, OpenError> {
-        check(&settings)?;
+        settings.check()?;
         let interface = settings.interface.clone();
         let inquiry = Inquiry::here().map_err(|source| OpenError::System {
             interface: interface.clone(),

@@ -44,7 +44,7 @@ pub fn make(interface: &str, mtu: Option<u32>, mac: [u8; 6]) -> Result<(), OpenE
     };
     let system =
         |operation| move |source| OpenError::System { interface: interface.to_owned(), operation, source };
-    crate::device::check(&settings)?;
+    settings.check()?;
     let inquiry = Inquiry::here().map_err(system("opening a socket to ask about it"))?;
     let taken = inquiry.link(interface).map_err(system("asking for it"))?;
     if let Some(link) = taken {
@@ -67,7 +67,7 @@ pub fn make(interface: &str, mtu: Option<u32>, mac: [u8; 6]) -> Result<(), OpenE
 /// [`OpenError::Busy`]: another process has it; and the others.
 pub fn open_queue(interface: &str) -> Result<OwnedFd, OpenError> {
     let settings = Settings { create: false, state: DeviceState::Keep, ..Settings::new(interface) };
-    crate::device::check(&settings)?;
+    settings.check()?;
     let inquiry = Inquiry::here().map_err(|source| OpenError::System {
         interface: interface.to_owned(),
         operation: "opening a socket to ask about it",

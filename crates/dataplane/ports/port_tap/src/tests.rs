@@ -1,7 +1,7 @@
 //! What can be tested without a device: settings, the messages of rtnetlink, the decisions, the plan for
 //! offloads.
 
-use crate::device::{Device, check, fits, queue_of};
+use crate::device::{Device, fits, queue_of};
 use crate::inquiry::Inquiry;
 use crate::link::{Answer, Change, Link, TunFacts, answer, change, query};
 use crate::offload::{self, plan};
@@ -303,6 +303,6 @@ fn the_readmes_examples_are_accepted() {
         let place = Location::new("README.md", &name.text, node.position);
         let value = schema.check_at(&place, Some(node), &["type"], &mut faults);
         let settings = Settings::from_value(&value.unwrap_or_else(|| panic!("{faults:?}")));
-        assert!(check(&settings).is_ok(), "{settings:?}");
+        assert!(settings.check().is_ok(), "{settings:?}");
     }
 }

@@ -60,6 +60,23 @@ pub struct VhostUserPort {
     room: Cell<usize>,
 }
 
+impl Settings {
+    /// What a schema cannot say of them.
+    ///
+    /// # Errors
+    /// [`OpenError::Setting`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        let refused = |key, found: String, allowed| Err(OpenError::Setting(key, found, allowed));
+        if !self.socket.starts_with('/') || self.socket.len() > 107 {
+            return refused("socket", self.socket.clone(), "a path from the root on, of at most 107 bytes");
+        }
+        if !(1..=QUEUES_MAX as u32).contains(&self.queues) {
+            return refused("queues", self.queues.to_string(), "1 to 16");
+        }
+        Ok(())
+    }
+}
+
 impl VhostUserPort {
     /// Opens the port. A socket that cannot be made or reached yet is tried again; the port is down until a
     /// guest has started its device.
@@ -67,13 +84,7 @@ impl VhostUserPort {
     /// # Errors
     /// [`OpenError`].
     pub fn open(settings: Settings) -> Result<VhostUserPort, OpenError> {
-        let refused = |key, found: String, allowed| Err(OpenError::Setting(key, found, allowed));
-        if !settings.socket.starts_with('/') || settings.socket.len() > 107 {
-            return refused("socket", settings.socket, "a path from the root on, of at most 107 bytes");
-        }
-        if !(1..=QUEUES_MAX as u32).contains(&settings.queues) {
-            return refused("queues", settings.queues.to_string(), "1 to 16");
-        }
+        settings.check()?;
         let attendant =
             attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let desk = attendant.desk().clone();

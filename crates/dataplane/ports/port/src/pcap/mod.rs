@@ -133,6 +133,35 @@ impl PcapPort {
         Ok(PcapPort { reader, output, written: 0, events: Vec::new(), counters: PortCounters::default() })
     }
 
+    /// Looks at the files as [`PcapPort::open`] does, and makes and changes none.
+    ///
+    /// # Errors
+    /// [`OpenError`]. There are others when a file is made.
+    pub fn look(config: &Config) -> Result<(), OpenError> {
+        let mut read_from = None;
+        if let Some(path) = &config.read {
+            let (file, metadata) = open_file(path, OpenOptions::new().read(true))?;
+            read_from = Some((metadata.dev(), metadata.ino()));
+            let reading = Reading { pace: config.pace, passes: config.passes, sides: config.sides };
+            Source::open(path.clone(), file, reading)?;
+        }
+        let Some(path) = &config.write else { return Ok(()) };
+        match open_file(path, OpenOptions::new().write(true)) {
+            Ok((_, metadata)) if read_from == Some((metadata.dev(), metadata.ino())) => {
+                Err(OpenError::SameFile { path: path.clone() })
+            }
+            Err(OpenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                // It is made, if there is a folder for it.
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                match std::fs::metadata(folder.unwrap_or(Path::new("."))) {
+                    Ok(_) => Ok(()),
+                    Err(source) => Err(OpenError::File { path: path.clone(), source }),
+                }
+            }
+            looked => looked.map(drop),
+        }
+    }
+
     fn end_writing(&mut self, path: &Path, error: &io::Error) {
         let why = format!("writing to {} ended after {} packets: {error}", path.display(), self.written);
         self.events.push(match self.reader {
