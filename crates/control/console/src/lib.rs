@@ -131,9 +131,10 @@ impl Console {
         self.shared.work.notify_one();
     }
 
-    /// Queues a line; its end is added.
+    /// Queues a line, or several, with hidden characters as escapes; its end is added. Messages tell names of
+    /// files, and others may have chosen these.
     pub fn line(&self, line: &str) {
-        self.write(format!("{line}\n"));
+        self.write(format!("{}\n", printable::lines(line)));
     }
 
     /// Lines lost so far.
@@ -254,6 +255,17 @@ mod tests {
         let mut bytes = [0; 5];
         reader.read_exact(&mut bytes).expect("written");
         assert_eq!((&bytes, console.lost()), (b"a\nbc\n", 0));
+    }
+
+    #[test]
+    fn a_line_controls_no_terminal() {
+        let (mut reader, console) = piped();
+        console.line("a\u{1b}[2J\u{202e}b\nc");
+        assert!(console.flush(FLUSH_LIMIT));
+        let told = "a\\u{1b}[2J\\u{202e}b\nc\n";
+        let mut bytes = vec![0; told.len()];
+        reader.read_exact(&mut bytes).expect("written");
+        assert_eq!(bytes, told.as_bytes());
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn ask(options: &LauncherOptions, request: &str) -> Outcome {
 fn shown(answer: serde_json::Result<String>) -> Outcome {
     match answer {
         Ok(text) => {
-            console::output().line(&text);
+            console::output().line(&printable::json_lines(&text));
             Outcome::Done
         }
         Err(error) => failed(&error, Outcome::Failed),

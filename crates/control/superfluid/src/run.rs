@@ -144,7 +144,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
                 .line(&printable::json(&event_json::events_written(function, path, written).to_string()));
         }
         for (hop, summary) in &captured {
-            console::output().line(&event_json::captured(hop, summary).to_string());
+            console::output().line(&printable::json(&event_json::captured(hop, summary).to_string()));
         }
         console::output().line(&printable::json(&metrics::json::account("final", &account)));
     } else {

@@ -81,6 +81,26 @@ fn a_check_refuses_what_a_port_would_be_refused_for() {
     assert!(!folder.path().join("out.pcap").exists(), "nothing is made");
 }
 
+/// The name of a file is shown and controls no terminal.
+#[test]
+fn hidden_characters_of_names_are_escaped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = "a\u{1b}[2J\u{202e}.yaml";
+    for command in ["check", "run"] {
+        for written in [false, true] {
+            let file = folder.path().join(name);
+            if written {
+                fs::write(&file, "superfluid: 1\nports: 1\n").expect("written");
+            }
+            let output = run(&[command, &file.display().to_string()]);
+            let errors = text(&output.stderr);
+            assert!(errors.contains("a\\u{1b}[2J\\u{202e}.yaml"), "{command}: {errors}");
+            assert!(!errors.contains(['\u{1b}', '\u{202e}']), "{command}: {errors:?}");
+            let _ = fs::remove_file(&file);
+        }
+    }
+}
+
 #[test]
 fn files_that_are_no_files_and_images_that_are_none_are_refused() {
     let missing = run(&["run", "/no/such.yaml"]);
