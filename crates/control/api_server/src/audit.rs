@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,6 +89,17 @@ impl Audit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Leaves a file that was removed: what is written to it is gone with the process. One that only has
+    /// another name is written to until it is [opened anew](Audit::reopen).
+    fn leave_removed(&self, state: &mut State) {
+        if state.file.as_ref().is_some_and(is_removed) {
+            let what =
+                format!("{}: the audit log was removed; a new one begins", self.settings.file.display());
+            log(Severity::Error, &what, &[]);
+            state.file = None;
+        }
+    }
+
     /// Opens the file, if it is not open.
     fn reach<'a>(&self, state: &'a mut State) -> io::Result<&'a mut File> {
         if state.file.is_none() {
@@ -144,10 +155,11 @@ impl Audit {
     pub fn has_room(&self, names: u64) -> bool {
         let state = self.state();
         let room = state.bytes + ROOM + names <= state.reserved;
-        room && state.file.is_some() && state.trouble.is_none()
+        room && state.trouble.is_none() && state.file.as_ref().is_some_and(|file| !is_removed(file))
     }
 
     fn reserve(&self, state: &mut State, wanted: u64) -> io::Result<()> {
+        self.leave_removed(state);
         self.reach(state)?;
         if state.bytes + wanted <= state.reserved {
             return Ok(());
@@ -193,6 +205,7 @@ impl Audit {
 
     /// Appends a line, and before it how many are missing; or leaves the file as it was.
     fn append(&self, state: &mut State, record: Option<&str>) -> io::Result<()> {
+        self.leave_removed(state);
         self.rotate(state)?;
         let (lost, mut line) = (state.lost.0, Vec::new());
         self.reach(state)?;
@@ -281,6 +294,11 @@ fn open(path: &std::path::Path) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
+}
+
+/// Whether no name leads to a file any more.
+fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
 }
 
 fn last_byte(path: &std::path::Path, bytes: u64) -> io::Result<u8> {
@@ -402,5 +420,29 @@ mod tests {
         audit.reopen();
         audit.write(&json!({"a": 3}));
         assert_eq!((lines(&other).len(), lines(&file).len()), (2, 1));
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_begun_anew_or_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("below");
+        std::fs::create_dir(&below).expect("made");
+        let file = below.join("audit.jsonl");
+        let audit = Audit::open(&settings(&file, 1 << 20, 2)).expect("opens");
+        audit.admit(10).expect("there is room");
+        audit.write(&json!({"a": 1}));
+        std::fs::remove_file(&file).expect("removed");
+        assert!(!audit.has_room(10), "the room went with the file");
+        audit.admit(10).expect("there is room");
+        audit.write(&json!({"a": 2}));
+        assert_eq!(lines(&file), [json!({"a": 2})]);
+        // Between the room and the line.
+        std::fs::remove_file(&file).expect("removed");
+        audit.write(&json!({"a": 3}));
+        assert_eq!(lines(&file), [json!({"a": 3})]);
+        // Where no file can be made the change is refused, and health says why.
+        std::fs::remove_dir_all(&below).expect("removed");
+        assert!(audit.admit(10).is_err_and(|why| why.contains("audit.jsonl")));
+        assert!(audit.trouble().is_some());
     }
 }
