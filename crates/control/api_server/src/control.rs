@@ -115,6 +115,11 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]; the function then runs on as it was.
     fn restart(&self, function: &str) -> Result<(), Refusal>;
 
+    /// What of the host's own is broken, one line each. It is known already, or found by a look at a folder.
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What does not pass packets as it should, one line each; of a tenant's own, if one asks. It is known
     /// already: nothing is waited for.
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {

@@ -221,6 +221,11 @@ impl Control for Handle {
         self.0.folder.remove(name).map_err(not_kept)
     }
 
+    fn troubles(&self) -> Vec<String> {
+        let images = self.0.shelf.kept.as_ref().ok().and_then(|images| images.removed());
+        self.0.folder.removed().into_iter().chain(images).collect()
+    }
+
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
         let own = tenant.map(|tenant| self.0.names_of(tenant));
         let mut all = lock(&self.0.told.sink.port_health)

@@ -123,6 +123,12 @@ impl Images {
         Ok(images)
     }
 
+    /// That the folder is not there any more, or another one is: functions run on, and a start does not find
+    /// their images.
+    pub fn removed(&self) -> Option<String> {
+        self.folder.removed()
+    }
+
     /// The image of this manifest, checked in all its bytes. `None`: there is none.
     ///
     /// # Errors

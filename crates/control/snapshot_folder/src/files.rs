@@ -2,16 +2,17 @@
 //! opened.
 
 use crate::FolderError;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, renameat, stat, unlinkat};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A folder that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     fd: OwnedFd,
+    path: PathBuf,
     shown: String,
 }
 
@@ -21,8 +22,22 @@ impl Opened {
         let shown = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Opened { fd, shown }),
+            Ok(fd) => Ok(Opened { fd, path: path.to_owned(), shown }),
             Err(error) => Err(FolderError::Io { file: shown, source: error.into() }),
+        }
+    }
+
+    /// That the folder is not there any more under its name, or another one is.
+    pub(crate) fn removed(&self) -> Option<String> {
+        match (stat(&self.path), fstat(&self.fd)) {
+            (Err(rustix::io::Errno::NOENT), _) => {
+                Some(format!("{}: the folder was removed while it is in use", self.shown))
+            }
+            (Ok(now), Ok(before)) if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino) => {
+                Some(format!("{}: the folder was replaced while it is in use", self.shown))
+            }
+            // What cannot be looked at now may be there all the same.
+            _ => None,
         }
     }
 

@@ -105,6 +105,12 @@ impl Folder {
         Ok((this, lines))
     }
 
+    /// That the folder of snapshots is not there any more, or another one is: what is saved is not found by
+    /// the next start, and nothing can be saved in one that was removed.
+    pub fn removed(&self) -> Option<String> {
+        self.folder.removed()
+    }
+
     fn keys(&self) -> Arc<Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

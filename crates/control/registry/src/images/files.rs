@@ -21,6 +21,8 @@ const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+    /// Its device and inode.
+    id: (u64, u64),
     /// Names for unfinished files.
     next: AtomicU64,
 }
@@ -50,7 +52,22 @@ impl Folder {
         for below in [BLOBS, "pins", UNFINISHED] {
             make(&path.join(below))?;
         }
-        Ok(Folder { path: path.to_owned(), next: AtomicU64::new(0) })
+        let id = (found.dev(), found.ino());
+        Ok(Folder { path: path.to_owned(), id, next: AtomicU64::new(0) })
+    }
+
+    /// That it is not there any more, or another one is.
+    pub(super) fn removed(&self) -> Option<String> {
+        match fs::metadata(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Some(format!("{}: the folder was removed while it is in use", self.path.display()))
+            }
+            Ok(now) if (now.dev(), now.ino()) != self.id => {
+                Some(format!("{}: the folder was replaced while it is in use", self.path.display()))
+            }
+            // What cannot be looked at now may be there all the same.
+            _ => None,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -178,6 +178,37 @@ fn a_store_that_is_removed_under_it_is_told_and_can_be_saved() {
     daemon.end();
 }
 
+#[test]
+fn what_else_is_removed_under_it_is_told_or_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = options(folder.path()).start();
+    let mut socket = daemon.connect();
+    chain(&mut socket);
+    let state = folder.path().join("state");
+    for (removed, left) in [("snapshots", 1), ("images", 2)] {
+        assert_eq!(socket.get("/v1/health")["troubles"].as_array().map(Vec::len), Some(left - 1));
+        fs::remove_dir_all(state.join(removed)).expect("removed");
+        let health = socket.get("/v1/health");
+        let troubles: Vec<_> = health["troubles"].as_array().into_iter().flatten().collect();
+        let told = |trouble: &&Value| trouble.as_str().is_some_and(|text| text.contains(removed));
+        assert!(health["healthy"] == false && troubles.iter().any(|one| told(one)), "{removed}: {health}");
+        assert_eq!(troubles.len(), left, "{health}");
+    }
+    // The next lines are in a file again.
+    fs::remove_file(state.join("audit.jsonl")).expect("removed");
+    assert_eq!(socket.put("functions/more", &json!({"image": "forwarder", "tenant": "default"})).0, 201);
+    let log = fs::read_to_string(state.join("audit.jsonl")).expect("there is one again");
+    assert!(log.contains("function/more"), "{log}");
+    moves(&mut socket);
+    daemon.end();
+    // The next start makes them.
+    let daemon = options(folder.path()).start();
+    let mut socket = daemon.connect();
+    assert_eq!(socket.get("/v1/health")["healthy"], true);
+    moves(&mut socket);
+    daemon.end();
+}
+
 /// Writes until there is no room.
 fn fill(path: &Path) {
     let mut file = OpenOptions::new().create_new(true).write(true).open(path).expect("a file");
