@@ -66,3 +66,30 @@ fn a_fifo_in_the_place_of_a_file_keeps_nothing_waiting() {
     assert!(reason.contains("found a FIFO; allowed: a regular file"), "{reason}");
     assert_eq!(status("fw")["state"], "running", "{}", status("fw"));
 }
+
+#[test]
+fn a_fifo_in_the_place_of_credentials_keeps_nothing_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("given");
+    let make_fifo = || mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+    for option in ["--registry-ca-file", "--registry-auth-file"] {
+        // No registry listens there, and none is asked.
+        let arguments = [option, "given", "--registry-insecure", "127.0.0.1:1"].map(str::to_owned);
+        let options = Options::new(folder.path()).shared_cache().arguments(arguments);
+        make_fifo();
+        let said = options.spawn().listens().err().unwrap_or_default();
+        assert!(said.contains("given: found no regular file"), "{option}: {said}");
+        fs::remove_file(&file).expect("removed");
+        if option == "--registry-auth-file" {
+            // It is read again.
+            fs::write(&file, "{}").expect("written");
+            let daemon = options.start();
+            fs::remove_file(&file).expect("removed");
+            make_fifo();
+            let function = json!({"spec": {"image": "127.0.0.1:1/nf/echo:1"}});
+            let (status, answer) = daemon.ask("PUT", "/v1/functions/fw?wait=true", Some(function));
+            assert!(answer.to_string().contains("given: found no regular file"), "{status} {answer}");
+            daemon.end();
+        }
+    }
+}
