@@ -176,6 +176,9 @@ fn paths_are_meant_from_where_the_user_stands() {
     assert_eq!((&spec("b")["image"], &spec("c")["image"]), (&whole("other.wasm").into(), &"firewall".into()));
     daemon.done("function create d --image mine.wasm");
     assert_eq!(spec("d")["image"], whole("mine.wasm"));
+    daemon.write("p.yaml", "superfluid: 1\nports: {p: {type: pcap, write: 7}}\n");
+    daemon.done("apply -f p.yaml");
+    assert_eq!(daemon.json("get port p")["spec"]["write"], whole("7"), "a number is a name, too");
 }
 
 #[test]

@@ -92,10 +92,15 @@ impl<'a> Paths<'a> {
     }
 
     fn whole(&self, path: Option<&mut Value>) {
-        if let Some(Value::String(text)) = path
-            && let Some(whole) = self.connection.whole(self.folder, text)
-        {
-            *text = whole;
+        let Some(value) = path else { return };
+        let text = match &*value {
+            Value::String(text) => text.clone(),
+            // A file may have a number as its name.
+            Value::Number(number) => number.to_string(),
+            _ => return,
+        };
+        if let Some(whole) = self.connection.whole(self.folder, &text) {
+            *value = whole.into();
         }
     }
 }
