@@ -191,7 +191,7 @@ fn what_else_is_removed_under_it_is_told_or_made_anew() {
         let health = socket.get("/v1/health");
         let troubles: Vec<_> = health["troubles"].as_array().into_iter().flatten().collect();
         let told = |trouble: &&Value| trouble.as_str().is_some_and(|text| text.contains(removed));
-        assert!(health["healthy"] == false && troubles.iter().any(|one| told(one)), "{removed}: {health}");
+        assert!(health["healthy"] == false && troubles.iter().any(told), "{removed}: {health}");
         assert_eq!(troubles.len(), left, "{health}");
     }
     // The next lines are in a file again.
