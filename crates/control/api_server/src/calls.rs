@@ -89,6 +89,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         }
         Call::DeleteSnapshot => {
             let name = asked.name()?.clone();
+            snapshot_calls::look_first(state, &rights, &name, false).await?;
             let claimed = [Claimed::Snapshot(name.to_string())];
             let done = move |state: &State| snapshot_calls::delete_snapshot(state, &asked.rights, &name);
             aside_alone(state, &rights, claimed, done).await
@@ -210,7 +211,7 @@ pub(crate) async fn aside_alone(
     claimed: impl IntoIterator<Item = Claimed>,
     ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let claim = state.claim(claimed).await?;
+    let claim = state.claim(rights, claimed).await?;
     let asked = move |state: &State| {
         let answer = ask(state);
         drop(claim);

@@ -254,7 +254,10 @@ impl State {
             }
         };
         let began = pinned.wanted.timing.now();
-        let Ok(claim) = self.claims.try_take(pinned.claimed()) else { return Ok(Begun::Waits(pinned)) };
+        let of_tenant = pinned.wanted.rights.tenant().is_some();
+        let Ok(claim) = self.claims.try_take(of_tenant, pinned.claimed()) else {
+            return Ok(Begun::Waits(pinned));
+        };
         pinned.wanted.timing.step("turn", began);
         Ok(match self.attempt_now(&pinned, claim)? {
             Attempt::Work(work) => Begun::Later(First::Work(pinned, work)),
@@ -332,7 +335,7 @@ impl State {
                 Some(made) => made,
                 None => {
                     let began = wanted.timing.now();
-                    let claim = self.claim(pinned.claimed()).await?;
+                    let claim = self.claim(&wanted.rights, pinned.claimed()).await?;
                     wanted.timing.step("turn", began);
                     let (large, pinned) = (self.takes_long(wanted), pinned.clone());
                     let attempt = move |state: &State| state.attempt_now(&pinned, claim);
@@ -364,8 +367,12 @@ impl State {
     }
 
     /// Waits until nothing else changes any of it.
-    pub async fn claim(&self, wanted: impl IntoIterator<Item = Claimed>) -> Result<Claim, Problem> {
-        timeout(self.limits.body_time, self.claims.take(wanted))
+    pub async fn claim(
+        &self,
+        rights: &Rights,
+        wanted: impl IntoIterator<Item = Claimed>,
+    ) -> Result<Claim, Problem> {
+        timeout(self.limits.body_time, self.claims.take(rights.tenant().is_some(), wanted))
             .await
             .map_err(|_| Problem::new(ProblemType::Busy, "other changes of the same take long"))
     }

@@ -226,7 +226,9 @@ pub(crate) async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answ
 pub(crate) async fn pause(state: &Arc<State>, mut asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function)?;
-    let claim = state.claim([Claimed::Object(id.clone())]).await?;
+    // What is claimed while a tenant waits for its turn is kept from others.
+    state.find(&asked.rights, &id)?;
+    let claim = state.claim(&asked.rights, [Claimed::Object(id.clone())]).await?;
     let (rights, function) = (asked.rights.clone(), id.clone());
     let precondition = std::mem::take(&mut asked.precondition);
     let done = state.promptly(&asked.rights, false, move |state| {

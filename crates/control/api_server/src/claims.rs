@@ -1,8 +1,9 @@
 //! Locks on objects: changes of one object are made one after the other, each from its beginning to its end,
-//! in the order in which they came; changes of different objects run concurrently.
+//! in the order in which they came, but administrators' before those of tenants that wait; changes of
+//! different objects run concurrently.
 
 use api::{Kind, ObjectName};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -36,10 +37,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     held: BTreeSet<Claimed>,
-    /// In the order in which they came; none overtakes another that wants the same.
-    waiting: VecDeque<(u64, BTreeSet<Claimed>)>,
+    /// In the order of their turns; none overtakes another that wants the same.
+    waiting: BTreeMap<Turn, BTreeSet<Claimed>>,
     next: u64,
 }
+
+/// Whether it is a tenant's, and its number in the order in which they came. However many changes of a
+/// function a tenant asks for, an administrator's comes after the one that is under way.
+type Turn = (bool, u64);
 
 /// Held as long as the change lasts.
 pub(crate) struct Claim {
@@ -48,7 +53,7 @@ pub(crate) struct Claim {
 }
 
 /// An entry among the waiting changes; removed when its request ends.
-struct Waits<'a>(&'a Shared, u64);
+struct Waits<'a>(&'a Shared, Turn);
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -57,18 +62,18 @@ impl Shared {
 }
 
 impl State {
-    /// Whether all of it is free, and wanted by nothing that came before `number`.
-    fn is_free(&self, wanted: &BTreeSet<Claimed>, number: u64) -> bool {
-        let before = self.waiting.iter().take_while(|(other, _)| *other < number);
-        wanted.is_disjoint(&self.held) && before.into_iter().all(|(_, theirs)| theirs.is_disjoint(wanted))
+    /// Whether all of it is free, and wanted by nothing whose turn comes before.
+    fn is_free(&self, wanted: &BTreeSet<Claimed>, turn: Turn) -> bool {
+        wanted.is_disjoint(&self.held)
+            && self.waiting.range(..turn).all(|(_, theirs)| theirs.is_disjoint(wanted))
     }
 }
 
 impl Claims {
-    /// All of it, if nothing else changes any of it, or waits for it.
-    pub fn try_take(&self, wanted: BTreeSet<Claimed>) -> Result<Claim, BTreeSet<Claimed>> {
+    /// All of it, if nothing else changes any of it, or waits for it and comes before.
+    pub fn try_take(&self, of_tenant: bool, wanted: BTreeSet<Claimed>) -> Result<Claim, BTreeSet<Claimed>> {
         let mut state = self.0.state();
-        if !state.is_free(&wanted, u64::MAX) {
+        if !state.is_free(&wanted, (of_tenant, u64::MAX)) {
             return Err(wanted);
         }
         state.held.extend(wanted.iter().cloned());
@@ -76,18 +81,18 @@ impl Claims {
     }
 
     /// Waits until nothing else changes any of it.
-    pub async fn take(&self, wanted: impl IntoIterator<Item = Claimed>) -> Claim {
-        let wanted = match self.try_take(wanted.into_iter().collect()) {
+    pub async fn take(&self, of_tenant: bool, wanted: impl IntoIterator<Item = Claimed>) -> Claim {
+        let wanted = match self.try_take(of_tenant, wanted.into_iter().collect()) {
             Ok(claim) => return claim,
             Err(wanted) => wanted,
         };
         let shared = &self.0;
         let entry = {
             let mut state = shared.state();
-            let number = state.next;
+            let turn = (of_tenant, state.next);
             state.next += 1;
-            state.waiting.push_back((number, wanted.clone()));
-            Waits(shared, number)
+            state.waiting.insert(turn, wanted.clone());
+            Waits(shared, turn)
         };
         loop {
             // Asked for before it is looked, so that nothing is missed.
@@ -108,7 +113,7 @@ impl Claims {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.state().waiting.retain(|(number, _)| *number != self.1);
+        self.0.state().waiting.remove(&self.1);
         self.0.freed.notify_waiters();
     }
 }
@@ -144,14 +149,14 @@ mod tests {
             std::task::Poll::Ready(claim) => Some(claim),
             std::task::Poll::Pending => None,
         };
-        let mut first = pin!(claims.take(set(&["a", "b"])));
+        let mut first = pin!(claims.take(true, set(&["a", "b"])));
         let held = poll(first.as_mut(), &mut cx).expect("free");
-        let mut second = pin!(claims.take(set(&["b", "c"])));
+        let mut second = pin!(claims.take(true, set(&["b", "c"])));
         assert!(poll(second.as_mut(), &mut cx).is_none());
         // `c` is free, and wanted by the one before.
-        let mut third = Box::pin(claims.take(set(&["c"])));
+        let mut third = Box::pin(claims.take(true, set(&["c"])));
         assert!(poll(third.as_mut(), &mut cx).is_none());
-        let mut other = pin!(claims.take(set(&["d"])));
+        let mut other = pin!(claims.take(true, set(&["d"])));
         assert!(poll(other.as_mut(), &mut cx).is_some());
         drop(held);
         assert!(poll(third.as_mut(), &mut cx).is_none());
@@ -159,11 +164,30 @@ mod tests {
         drop(held);
         let held = poll(third.as_mut(), &mut cx).expect("free");
         // One that goes away while it waits keeps nothing.
-        let mut gone = Box::pin(claims.take(set(&["c"])));
-        let mut last = pin!(claims.take(set(&["c"])));
+        let mut gone = Box::pin(claims.take(true, set(&["c"])));
+        let mut last = pin!(claims.take(true, set(&["c"])));
         assert!(poll(gone.as_mut(), &mut cx).is_none() && poll(last.as_mut(), &mut cx).is_none());
         drop((gone, held));
         assert!(poll(last.as_mut(), &mut cx).is_some());
         assert!(claims.0.state().waiting.is_empty());
+    }
+
+    #[test]
+    fn an_administrators_change_comes_before_those_of_tenants_that_wait() {
+        let claims = Claims::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let held = claims.try_take(true, set(&["a"]).into_iter().collect()).expect("free");
+        let mut waits: Vec<_> = (0..3).map(|_| Box::pin(claims.take(true, set(&["a"])))).collect();
+        waits.iter_mut().for_each(|waits| assert!(waits.as_mut().poll(&mut cx).is_pending()));
+        let mut first = pin!(claims.take(false, set(&["a", "b"])));
+        assert!(first.as_mut().poll(&mut cx).is_pending(), "what is under way goes on");
+        let mut second = pin!(claims.take(false, set(&["a"])));
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        drop(held);
+        waits.iter_mut().for_each(|waits| assert!(waits.as_mut().poll(&mut cx).is_pending()));
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "in the order in which they came");
+        assert!(first.as_mut().poll(&mut cx).is_ready(), "it is dropped at once");
+        assert!(second.as_mut().poll(&mut cx).is_ready());
+        assert!(waits[0].as_mut().poll(&mut cx).is_ready());
     }
 }

@@ -19,6 +19,7 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
     let Save { name } = asked.body_with(&["name"])?;
     let (function, rights, precondition) = (asked.id(Kind::Function)?, asked.rights, asked.precondition);
     state.find(&rights, &function)?;
+    look_first(state, &rights, &name, true).await?;
     let of = rights.tenant().map(|tenant| Claimed::SnapshotsOf(tenant.to_owned()));
     let claimed = [Claimed::function(&function.name), Claimed::Snapshot(name.to_string())];
     let claimed = claimed.into_iter().chain(of);
@@ -31,8 +32,7 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
             Err(problem) => return problem.into(),
         };
         if state.control.snapshot(&name).is_some() {
-            let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
-            return Problem::new(ProblemType::Conflict, what).into();
+            return is_there(&name).into();
         }
         match state.control.save(&function.name, &name, most) {
             Ok(snapshot) => {
@@ -43,6 +43,31 @@ pub(crate) async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer,
         }
     })
     .await
+}
+
+fn is_there(name: &Name) -> Problem {
+    let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
+    Problem::new(ProblemType::Conflict, what)
+}
+
+/// Refuses a tenant the name of a snapshot that is another's, or, unless it may be `free`, of none, before
+/// it is claimed: what is claimed while the tenant waits for its turn is kept from others.
+pub(crate) async fn look_first(
+    state: &Arc<State>,
+    rights: &Rights,
+    name: &Name,
+    free: bool,
+) -> Result<(), Problem> {
+    if rights.tenant().is_none() {
+        return Ok(());
+    }
+    let (theirs, named) = (rights.clone(), name.clone());
+    let looked = move |state: &State| match state.snapshot(&theirs, &named) {
+        Err(_) if free && state.control.snapshot(&named).is_some() => Err(is_there(&named)),
+        Err(_) if free => Ok(()),
+        found => found.map(drop),
+    };
+    state.work_on(rights, true, looked).await?
 }
 
 /// Bytes that a further snapshot, of this function, may have.

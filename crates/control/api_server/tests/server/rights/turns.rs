@@ -57,6 +57,40 @@ fn a_tenants_requests_wait_for_its_turn_and_others_do_not() {
     }
 }
 
+/// What a tenant names is not kept from its owner while the tenant waits for its own turn.
+#[test]
+fn what_a_tenant_may_not_change_it_keeps_from_none() {
+    let shared = Shared::new();
+    let (pause, one, two) =
+        ("/v1/functions/azure-fw/pause", "/v1/snapshots/azure-one", "/v1/snapshots/azure-two");
+    let named = |snapshot: &str| json!({"name": snapshot.rsplit('/').next()}).to_string();
+    for ((method, path), (theirs, of)) in [
+        (("POST", pause), ("POST", pause)),
+        (("POST", "/v1/functions/azure-fw/resume"), ("POST", pause)),
+        (("POST", "/v1/functions/azure-fw/restart"), ("POST", pause)),
+        (("POST", "/v1/functions/azure-fw/snapshots"), ("POST", pause)),
+        (("DELETE", "/v1/functions/azure-fw"), ("POST", pause)),
+        (("POST", "/v1/functions/crimson-fw/snapshots"), ("DELETE", one)),
+        (("DELETE", two), ("DELETE", two)),
+    ] {
+        if theirs == "DELETE" {
+            let saved = shared.ask(&shared.azure, "POST", "/v1/functions/azure-fw/snapshots", &named(of));
+            assert_eq!(saved.status, 201, "{saved:?}");
+        }
+        shared.server.fake.hold_requests_of("crimson");
+        let body = if path.ends_with("snapshots") { named(one) } else { String::new() };
+        let mut client = sent(&shared, method, path, &body);
+        let waits = std::thread::spawn(move || client.read().expect("answers").status);
+        // Some are answered at once, others in the tenant's turn.
+        until(path, || shared.server.fake.requests_held() == 1 || waits.is_finished());
+        let got = shared.ask(&shared.azure, theirs, of, "");
+        assert_eq!(got.status, 200, "{method} {path}: {got:?}");
+        shared.server.fake.let_requests_go();
+        let refused = waits.join().expect("no panic");
+        assert!([201, 403, 404].contains(&refused), "{method} {path}: {refused}");
+    }
+}
+
 #[test]
 fn what_a_client_does_not_wait_for_any_more_is_not_done() {
     let shared = Shared::new();
