@@ -29,6 +29,7 @@ pub fn report(filter: &Filter<RuleSet, { NAMES.len() }>, out: &mut String) {
     if let Some(tracker) = &filter.tracker {
         report::flows(&mut json, tracker);
     }
+    json.member("snapped", filter.judge.snapped).member("unsegmented", filter.judge.unsegmented);
     let fragments = &filter.judge.fragments;
     json.member("fragmented_datagrams", fragments.count() as u64);
     json.member("fragments_held", fragments.waiting.count() as u64).end_object();

@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::ticks::Ticks;
 use nf_sdk::usual::onward;
-use nf_sdk::{Batch, Host, MAX_BATCH, Nanos, PacketTime, StateReader, StateWriter, Verdict};
+use nf_sdk::{Batch, Host, MAX_BATCH, Nanos, Packet, PacketTime, StateReader, StateWriter, Verdict};
 
 /// How often the table is swept when no packets come.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
@@ -90,7 +90,7 @@ impl<R: Rules, const N: usize> Filter<R, N> {
                     if accept { onward } else { Verdict::Drop(Reason::Denied as u16).encode() }
                 }
                 None => {
-                    let judgement = judge.any(packet.bytes(), ingress);
+                    let judgement = judge.any(packet.bytes(), packet.record().snapped(), ingress);
                     if judgement.is_err() && judge.fragments.hold(&mut packet, host, judge.now) {
                         continue;
                     }
@@ -208,7 +208,7 @@ fn look_up<R: Rules>(
             (ahead.flags, ahead.end, ahead.ack) = (u32::from(flags) | COMMON, end, ack);
         } else {
             ahead.flags = 0;
-            look_up_other(tracker, &judge.tunnels, packet.bytes(), ingress, ahead);
+            look_up_other(tracker, &judge.tunnels, &packet, ingress, ahead);
         }
     }
     for (ahead, slot) in window.ahead.iter().zip(&mut window.slots).take(count) {
@@ -227,12 +227,12 @@ fn look_up<R: Rules>(
 fn look_up_other(
     tracker: &Tracker,
     tunnels: &Tunnels,
-    packet: &[u8],
+    packet: &Packet<'_>,
     ingress: u32,
     ahead: &mut Ahead<[u32; KEY4]>,
 ) {
     let header = &mut ahead.header;
-    parse(packet, ingress, tunnels, header);
+    parse(packet.bytes(), packet.record().snapped(), ingress, tunnels, header);
     if header.class == Class::Flow6 {
         header.hash6 = tracker.v6.hash(&header.key);
         header.slot6 = tracker.v6.probable(header.hash6);
@@ -263,8 +263,10 @@ fn track<R: Rules, E: Into<u16>, const N: usize>(
             onward(ahead.ingress)
         } else {
             if ahead.flags != 0 {
-                parse(packet.bytes(), ahead.ingress, &judge.tunnels, &mut ahead.header);
+                // A common packet is there as a whole.
+                parse(packet.bytes(), 0, ahead.ingress, &judge.tunnels, &mut ahead.header);
             }
+            judge.note(&ahead.header);
             let judgement = unusual(judge, tracker, &ahead.header, packet.bytes());
             if judgement.is_err() && judge.fragments.hold(&mut packet, host, judge.now) {
                 continue;

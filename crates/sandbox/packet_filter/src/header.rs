@@ -99,6 +99,10 @@ pub struct Header {
     pub message: u16,
     /// Of fragments.
     pub fragment: Fragment,
+    /// A capture left out bytes behind the headers that were read.
+    pub is_snapped: bool,
+    /// It is IPv4 with a length of 0, as captures of hosts have it whose network card cuts segments.
+    pub is_unsegmented: bool,
     /// Filled in by the look-up, for IPv6: hash of the key, and the slot that probably has it.
     pub hash6: u64,
     /// See `hash6`.
@@ -292,10 +296,14 @@ struct Network<'a> {
     hop_limit: u8,
     /// From the transport header to the end that the network header tells, as far as the packet has it.
     payload: &'a [u8],
-    /// Whether the packet has all that the network header tells.
+    /// Bytes of it that a capture left out.
+    left_out: usize,
+    /// Whether the packet has, or had where it was captured, all that the network header tells.
     complete: bool,
     fragment: Fragment,
     more_fragments: bool,
+    /// The header tells no length.
+    is_unsegmented: bool,
     /// There are further extension headers.
     is_too_long: bool,
 }
@@ -308,45 +316,57 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..)?.first_chunk::<4>().copied()?))
 }
 
-/// RFC 791 section 3.1.
-fn ipv4(packet: &[u8]) -> Option<Network<'_>> {
+impl Network<'_> {
+    /// Bytes from the transport header to the end.
+    fn length(&self) -> usize {
+        self.payload.len() + self.left_out
+    }
+}
+
+/// RFC 791 section 3.1. `left_out`: bytes that a capture left out behind the packet's last.
+fn ipv4(packet: &[u8], left_out: usize) -> Option<Network<'_>> {
     let first = *packet.first()?;
     let header = usize::from(first & 15) * 4;
     // Captures of hosts whose network card cuts segments have no length.
-    let total = Some(usize::from(u16_at(packet, 2)?)).filter(|total| *total != 0).unwrap_or(packet.len());
+    let told = usize::from(u16_at(packet, 2)?);
+    let is_unsegmented = told == 0;
+    let total = if is_unsegmented { packet.len() + left_out } else { told };
     if first >> 4 != 4 || header < 20 || total < header || packet.len() < header {
         return None;
     }
     let fragment = u16_at(packet, 6)?;
     let (offset, more_fragments) = (u32::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0);
     let payload = packet.get(header..total.min(packet.len()))?;
+    let (complete, left_out) = (packet.len() + left_out >= total, total.saturating_sub(packet.len()));
     Some(Network {
         source: packet.get(12..16)?,
         destination: packet.get(16..20)?,
         protocol: *packet.get(9)?,
         hop_limit: *packet.get(8)?,
         payload,
-        complete: packet.len() >= total,
+        left_out,
+        complete,
         fragment: Fragment {
             is_fragment: offset != 0 || more_fragments,
             is_ipv4: true,
             id: u32::from(u16_at(packet, 4)?),
             offset,
-            length: payload.len() as u32,
+            length: (payload.len() + left_out) as u32,
         },
         more_fragments,
+        is_unsegmented,
         is_too_long: false,
     })
 }
 
-/// RFC 8200 sections 3 and 4.
-fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
+/// RFC 8200 sections 3 and 4. `left_out`: as in [`ipv4`].
+fn ipv6(packet: &[u8], left_out: usize) -> Option<Network<'_>> {
     if packet.first()? >> 4 != 6 {
         return None;
     }
     let total = 40 + usize::from(u16_at(packet, 4)?);
     let (source, destination) = (packet.get(8..24)?, packet.get(24..40)?);
-    let complete = packet.len() >= total;
+    let (complete, left_out) = (packet.len() + left_out >= total, total.saturating_sub(packet.len()));
     let mut rest = packet.get(40..total.min(packet.len()))?;
     let mut protocol = *packet.get(6)?;
     let mut fragment = Fragment::default();
@@ -364,7 +384,7 @@ fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
                 fragment.id = u32_at(rest, 4)?;
                 // An atomic fragment is none (RFC 6946).
                 fragment.is_fragment = fragment.offset != 0 || more_fragments;
-                fragment.length = rest.len().saturating_sub(8) as u32;
+                fragment.length = (rest.len() + left_out).saturating_sub(8) as u32;
                 8
             }
             _ => break,
@@ -385,9 +405,11 @@ fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
         protocol,
         hop_limit,
         payload: rest,
+        left_out,
         complete,
         fragment,
         more_fragments,
+        is_unsegmented: false,
         is_too_long: fragment.offset == 0 && is_extension,
     })
 }
@@ -404,14 +426,16 @@ fn is_cut(packet: &[u8]) -> bool {
 }
 
 /// Any packet; the innermost where it is in tunnels that are looked into. The class tells which fields of
-/// `header` are set.
+/// `header` are set. `snapped`: bytes that a capture left out behind the packet's last, as the packet's
+/// record has them.
 #[inline(never)]
-pub fn parse(packet: &[u8], ingress: u32, tunnels: &Tunnels, header: &mut Header) {
+pub fn parse(packet: &[u8], snapped: u16, ingress: u32, tunnels: &Tunnels, header: &mut Header) {
     header.fragment = Fragment::default();
+    (header.is_snapped, header.is_unsegmented) = (false, false);
     header.path = 0;
     // The interface is known of whatever came.
     header.kind = kind(0, ingress);
-    header.class = match link(packet, tunnels) {
+    header.class = match link(packet, snapped.into(), tunnels) {
         Ok(link) => {
             header.path = link.path;
             read(packet, &link, ingress, header)
@@ -426,6 +450,8 @@ struct Link {
     /// Where the packet begins and where it ends at the latest.
     at: usize,
     end: usize,
+    /// Bytes that a capture left out behind that end.
+    left_out: usize,
     /// Identifiers of the outermost two tags, as a key has them.
     vlans: u32,
     path: u64,
@@ -438,14 +464,14 @@ fn vlans(tags: &Tags) -> u32 {
 }
 
 /// Reads what lies around a packet.
-fn link(packet: &[u8], tunnels: &Tunnels) -> Result<Link, Class> {
+fn link(packet: &[u8], left_out: usize, tunnels: &Tunnels) -> Result<Link, Class> {
     let view = ethernet::View::new(packet).map_err(|error| match error {
         ParseError::TooManyTags => Class::Unreadable,
         // What it would have been is not known.
         _ => Class::Malformed,
     })?;
     let (ethertype, at, vlans) = (view.ethertype(), view.header_length(), vlans(&view.tags()));
-    let link = Link { ethertype, at, end: packet.len(), vlans, path: 0, is_split: false };
+    let link = Link { ethertype, at, end: packet.len(), left_out, vlans, path: 0, is_split: false };
     if !tunnels.is_none()
         && let Ok(outermost) = dissect(packet)
     {
@@ -458,7 +484,10 @@ fn link(packet: &[u8], tunnels: &Tunnels) -> Result<Link, Class> {
 #[cold]
 fn innermost(packet: &[u8], tunnels: &Tunnels, outermost: Dissection, mut link: Link) -> Result<Link, Class> {
     let mut level = Level::outermost(outermost, packet.len());
+    // Where what is inside ended at the latest before it was captured.
+    let mut ended = packet.len() + link.left_out;
     loop {
+        ended = level.dissection.network.map_or(ended, |network| ended.min(network.end));
         level = match tunnels.inside(packet, &level) {
             Ok(Some(inside)) => inside,
             Ok(None) => return Ok(Link { is_split: tunnels.may_begin_in(&level), ..link }),
@@ -467,21 +496,30 @@ fn innermost(packet: &[u8], tunnels: &Tunnels, outermost: Dissection, mut link: 
         };
         let Dissection { ethertype, tags, l3_offset, .. } = level.dissection;
         let (end, path) = (level.limit(), level.path.to_bits());
-        link = Link { ethertype, at: l3_offset, end, vlans: vlans(&tags), path, is_split: false };
+        let left_out = ended.saturating_sub(end);
+        link = Link { ethertype, at: l3_offset, end, left_out, vlans: vlans(&tags), path, is_split: false };
     }
 }
 
 fn read(packet: &[u8], link: &Link, ingress: u32, header: &mut Header) -> Class {
     let rest = packet.get(link.at..link.end).unwrap_or_default();
     let network = match link.ethertype {
-        IPV4 => ipv4(rest),
-        IPV6 => ipv6(rest),
+        IPV4 => ipv4(rest, link.left_out),
+        IPV6 => ipv6(rest, link.left_out),
         _ => return Class::NonIp,
     };
     match network {
         Some(network) if network.is_too_long => Class::Unreadable,
         Some(network) if network.complete => {
-            classify(packet, &network, link, ingress, header).unwrap_or(Class::Malformed)
+            (header.is_snapped, header.is_unsegmented) = (network.left_out > 0, network.is_unsegmented);
+            match classify(packet, &network, link, ingress, header) {
+                None | Some(Class::ShortFragment) if network.left_out > 0 => {
+                    // What is missing of the headers is not known, nor has it a key.
+                    (header.is_snapped, header.fragment) = (false, Fragment::default());
+                    Class::Unreadable
+                }
+                class => class.unwrap_or(Class::Malformed),
+            }
         }
         _ if is_cut(rest) => Class::Unreadable,
         _ => Class::Malformed,
@@ -547,7 +585,7 @@ fn transport(network: &Network<'_>, vlans: u32, ingress: u32, header: &mut Heade
             header.flags = *payload.get(13)?;
             header.seq = u32_at(payload, 4)?;
             header.ack = u32_at(payload, 8)?;
-            header.end = segment_end(header.seq, header.flags, (payload.len() - data_offset) as u32);
+            header.end = segment_end(header.seq, header.flags, (network.length() - data_offset) as u32);
             header.ports = u32_at(payload, 0)?;
             header.scale = None;
             if header.flags & SYN != 0 {
@@ -630,7 +668,7 @@ fn echo_ports(identifier: u16, asked_by: u32) -> u32 {
 pub fn parse_embedded(packet: &[u8], outer: &Header, header: &mut Header) -> Option<Class> {
     let carried = packet.get(usize::from(outer.message) + 8..)?;
     let is_ipv4 = outer.class == Class::Error4;
-    let network = if is_ipv4 { ipv4(carried)? } else { ipv6(carried)? };
+    let network = if is_ipv4 { ipv4(carried, 0)? } else { ipv6(carried, 0)? };
     if network.fragment.offset != 0 || network.is_too_long {
         return None;
     }

@@ -40,6 +40,10 @@ pub struct Judge<R> {
     pub tunnels: Tunnels,
     /// Which packets are common.
     pub least: Least,
+    /// Packets that were read although a capture left out what is behind their headers.
+    pub snapped: u64,
+    /// Packets of IPv4 with a length of 0, which is the frame's.
+    pub unsegmented: u64,
     /// A packet's header while it is looked at alone.
     header: Header,
 }
@@ -60,15 +64,25 @@ impl<R: Rules> Judge<R> {
             least: Least::new(&handling.tunnels),
             tunnels: handling.tunnels,
             discovery: handling.discovery,
+            snapped: 0,
+            unsegmented: 0,
             header: Header::default(),
         }
     }
 
-    /// Any packet, without connection tracking.
+    /// Counts what is not as it was on the wire.
+    #[inline(always)]
+    pub fn note(&mut self, header: &Header) {
+        self.snapped += u64::from(header.is_snapped);
+        self.unsegmented += u64::from(header.is_unsegmented);
+    }
+
+    /// Any packet, without connection tracking; `snapped` as for [`parse`].
     #[inline(never)]
-    pub fn any(&mut self, packet: &[u8], ingress: u32) -> Result<(), Reason> {
+    pub fn any(&mut self, packet: &[u8], snapped: u16, ingress: u32) -> Result<(), Reason> {
         let mut header = self.header;
-        parse(packet, ingress, &self.tunnels, &mut header);
+        parse(packet, snapped, ingress, &self.tunnels, &mut header);
+        self.note(&header);
         self.by_rules_alone(&header)
     }
 
@@ -83,7 +97,7 @@ impl<R: Rules> Judge<R> {
         match header.class {
             Class::NonIp => accepted_or(self.non_ip == Action::Accept, Reason::NonIp),
             Class::Malformed => Err(Reason::Malformed),
-            Class::Unreadable => accepted_or(self.unreadable == Action::Accept, Reason::Unreadable),
+            Class::Unreadable => self.unreadable(),
             Class::ShortFragment => Err(Reason::Fragment),
             Class::LaterFragment => accepted_or(self.fragments.follows(header, self.now), Reason::Fragment),
             Class::Discovery if self.discovery => Ok(()),
@@ -94,6 +108,10 @@ impl<R: Rules> Judge<R> {
                 accepted_or(self.rules.decide6(&header.view6()), Reason::Denied)
             }
         }
+    }
+
+    fn unreadable(&self) -> Result<(), Reason> {
+        accepted_or(self.unreadable == Action::Accept, Reason::Unreadable)
     }
 
     /// Remembers what became of a packet, if it is a first fragment.
@@ -131,6 +149,8 @@ pub fn judge_tracked<R: Rules>(
         Class::Error4 | Class::Error6 => {
             let mut carried = judge.header;
             let is_related = match parse_embedded(packet, header, &mut carried) {
+                // What it is about may be in what the capture left out.
+                None if header.is_snapped => return judge.unreadable(),
                 Some(Class::Flow4) if carried.path != 0 => {
                     is_related(v6, terms, &carried, &carried.mapped_key())
                 }

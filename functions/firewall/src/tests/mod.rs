@@ -6,4 +6,5 @@ mod fragments;
 mod frames;
 mod model;
 mod secrets;
+mod snapped;
 mod tunnels;

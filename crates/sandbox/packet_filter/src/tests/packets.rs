@@ -1,14 +1,108 @@
 //! What is read from packets.
 
 use crate::header::{Class, Common, Header, Least, parse, parse_embedded};
+use nf_sdk::headers::ethernet;
 use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::native::frames::{self, flags};
 use proptest::prelude::*;
 
 fn read(frame: &[u8], ingress: u32) -> Header {
+    read_snapped(frame, 0, ingress, &Tunnels::NONE)
+}
+
+fn read_snapped(frame: &[u8], snapped: usize, ingress: u32, tunnels: &Tunnels) -> Header {
     let mut header = Header::default();
-    parse(frame, ingress, &Tunnels::NONE, &mut header);
+    parse(frame, snapped as u16, ingress, tunnels, &mut header);
     header
+}
+
+/// What decides about a packet.
+fn essence(header: &Header) -> impl PartialEq + std::fmt::Debug {
+    let Header { key, path, ports, kind, seq, end, ack, flags, scale, class, fragment, .. } = *header;
+    (class, key, path, (ports, kind, flags, scale), (seq, end, ack), fragment)
+}
+
+/// Packets of many kinds.
+fn any_kind() -> Vec<Vec<u8>> {
+    let tcp = |a, b| {
+        let mut frame = frames::tcp([(a, 1), (b, 80)], flags::SYN | flags::ACK, 7, 8, 40);
+        // Twelve bytes of what was data are options, a window scale among them.
+        let at = frame.len() - 40;
+        frame[at - 8] = 0x80;
+        frame[at..at + 4].copy_from_slice(&[1, 3, 3, 9]);
+        frame
+    };
+    let query = |a, b| frames::packet(a, b, 17, &[&[15, 160, 0, 53, 0, 40, 0, 0][..], &[7; 32]].concat());
+    let (a, b, a6, b6) = ("10.0.0.1", "192.0.2.9", "2001:db8::1", "2001:db8:1::9");
+    let mut fragment = query(a, b);
+    fragment[20] = 0x20;
+    let mut later = query(a, b);
+    later[21] = 3;
+    let later6 = frames::packet(a6, b6, 44, &[&[17, 0, 0, 8, 0, 0, 0, 9][..], &[7; 30]].concat());
+    let extended =
+        frames::packet(a6, b6, 60, &[&[17, 0, 1, 4, 0, 0, 0, 0][..], &query(a6, b6)[54..]].concat());
+    let error = frames::icmp(b, a, [3, 1], [0; 4], &query(a, b)[14..]);
+    let mut unsegmented = tcp(a, b);
+    unsegmented[16..18].fill(0);
+    let inner = tcp(a, b);
+    let vxlan = [
+        &[0xc3, 0x50, 0x12, 0xb5][..],
+        &(16 + inner.len() as u16).to_be_bytes(),
+        &[0, 0, 8, 0, 0, 0, 0, 0, 7, 0],
+    ];
+    vec![
+        tcp(a, b),
+        tcp(a6, b6),
+        query(a, b),
+        query(a6, b6),
+        frames::tagged(&query(a, b), &[1, 2]),
+        fragment,
+        later,
+        later6,
+        extended,
+        error,
+        frames::icmp(a6, b6, [128, 0], [0, 1, 0, 1], &[5; 30]),
+        frames::packet(a, b, 47, &[1; 50]),
+        unsegmented,
+        frames::packet(a, b, 4, &tcp(a, b)[14..]),
+        frames::packet(a, b, 17, &[&vxlan.concat()[..], &inner].concat()),
+    ]
+}
+
+/// A packet of which a capture has the headers is read as it was; a live one that ends as early is not, nor
+/// is one of which a header is missing.
+#[test]
+fn what_a_capture_cut_is_read_by_its_headers() {
+    let looked_into = Tunnels::named(["ip-in-ip", "vxlan"]).expect("tunnels");
+    for tunnels in [Tunnels::NONE, looked_into] {
+        for frame in any_kind() {
+            let whole = read_snapped(&frame, 0, 0, &tunnels);
+            assert!(!matches!(whole.class, Class::Unreadable | Class::Malformed), "{:?}", whole.class);
+            assert!(!whole.is_snapped);
+            let mut read = 0;
+            // What would follow a header of Ethernet that is cut is not known.
+            let link = ethernet::View::new(&frame).expect("a frame").header_length();
+            for kept in link..frame.len() {
+                let cut = read_snapped(&frame[..kept], frame.len() - kept, 0, &tunnels);
+                if cut.class == Class::Unreadable {
+                    assert_eq!(read, 0, "{:?} is read with {read} bytes, and not with {kept}", whole.class);
+                    assert!(!cut.is_snapped && !cut.fragment.is_fragment);
+                } else if cut.class != Class::NonIp {
+                    assert_eq!(essence(&cut), essence(&whole), "{kept}");
+                    assert!(cut.is_snapped);
+                    read = kept;
+                }
+                // More is missing than the capture left out.
+                if whole.class != Class::NonIp && !whole.is_unsegmented {
+                    for snapped in [0, frame.len() - kept - 1] {
+                        let class = read_snapped(&frame[..kept], snapped, 0, &tunnels).class;
+                        assert!(matches!(class, Class::Unreadable | Class::NonIp), "{class:?}, {kept}");
+                    }
+                }
+            }
+            assert!(read > 0, "{:?}", whole.class);
+        }
+    }
 }
 
 fn common(frame: &[u8]) -> Option<Common<'_>> {
