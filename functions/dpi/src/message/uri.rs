@@ -88,8 +88,13 @@ fn without_detours(path: &mut Vec<u8>, start: usize) {
         let end = end.map_or(path.len(), |end| at + slash + end);
         let is_last = end == path.len();
         match &path[at + slash..end] {
+            // Before anything else they are nothing, with the slash behind them.
+            b"." | b".." if slash == 0 => {
+                at = (end + 1).min(path.len());
+                continue;
+            }
             b"." => {
-                if is_last && slash == 1 {
+                if is_last {
                     path[to] = b'/';
                     to += 1;
                 }
@@ -99,7 +104,7 @@ fn without_detours(path: &mut Vec<u8>, start: usize) {
                     to -= 1;
                 }
                 to = to.saturating_sub(1).max(start);
-                if is_last && slash == 1 {
+                if is_last {
                     path[to] = b'/';
                     to += 1;
                 }

@@ -187,6 +187,12 @@ fn targets_as_servers_see_them() {
         ("/a//b", "/a/b"),
         ("/a/./b/../c", "/a/c"),
         ("/../../a", "/a"),
+        // Before the first slash there is nothing to leave.
+        ("./a/b", "a/b"),
+        ("../.././a", "a"),
+        ("%2e%2e/a/../b", "/b"),
+        ("..", ""),
+        ("a/..", "/"),
         ("/a/..", "/"),
         ("/a/.", "/a/"),
         ("/%2e%2e/%41", "/A"),
