@@ -6,7 +6,7 @@
 use super::capture::LINK_TYPE_ETHERNET;
 
 /// Bytes of an Ethernet header.
-pub(super) const HEADER: usize = 14;
+pub const HEADER: usize = 14;
 /// Source and destination where the capture has none.
 const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DESTINATION: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -21,7 +21,7 @@ const TO_ALL: u16 = 1;
 
 /// What stands before a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub enum Link {
     /// An Ethernet header.
     Ethernet,
     /// Nothing: IPv4 or IPv6.
@@ -36,8 +36,10 @@ pub(super) enum Link {
 
 /// The Ethernet header in place of so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Replaced {
+pub struct Replaced {
+    /// The header.
     pub header: [u8; HEADER],
+    /// Bytes at the packet's beginning that it replaces.
     pub skip: usize,
 }
 

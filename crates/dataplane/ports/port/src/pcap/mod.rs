@@ -51,8 +51,9 @@ mod writer;
 pub use self::capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
 pub use config::{Config, Pace, SCHEMA};
 pub use error::{Cause, Fault, Foreign, OpenError};
+pub use link::{Link, Replaced};
 pub use pair::Meetings;
-pub use sides::{Side, Sides};
+pub use sides::{Side, SideFinder, Sides};
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use packet_memory::{Packet, Pool};

@@ -144,10 +144,13 @@ fn openers_are_inside_also_where_the_answer_comes_first() {
         segment(3, 4, 0x12),
         segment(4, 3, 0x10),
         segment(5, 4, 0x10),
+        // An end that talks to itself opens it and answers.
+        segment(6, 6, 0x12),
     ];
     let mut ports = both(capture(&folder, &frames), Sides::Openers, Pace::FlatOut);
     let sides: Vec<_> = through(&mut ports, &pool, 32).into_iter().map(|(side, _)| side).collect();
-    assert_eq!(sides, [Side::Inside, Side::Outside, Side::Outside, Side::Inside, Side::Inside]);
+    let expected = [Side::Inside, Side::Outside, Side::Outside, Side::Inside, Side::Inside, Side::Inside];
+    assert_eq!(sides, expected);
 }
 
 #[test]

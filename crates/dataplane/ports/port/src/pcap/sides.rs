@@ -4,6 +4,7 @@
 //! 1. [`Sides::of`] is asked for each packet, in recorded order.
 //! 2. With a prefix, what has its source address there is from inside. Without one, so is what the opener of
 //!    a connection sent: the sender of its first packet that the capture has; of a SYN and ACK its receiver.
+//!    What an end sends to itself is from its opener.
 //! 3. Everything else, and what is no IP, is from outside.
 //!
 //! Openers are remembered in two generations of [`GENERATION`] connections: when the younger one is full the
@@ -39,7 +40,7 @@ pub enum Sides {
 
 /// Tells sides apart.
 #[derive(Debug)]
-pub(super) struct SideFinder {
+pub struct SideFinder {
     sides: Sides,
     /// By a connection's key with the lower end first: whether that end opened it.
     young: HashMap<FlowKey, bool>,
@@ -47,6 +48,7 @@ pub(super) struct SideFinder {
 }
 
 impl SideFinder {
+    /// Knows no connection yet.
     pub fn new(sides: Sides) -> SideFinder {
         SideFinder { sides, young: HashMap::new(), old: HashMap::new() }
     }
@@ -77,7 +79,7 @@ impl SideFinder {
         if let Some(lower_opened) = self.young.get(&key) {
             return *lower_opened == is_lower;
         }
-        let lower_opened = self.old.remove(&key).unwrap_or(is_lower != answers);
+        let lower_opened = self.old.remove(&key).unwrap_or(is_lower != answers || sent == reversed);
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
