@@ -15,7 +15,7 @@ use regex_automata::dfa::{StartKind, dense, regex as tables};
 use regex_automata::meta::{self, Cache};
 use regex_automata::nfa::thompson;
 use regex_automata::{Anchored, Input, MatchKind};
-use regex_syntax::hir::{Hir, HirKind, Look};
+use regex_syntax::hir::{Hir, Look};
 
 /// Longest expression, in bytes.
 const MAX_LENGTH: usize = 2048;
@@ -238,7 +238,17 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
     if expression.is_empty() {
         return Err(wrong(1, String::from("an empty expression; allowed: 1 to 2048 bytes")));
     }
-    let translated = dialect::translate(expression);
+    let engine =
+        |is_stepwise| dialect::Engine { is_stepwise, very_end: flags.very_end, multi_line: flags.multi_line };
+    let dialect::Translation { text: translated, needs_steps, is_foreign, .. } =
+        dialect::translate(expression, engine(false));
+    if is_foreign {
+        let text = String::from(
+            "a recursion or an unknown flag; allowed: what the Rust crates regex and fancy-regex know",
+        );
+        return Err(Wrong { place: 1, text, missing: Some("pcre") });
+    }
+    let stepwise = || stepwise(&dialect::translate(expression, engine(true)).text, &flags);
     let mut syntax = regex_syntax::ParserBuilder::new();
     syntax
         .unicode(false)
@@ -250,13 +260,17 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
         .ignore_whitespace(flags.extended)
         .swap_greed(flags.swap_greed);
     let (program, reach, is_free) = match syntax.build().parse(&translated) {
-        Ok(hir) => {
+        Ok(hir) if !needs_steps => {
             let (reach, is_free) = (reach(&hir, &flags), is_free(&hir, &flags));
-            (linear(hir, &translated, &flags)?, reach, is_free)
+            (linear(&hir, &flags)?, reach, is_free)
         }
-        Err(error) => {
-            (stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?, None, false)
+        Ok(_) => {
+            let text =
+                "what looks back or ahead and cannot be read; allowed: what the Rust crate fancy-regex knows";
+            let refused = || Wrong { place: 1, text: String::from(text), missing: Some("pcre") };
+            (stepwise().ok_or_else(refused)?, None, false)
         }
+        Err(error) => (stepwise().ok_or_else(|| refusal(&error, &translated))?, None, false),
     };
     Ok((Regex { program, is_negated, is_relative: flags.relative, reach, is_free }, flags.buffer))
 }
@@ -301,13 +315,11 @@ fn is_of_perl(kind: &regex_syntax::ast::ErrorKind) -> bool {
     )
 }
 
-fn linear(hir: Hir, expression: &str, flags: &Flags) -> Result<Program, Wrong> {
-    // As PCRE has it, `$` is also before a last line feed.
-    let hir = if flags.very_end || expression.contains("\\z") { hir } else { before_line_feed(hir) };
-    if let Some(program) = table(&hir, flags.anchored) {
+fn linear(hir: &Hir, flags: &Flags) -> Result<Program, Wrong> {
+    if let Some(program) = table(hir, flags.anchored) {
         return Ok(Program::Table { program: Box::new(program), is_anchored: flags.anchored });
     }
-    let program = searching(&hir).ok_or_else(|| {
+    let program = searching(hir).ok_or_else(|| {
         let limit = decimal(MAX_AUTOMATON as u64);
         let text =
             ["an expression whose automaton is larger than ", &limit, " bytes; allowed: fewer repetitions"];
@@ -346,27 +358,6 @@ fn table(hir: &Hir, is_anchored: bool) -> Option<tables::Regex> {
     let config = config.start_kind(StartKind::Anchored).match_kind(MatchKind::All);
     let reverse = dense::Builder::new().configure(config).build_from_nfa(&automaton(true)?).ok()?;
     Some(tables::Builder::new().build_from_dfas(forward, reverse))
-}
-
-/// The same expression, with a line feed allowed behind each place that is the very end.
-fn before_line_feed(hir: Hir) -> Hir {
-    match hir.into_kind() {
-        HirKind::Look(Look::End) => Hir::alternation(alloc::vec![
-            Hir::look(Look::End),
-            Hir::concat(alloc::vec![Hir::literal([b'\n']), Hir::look(Look::End)]),
-        ]),
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(class),
-        HirKind::Look(look) => Hir::look(look),
-        HirKind::Repetition(mut repetition) => {
-            repetition.sub = Box::new(before_line_feed(*repetition.sub));
-            Hir::repetition(repetition)
-        }
-        HirKind::Capture(capture) => before_line_feed(*capture.sub),
-        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(before_line_feed).collect()),
-        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(before_line_feed).collect()),
-    }
 }
 
 /// A program that goes back and forth; `None` when that engine does not read the expression either.
@@ -413,7 +404,9 @@ mod tests {
     fn both(expression: &str, flags: &Flags) -> Option<[Regex; 2]> {
         let mut syntax = regex_syntax::ParserBuilder::new();
         syntax.unicode(false).utf8(false).case_insensitive(flags.nocase).multi_line(flags.multi_line);
-        let hir = before_line_feed(syntax.build().parse(expression).ok()?);
+        let Flags { very_end, multi_line, .. } = *flags;
+        let engine = dialect::Engine { is_stepwise: false, very_end, multi_line };
+        let hir = syntax.build().parse(&dialect::translate(expression, engine).text).ok()?;
         let program = table(&hir, flags.anchored)?;
         let is_anchored = flags.anchored;
         let by_table = Program::Table { program: Box::new(program), is_anchored };
@@ -450,7 +443,7 @@ mod tests {
         let data = [b'a'; 1000];
         let walk = |text: &[u8]| parse(text, false).expect("an expression").0.walk(&data, 100, 100);
         assert_eq!(walk(br"/^a{1,4}b/R"), 7);
-        assert_eq!(walk(br"/a{1,4}b$/AR"), 7);
+        assert_eq!(walk(br"/a{1,4}b$/AR"), 8);
         assert_eq!(walk(br"/^(ab|c)|^d/R"), 4);
         for far in [&br"/a{1,4}b/R"[..], br"/^a+b/R", br"/^a|b/R", br"/^ab/Rm"] {
             assert_eq!(walk(far), 900, "{}", String::from_utf8_lossy(far));
