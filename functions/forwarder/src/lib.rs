@@ -3,10 +3,14 @@
 //!
 //! 1. [`Forwarder::new`] takes a configuration as the host hands it over, in CBOR.
 //! 2. [`Forwarder::process`] shows it packets that lie in a window; verdicts come back in the records.
+//! 3. [`Reading`] is what the header's readers say of a configuration, of whatever function.
 //!
 //! Limits: a window has at most 1 GiB.
 
 mod native;
+mod reading;
+
+pub use reading::Reading;
 
 use nf_abi::{PacketRecord, WINDOW_BASE, WINDOW_MAX};
 

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::mem::offset_of;
 
-// The library is linked through the crate.
-use forwarder as _;
+use forwarder::Reading;
 
 #[repr(C)]
 struct Place {
@@ -25,27 +24,10 @@ struct Number {
     value: i64,
 }
 
-#[repr(C)]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Reading {
-    found: i32,
-    kinds: u32,
-    integer: i64,
-    number: u64,
-    start: u32,
-    length: u32,
-    items: u64,
-    sum: i64,
-    truth: u8,
-    mac: [u8; 6],
-    ended: i32,
-}
-
 unsafe extern "C" {
     static header_places: [Place; 23];
     static header_numbers: [Number; 42];
     fn header_verdict(kind: u32, argument: u16) -> u32;
-    fn header_read(bytes: *const u8, length: u32, key: *const c_char, out: *mut Reading);
 }
 
 /// The records' layout by the authority: name, offset, size.
@@ -128,10 +110,7 @@ fn every_number_is_the_crates() {
 }
 
 fn read(bytes: &[u8], length: usize, key: &CStr) -> Reading {
-    let mut reading = Reading::default();
-    // SAFETY: `length` bytes are readable, and the key ends with a zero.
-    unsafe { header_read(bytes.as_ptr(), length as u32, key.as_ptr(), &mut reading) };
-    reading
+    Reading::of(&bytes[..length], key)
 }
 
 /// A value of a configuration.
