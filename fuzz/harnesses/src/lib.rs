@@ -13,8 +13,11 @@
 mod af_packet_slot;
 mod api_request;
 mod backup;
+mod bodies;
+mod c_readers;
 mod capture;
 mod capture_filter;
+mod capture_sides;
 mod classifier;
 mod config_text;
 mod configuration;
@@ -25,6 +28,7 @@ mod dpi;
 mod dpi_rules;
 mod encapsulation;
 mod experiment_file;
+mod expressions;
 mod firewall;
 mod flow_counts;
 mod forwarder;
@@ -35,6 +39,7 @@ mod hellos;
 mod http_messages;
 mod image_load;
 mod ips;
+mod link_types;
 mod load_balancer;
 mod memif;
 mod monitor;
@@ -57,6 +62,7 @@ mod streams;
 mod stripe;
 mod tunnels;
 mod unfinished_checksum;
+mod uris;
 mod vhost_user;
 mod virtio_header;
 mod virtio_segments;
@@ -82,8 +88,11 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "af_packet_slot", run: af_packet_slot::run },
     Harness { name: "api_request", run: api_request::run },
     Harness { name: "backup", run: backup::run },
+    Harness { name: "bodies", run: bodies::run },
+    Harness { name: "c_readers", run: c_readers::run },
     Harness { name: "capture", run: capture::run },
     Harness { name: "capture_filter", run: capture_filter::run },
+    Harness { name: "capture_sides", run: capture_sides::run },
     Harness { name: "classifier", run: classifier::run },
     Harness { name: "config_text", run: config_text::run },
     Harness { name: "connections", run: connections::run },
@@ -93,6 +102,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "dpi_rules", run: dpi_rules::run },
     Harness { name: "encapsulation", run: encapsulation::run },
     Harness { name: "experiment_file", run: experiment_file::run },
+    Harness { name: "expressions", run: expressions::run },
     Harness { name: "firewall", run: firewall::run },
     Harness { name: "flow_counts", run: flow_counts::run },
     Harness { name: "forwarder", run: forwarder::run },
@@ -103,6 +113,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "http_messages", run: http_messages::run },
     Harness { name: "image_load", run: image_load::run },
     Harness { name: "ips", run: ips::run },
+    Harness { name: "link_types", run: link_types::run },
     Harness { name: "load_balancer", run: load_balancer::run },
     Harness { name: "memif", run: memif::run },
     Harness { name: "monitor", run: monitor::run },
@@ -123,6 +134,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "stripe", run: stripe::run },
     Harness { name: "tunnels", run: tunnels::run },
     Harness { name: "unfinished_checksum", run: unfinished_checksum::run },
+    Harness { name: "uris", run: uris::run },
     Harness { name: "vhost_user", run: vhost_user::run },
     Harness { name: "virtio_header", run: virtio_header::run },
     Harness { name: "virtio_segments", run: virtio_segments::run },

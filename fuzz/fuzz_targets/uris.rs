@@ -1,0 +1,4 @@
+//! `harnesses::uris`, guided by coverage.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("uris", data));
