@@ -116,17 +116,17 @@ fn common6(packet: &[u8], ingress: u64) -> Option<Seen> {
     Some(Seen { view, network: total, class: Class::Ip })
 }
 
-/// Any packet.
+/// Any packet. `snapped`: bytes that a capture left out behind the packet's last.
 #[inline(never)]
-pub fn read(packet: &[u8], ingress: u64) -> Seen {
-    common6(packet, ingress).unwrap_or_else(|| read_closely(packet, ingress))
+pub fn read(packet: &[u8], snapped: u16, ingress: u64) -> Seen {
+    common6(packet, ingress).unwrap_or_else(|| read_closely(packet, snapped, ingress))
 }
 
 /// Any packet, by its definition: what the faster ways have to agree with.
-pub fn read_closely(packet: &[u8], ingress: u64) -> Seen {
+pub fn read_closely(packet: &[u8], snapped: u16, ingress: u64) -> Seen {
     let other = |class, network| Seen { view: [ingress << 8, 0, 0, 0, 0], network, class };
     let Ok(frame) = dissect(packet) else { return other(Class::Malformed, 0) };
-    let there = packet.len().saturating_sub(frame.l3_offset) as u32;
+    let there = packet.len().saturating_sub(frame.l3_offset) as u32 + u32::from(snapped);
     let vlan = u64::from(frame.vlan() & 0xfff) << kind::VLAN_AT;
     let Some(network) = frame.network else {
         let mut seen = other(Class::NonIp, there);

@@ -286,7 +286,7 @@ impl Policing {
         ahead.hash = self.table.hash(&ahead.key);
         let record = packet.record();
         (ahead.bytes, ahead.packets) = if record.gso_type == 0 || record.gso_size == 0 {
-            self.counting.whole(packet.len() as u32, seen.network)
+            self.counting.whole(packet.original_len() as u32, seen.network)
         } else {
             self.counting.segmented(packet.bytes(), record.gso_type, record.gso_size)
         };
@@ -295,7 +295,7 @@ impl Policing {
     /// The same for a packet that is not common.
     #[inline(never)]
     fn assign_other(&mut self, packet: &Packet<'_>, ahead: &mut Ahead) {
-        let seen = read(packet.bytes(), u64::from(ahead.ingress));
+        let seen = read(packet.bytes(), packet.record().snapped(), u64::from(ahead.ingress));
         let reason = match (seen.class, self.non_ip) {
             (Class::Ip, _) | (Class::NonIp, NonIp::Police) => return self.assign(packet, &seen, ahead),
             (Class::NonIp, NonIp::Pass) => {

@@ -94,3 +94,23 @@ fn a_large_packet_takes_what_its_segments_would() {
     let exceed = &report(&runner)["policers"][0]["exceed"];
     assert_eq!((exceed["packets"].as_u64(), exceed["bytes"].as_u64()), (Some(1), Some(60_000 + 42 * 66)));
 }
+
+/// What a capture left out was on the wire, and is metered: of the frame, or of what the IP packet tells of it.
+#[test]
+fn a_snapped_packet_counts_as_it_was_on_the_wire() {
+    for (count, padding, wanted) in [("frame", 0, 1042), ("ip", 0, 1028), ("frame", 9, 1051), ("ip", 9, 1028)]
+    {
+        for (source, destination) in [V4, V6] {
+            let wanted = wanted + if source.contains(':') { 20 } else { 0 };
+            let mut runner = function(&format!("count: {count}\npolicers: [{{rate: 1Mbps}}]"));
+            let mut frame = packet(source, destination, 17, &[0; 1008]);
+            frame.extend(vec![0; padding]);
+            for kept in [frame.len(), frame.len() - 1, 100, 62] {
+                let record =
+                    PacketRecord { gso_size: (frame.len() - kept) as u16, ..PacketRecord::default() };
+                runner.run(&[TestPacket { bytes: frame[..kept].to_vec(), record }], at(0));
+            }
+            assert_eq!(report(&runner)["policers"][0]["conform"]["bytes"], 4 * wanted, "{count} {source}");
+        }
+    }
+}
