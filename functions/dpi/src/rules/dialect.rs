@@ -316,11 +316,14 @@ fn name_length(text: &str) -> Option<usize> {
 mod tests {
     use super::super::regex::parse;
 
+    /// An expression, what is searched, and where a match begins and ends.
+    type Case = (&'static [u8], &'static [u8], Option<(usize, usize)>);
+
     /// What PCRE2 10.42 finds, where the engines would read the expression as something else. A `$` that is
     /// searched for in linear time takes the line feed behind it.
     #[test]
     fn what_both_read_means_what_it_means_to_pcre() {
-        let cases: [(&[u8], &[u8], Option<(usize, usize)>); 33] = [
+        let cases: [Case; 33] = [
             (br"/\h/", b"\xa0", Some((0, 1))),
             (br"/\v+\V/", b"\n\x0b\r\x85x", Some((0, 5))),
             (br"/[\v]/", b"\x85", Some((0, 1))),

@@ -93,7 +93,7 @@ fn fragments_of_a_snapped_capture_follow_their_first_one() {
     let fragment = |range: std::ops::Range<usize>| {
         let mut frame = packet(A, B, 17, &data[range.clone()]);
         let more = u16::from(range.end < data.len()) << 13;
-        frame[20..22].copy_from_slice(&(range.start as u16 / 8 | more).to_be_bytes());
+        frame[20..22].copy_from_slice(&((range.start as u16 / 8) | more).to_be_bytes());
         frame
     };
     let mut bench = Bench::new(from_inside(), &[]);
