@@ -1,5 +1,5 @@
-// UNSAFETY: the readers are C code, called as `tests/header.c` declares it. Miri runs no foreign code; the fuzz target
-// runs all of this with an address sanitizer instead.
+// UNSAFETY: the readers are C code, called as `tests/header.c` declares it. Miri runs no foreign code; the
+// fuzz target runs all of this with an address sanitizer instead.
 #![allow(unsafe_code)]
 //! What the readers of configurations in `include/superfluid.h` say of a key.
 

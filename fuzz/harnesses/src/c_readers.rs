@@ -1,5 +1,5 @@
-//! Any bytes are read as a configuration by the readers of the header for C as a plain reader reads them, which
-//! makes a tree of values; and where Rust's take them, they say the same.
+//! Any bytes are read as a configuration by the readers of the header for C as a plain reader reads them,
+//! which makes a tree of values; and where Rust's take them, they say the same.
 
 use forwarder::Reading;
 use nf_sdk::Config;

@@ -1,5 +1,5 @@
-//! Arbitrary capture files: they are read as a plain reader reads them, which has the whole file and takes one
-//! field after the other off its front; and so they are again from the beginning.
+//! Arbitrary capture files: they are read as a plain reader reads them, which has the whole file and takes
+//! one field after the other off its front; and so they are again from the beginning.
 
 use port::pcap::{Capture, Foreign, Next, Record};
 use std::io::Cursor;

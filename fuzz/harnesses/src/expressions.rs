@@ -1,6 +1,6 @@
-//! An expression of `pcre` matches where PCRE's manual says that it does: a plain reader of it makes a tree, and
-//! a plain search goes through the tree, back and forth. What the reader does not know, and what the product
-//! refuses, is not compared.
+//! An expression of `pcre` matches where PCRE's manual says that it does: a plain reader of it makes a tree,
+//! and a plain search goes through the tree, back and forth. What the reader does not know, and what the
+//! product refuses, is not compared.
 
 use dpi::rules::regex::{TooManySteps, parse};
 
@@ -55,8 +55,8 @@ struct Flags {
 struct Reader<'a> {
     rest: &'a [u8],
     flags: Flags,
-    /// Where a match ends is not compared: a part that may be empty is repeated, and engines differ in when they
-    /// stop, or the end is that of a line.
+    /// Where a match ends is not compared: a part that may be empty is repeated, and engines differ in when
+    /// they stop, or the end is that of a line.
     is_vague: bool,
     depth: usize,
 }

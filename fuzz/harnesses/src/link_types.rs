@@ -1,4 +1,5 @@
-//! A packet of any link is given the Ethernet header that a plain reading of tcpdump.org's list says, or none.
+//! A packet of any link is given the Ethernet header that a plain reading of tcpdump.org's list says, or
+//! none.
 
 use port::pcap::{Link, Replaced};
 

@@ -24,8 +24,8 @@ pub struct Translation {
     pub needs_steps: bool,
     /// What is in it means something else to the engines, and nothing that they have means the same.
     pub is_foreign: bool,
-    /// In each group that is open: the sequence that is being read, and one before it, ends with an end of the
-    /// data. To an engine that does not look ahead, a line feed before it is part of that.
+    /// In each group that is open: the sequence that is being read, and one before it, ends with an end of
+    /// the data. To an engine that does not look ahead, a line feed before it is part of that.
     ended: Vec<[bool; 2]>,
 }
 
@@ -151,8 +151,8 @@ impl Translation {
         1
     }
 
-    /// Takes a repetition of so many bytes. With a plus sign behind it gives nothing back, which is yet another
-    /// repetition to an engine that does not go back.
+    /// Takes a repetition of so many bytes. With a plus sign behind it gives nothing back, which is yet
+    /// another repetition to an engine that does not go back.
     fn repetition(&mut self, rest: &str, length: usize) -> usize {
         if !rest.starts_with('?') {
             self.item();

@@ -95,7 +95,8 @@ fn a_large_packet_takes_what_its_segments_would() {
     assert_eq!((exceed["packets"].as_u64(), exceed["bytes"].as_u64()), (Some(1), Some(60_000 + 42 * 66)));
 }
 
-/// What a capture left out was on the wire, and is metered: of the frame, or of what the IP packet tells of it.
+/// What a capture left out was on the wire, and is metered: of the frame, or of what the IP packet tells of
+/// it.
 #[test]
 fn a_snapped_packet_counts_as_it_was_on_the_wire() {
     for (count, padding, wanted) in [("frame", 0, 1042), ("ip", 0, 1028), ("frame", 9, 1051), ("ip", 9, 1028)]
