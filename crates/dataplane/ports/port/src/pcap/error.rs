@@ -50,7 +50,7 @@ pub enum Foreign {
     Header(Fault),
     /// The packets are neither Ethernet frames nor what can be given an Ethernet header.
     #[error(
-        "packets of link type {}; allowed: Ethernet (1), Linux cooked (113, 276), IP (101, 228, 229), loopback (0, 108)",
+        "packets of link type {}; allowed: Ethernet (1), Linux cooked (113, 276), IP (12, 14, 101, 228, 229), loopback (0, 108)",
         named(*.0)
     )]
     LinkType(u16),

@@ -65,3 +65,18 @@ fn packets_of_other_links_are_given_an_ethernet_header() {
         assert!(told.len() == 1 && told[0].contains("are given an Ethernet header"), "{told:?}");
     }
 }
+
+#[test]
+fn a_refusal_names_every_link_type_that_is_read() {
+    let refusal = super::Foreign::LinkType(105).to_string();
+    let named: Vec<u16> = refusal
+        .split_once("allowed: ")
+        .map(|(_, allowed)| allowed)
+        .unwrap_or_default()
+        .split(|letter: char| !letter.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let read: Vec<u16> = (0..=u16::MAX).filter(|kind| link::Link::of(*kind).is_some()).collect();
+    let missing: Vec<&u16> = read.iter().filter(|kind| !named.contains(kind)).collect();
+    assert_eq!((missing, named.len()), (vec![], read.len()), "{refusal}");
+}

@@ -151,8 +151,8 @@ fn what_cannot_be_read_is_refused_in_words() {
     assert!(refusal("empty", b"").contains("neither pcap nor pcapng"));
     let wireless = refusal("wireless", &Builder::classic(Order::Big, false, 105).bytes);
     assert!(wireless.ends_with(
-        "packets of link type 105 (wireless LAN); allowed: Ethernet (1), Linux cooked (113, 276), IP (101, 228, \
-         229), loopback (0, 108)"
+        "packets of link type 105 (wireless LAN); allowed: Ethernet (1), Linux cooked (113, 276), IP (12, 14, \
+         101, 228, 229), loopback (0, 108)"
     ));
     let mut usb = Builder::sections(Order::Little);
     usb.interface(220, 0, None);
