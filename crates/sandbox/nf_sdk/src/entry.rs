@@ -6,13 +6,15 @@ use crate::{Config, Error, NetworkFunction, RANDOM};
 #[cfg(target_arch = "wasm32")]
 pub use sandbox::Instance;
 
-/// Reads the configuration and the random bytes, and makes the function.
+/// Reads the configuration and the random bytes, makes the function, and lets it say what there is to say.
 pub(crate) fn make<F: NetworkFunction>(host: &mut Host) -> Result<F, Error> {
     let bytes = host.read_all(nf_abi::stream::CONFIG).map_err(|_| Error::Malformed)?;
     let mut random = [0; RANDOM];
     let length = host.read(nf_abi::stream::RANDOM, 0, &mut random);
     let random = (length == Ok(RANDOM as u32)).then_some(&random);
-    F::new(&Config::from_cbor(bytes)?.with_random(random))
+    let mut made = F::new(&Config::from_cbor(bytes)?.with_random(random))?;
+    made.started(host);
+    Ok(made)
 }
 
 /// Makes an image of a type that implements [`crate::NetworkFunction`]: the exports of the contract, on

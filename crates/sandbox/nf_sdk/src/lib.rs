@@ -169,6 +169,12 @@ pub trait NetworkFunction: Sized {
     /// Whatever keeps the function from working; the message reaches the operator.
     fn new(config: &Config) -> Result<Self, Error>;
 
+    /// It was made, and nothing else has been called: what it has to say of its configuration that is no
+    /// reason to refuse it. Warnings are told by `superfluid check`, too.
+    fn started(&mut self, host: &mut Host) {
+        let _ = host;
+    }
+
     /// Gives every packet of the batch a verdict. A packet left without one is dropped, reason `no-verdict`.
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos);
 

@@ -142,9 +142,23 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// Shows the function packets, [`MAX_BATCH`] at a time.
     pub fn run(&mut self, packets: &[TestPacket], now: Nanos) -> Vec<Outcome> {
+        self.run_batches(packets, now, |timestamp| if timestamp == 0 { now.0 } else { timestamp })
+    }
+
+    /// The same with packets whose times of reception are what they say, 0 too: captures may begin with it.
+    pub fn run_stamped(&mut self, packets: &[TestPacket], now: Nanos) -> Vec<Outcome> {
+        self.run_batches(packets, now, |timestamp| timestamp)
+    }
+
+    fn run_batches(
+        &mut self,
+        packets: &[TestPacket],
+        now: Nanos,
+        stamp: impl Fn(u64) -> u64,
+    ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(packets.len());
         for batch in packets.chunks(MAX_BATCH) {
-            self.run_batch(batch, now, &mut outcomes);
+            self.run_batch(batch, now, &stamp, &mut outcomes);
         }
         outcomes
     }
@@ -161,7 +175,13 @@ impl<F: NetworkFunction> Runner<F> {
         }
     }
 
-    fn run_batch(&mut self, packets: &[TestPacket], now: Nanos, outcomes: &mut Vec<Outcome>) {
+    fn run_batch(
+        &mut self,
+        packets: &[TestPacket],
+        now: Nanos,
+        stamp: &dyn Fn(u64) -> u64,
+        outcomes: &mut Vec<Outcome>,
+    ) {
         let mut window = Vec::new();
         let mut records = Vec::with_capacity(packets.len());
         let mut ends = Vec::with_capacity(packets.len());
@@ -175,7 +195,7 @@ impl<F: NetworkFunction> Runner<F> {
                 offset: HEADROOM as u32,
                 length: packet.bytes.len() as u32,
                 buffer: WINDOW_BASE + buffer as u32,
-                timestamp: if packet.record.timestamp == 0 { now.0 } else { packet.record.timestamp },
+                timestamp: stamp(packet.record.timestamp),
                 ..packet.record
             });
         }
