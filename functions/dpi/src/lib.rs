@@ -149,8 +149,8 @@ impl NetworkFunction for Dpi {
                 continue;
             }
             let ingress = usize::from(packet.ingress() & 1);
-            let time = Some(packet.timestamp()).filter(|time| time.0 != 0).unwrap_or(now);
-            self.time.see(packet.timestamp());
+            let time = packet.timestamp();
+            self.time.see(time);
             self.now = self.time.latest();
             let record = packet.record();
             let (unfinished, of_segments) =

@@ -200,6 +200,16 @@ fn an_alert_says_everything() {
     );
 }
 
+/// A capture may begin with time 0, which is a time as any other.
+#[test]
+fn time_0_is_time_0() {
+    let mut bench = Bench::new("alert udp any any -> any any (sid:1;)", &[]);
+    let packet =
+        nf_sdk::native::TestPacket { bytes: udp(CLIENT, SERVER, b"abc"), record: Default::default() };
+    bench.runner.run_stamped(&[packet], super::frames::at(0.0));
+    assert_eq!(bench.told()[0]["timestamp"], "1970-01-01T00:00:00.000000+0000");
+}
+
 #[test]
 fn every_alert_is_json() {
     let text = b"alert ip any any -> any any (msg:\"a name\"; sid:1;)";
