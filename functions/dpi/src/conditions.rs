@@ -2,6 +2,7 @@
 
 use crate::header::{Address, View};
 use crate::rules::buffer::App;
+use crate::rules::compare::Flags;
 use crate::rules::{Direction, Protocol, Rule, Rules, Scope};
 use packet::protocol;
 
@@ -65,6 +66,12 @@ fn has_ports(view: &View<'_>) -> bool {
     protocol::has_ports(view.protocol) && !is_without
 }
 
+/// Whether it is a segment with such flags.
+#[inline]
+pub fn have(flags: Flags, view: &View<'_>) -> bool {
+    view.protocol == protocol::TCP && flags.hold(view.tcp.flags)
+}
+
 /// What few rules ask for.
 #[inline(never)]
 fn more_holds(rule: &Rule, context: &Context<'_>) -> bool {
@@ -74,7 +81,7 @@ fn more_holds(rule: &Rule, context: &Context<'_>) -> bool {
     if !rule.apps.iter().all(is_app)
         || view.is_fragment && (rule.size.is_some() || rule.flags.is_some())
         || rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))
-        || rule.flags.is_some_and(|flags| !flags.hold(view.tcp.flags))
+        || rule.flags.is_some_and(|flags| !have(flags, view))
         || rule.ttl.is_some_and(|ttl| !ttl.holds(u32::from(view.ttl)))
         || !rule.ip_protocol.iter().all(|compare| compare.holds(u32::from(view.protocol)))
     {

@@ -20,7 +20,7 @@ use crate::message::fields::Fields;
 use crate::message::http::bit;
 use crate::message::{Limits, Message};
 use crate::rules::buffer::{Buffer, FIELDS};
-use crate::rules::{Pattern, Protocol, Rule, Rules, Scope, Skipped};
+use crate::rules::{Pattern, Protocol, Rule, Rules, Scope};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -258,9 +258,9 @@ impl Detector {
         &self.rules.list
     }
 
-    /// Rules that were left out of the file.
-    pub fn skipped(&self) -> &Skipped {
-        &self.rules.skipped
+    /// What the file of rules has.
+    pub fn file(&self) -> &Rules {
+        &self.rules
     }
 
     /// How often each rule matched.

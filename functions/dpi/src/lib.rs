@@ -57,9 +57,8 @@ use nf_sdk::{
     Batch, Config, Error, Host, Nanos, NetworkFunction, PacketTime, Severity, StateReader, StateWriter,
     Verdict, superfluid_function,
 };
-use rules::Skipped;
-use rules::text::{by_count, clip, decimal};
-use settings::Settings;
+use rules::text::clip;
+use settings::{LONGEST_LINE, Settings};
 use threshold::Thresholds;
 use way::Arrival;
 
@@ -90,8 +89,6 @@ pub struct Dpi {
     time: PacketTime,
     now: Nanos,
     timer_is_set: bool,
-    /// What was left out of the rules has been said.
-    is_announced: bool,
     /// The packet matched an alert or drop rule, or is dropped with its flow.
     is_suspicious: bool,
 }
@@ -126,9 +123,15 @@ impl NetworkFunction for Dpi {
             time: PacketTime::default(),
             now: Nanos(0),
             timer_is_set: false,
-            is_announced: false,
             is_suspicious: false,
         })
+    }
+
+    fn started(&mut self, host: &mut Host) {
+        for mut line in self.detector.file().notices(&self.settings.rules_file) {
+            clip(&mut line, LONGEST_LINE);
+            host.log(Severity::Warning, &line);
+        }
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
@@ -137,9 +140,6 @@ impl NetworkFunction for Dpi {
             self.now = self.time.latest();
         }
         self.tracker.begin(self.now);
-        if !core::mem::replace(&mut self.is_announced, true) {
-            announce(self.detector.skipped(), batch.host());
-        }
         let (packets, host) = batch.split();
         for mut packet in packets {
             if packet.ingress() == SUSPICIOUS && self.settings.copies {
@@ -246,18 +246,6 @@ impl Dpi {
         self.tally.add(Count::PendingLost, robbed);
         self.tally.flush(&self.tracker.turnover, host);
     }
-}
-
-/// Says once how many rules were left out, and for want of what.
-fn announce(skipped: &Skipped, host: &mut Host) {
-    if skipped.total == 0 {
-        return;
-    }
-    let mut line = decimal(skipped.total as u64);
-    line.push_str(" rules are left out, which ask for what this function does not have: ");
-    line.push_str(&by_count(&skipped.reasons));
-    clip(&mut line, settings::LONGEST_LINE);
-    host.log(Severity::Warning, &line);
 }
 
 superfluid_function!(Dpi);

@@ -207,7 +207,13 @@ pub fn report(dpi: &Dpi, out: &mut String) {
         json.member("line", u64::from(rule.line)).member("times", counts[number]).end_object();
     }
     json.end_array();
-    let skipped = dpi.detector.skipped();
+    let file = dpi.detector.file();
+    json.member("replaced", file.replaced as u64).key("unknown_classtypes").object();
+    for (name, count) in file.count_classes(alloc::string::ToString::to_string) {
+        json.member(&name, count as u64);
+    }
+    json.end_object();
+    let skipped = &file.skipped;
     json.key("skipped").object().member("total", skipped.total as u64).key("lacking").object();
     for (name, count) in &skipped.reasons {
         json.member(name, *count as u64);

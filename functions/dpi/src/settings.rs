@@ -3,7 +3,7 @@
 use crate::rules::Rules;
 use crate::rules::network::Variables;
 use crate::rules::parse::Unsupported;
-use crate::rules::text::{Faults, say};
+use crate::rules::text::{Faults, clip, say};
 use alloc::string::String;
 use nf_sdk::fragments::FragmentOverlap;
 use nf_sdk::pieces::Overlap;
@@ -70,6 +70,8 @@ pub struct Settings {
     pub established_timeout: Nanos,
     /// Idle time of other flows.
     pub other_timeout: Nanos,
+    /// The file of rules, as messages name it.
+    pub rules_file: String,
 }
 
 impl Settings {
@@ -86,6 +88,9 @@ impl Settings {
             "windows" => (Overlap::Before, FragmentOverlap::Around),
             _ => (Overlap::Longer, FragmentOverlap::Discard),
         };
+        let file = config.file("rules")?;
+        let mut rules_file = String::from(file.path);
+        clip(&mut rules_file, LONGEST_NAME);
         let settings = Settings {
             copies: config.text("suspicious")? == "copies",
             drops: config.text("inline")? == "drop",
@@ -113,22 +118,20 @@ impl Settings {
             opening_timeout: config.duration("opening_timeout")?,
             established_timeout: config.duration("established_timeout")?,
             other_timeout: config.duration("other_timeout")?,
+            rules_file,
         };
         let variables = variables(config)?;
-        let file = config.file("rules")?;
         let unsupported =
             if config.text("unsupported")? == "skip" { Unsupported::Skip } else { Unsupported::Refuse };
         let rules = Rules::parse_with(file.contents, &variables, unsupported)
-            .map_err(|faults| refusal(file.path, &faults))?;
+            .map_err(|faults| refusal(&settings.rules_file, &faults))?;
         Ok((settings, rules))
     }
 }
 
 /// All faults in one error, a line each.
-fn refusal(path: &str, faults: &Faults) -> Error {
-    let mut name = String::from(path);
-    crate::rules::text::clip(&mut name, LONGEST_NAME);
-    Error::Refused(faults.lines(&name, LONGEST_LINE).join("\n"))
+fn refusal(file: &str, faults: &Faults) -> Error {
+    Error::Refused(faults.lines(file, LONGEST_LINE).join("\n"))
 }
 
 fn variables(config: &Config) -> Result<Variables, Error> {

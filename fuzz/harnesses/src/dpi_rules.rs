@@ -102,11 +102,12 @@ fn plain((line, text): (u32, Vec<u8>)) -> Option<Plain> {
 impl Plain {
     fn take(&mut self, option: &[u8]) -> Option<()> {
         let colon = option.iter().position(|byte| *byte == b':').unwrap_or(option.len());
-        let (name, value) = (option[..colon].trim_ascii(), option.get(colon + 1..).unwrap_or_default());
+        let name = option[..colon].trim_ascii().to_ascii_lowercase();
+        let value = option.get(colon + 1..).unwrap_or_default();
         let value = value.trim_ascii();
         let number = || std::str::from_utf8(value).ok()?.parse::<i64>().ok();
         let last = self.contents.last_mut();
-        match name {
+        match name.as_slice() {
             b"sid" => self.sid = number()? as u32,
             b"gid" => self.gid = number()? as u32,
             b"rev" => self.revision = number()? as u32,
@@ -242,6 +243,8 @@ fn has_base(set: &str, is: &dyn Fn(&str) -> bool) -> bool {
         depth += i32::from(c == '[') - i32::from(c == ']');
         c == ',' && depth == 0
     });
+    // A list of ports may end with a comma.
+    let parts = parts.filter(|part| !part.trim().is_empty());
     let (negative, positive): (Vec<_>, Vec<_>) = parts.map(negation).partition(|(is_negated, _)| *is_negated);
     let any = |parts: &[(bool, &str)]| parts.iter().any(|(_, set)| has_base(set, is));
     (positive.is_empty() || any(&positive)) && !any(&negative)
@@ -281,7 +284,7 @@ fn is_port(word: &str, port: u16) -> bool {
 
 /// Holds a rule's header and numbers to the plain reading.
 fn compare(rules: &Rules, rule: &Rule, plain: &Plain) {
-    let action = match plain.words[0].as_str() {
+    let action = match plain.words[0].to_ascii_lowercase().as_str() {
         "alert" => Action::Alert,
         "drop" => Action::Drop,
         _ => Action::Pass,
@@ -313,10 +316,16 @@ pub fn run(data: &[u8]) {
         VARIABLES.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     match Rules::parse(data, &variables) {
         Ok(rules) => {
-            let lines = lines(data);
-            assert_eq!(lines.len(), rules.list.len());
-            for (rule, line) in rules.list.iter().zip(lines) {
-                let plain = plain(line).expect("it was read");
+            let mut all: Vec<Plain> =
+                lines(data).into_iter().map(|line| plain(line).expect("read")).collect();
+            let count = all.len();
+            // Of those with one number the last one is the newest.
+            let mut known = BTreeSet::new();
+            all.reverse();
+            all.retain(|plain| known.insert((plain.gid, plain.sid)));
+            all.reverse();
+            assert_eq!((all.len(), count - all.len()), (rules.list.len(), rules.replaced));
+            for (rule, plain) in rules.list.iter().zip(all) {
                 compare(&rules, rule, &plain);
                 if plain.takes_numbers {
                     continue;

@@ -5,7 +5,7 @@
 //! 2. Within a group, a rule for few addresses is found by the packet's.
 //! 3. What is left is named for every packet of the group.
 
-use crate::conditions::Context;
+use crate::conditions::{Context, have};
 use crate::rules::compare::Flags;
 use crate::rules::{FlowCondition, Rules};
 use alloc::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Asked {
     fn holds(&self, context: &Context<'_>, has_payload: bool) -> bool {
         (has_payload || !self.has_content)
             && (context.judges_addresses || !self.is_address_only)
-            && self.flags.is_none_or(|flags| flags.hold(context.view.tcp.flags))
+            && self.flags.is_none_or(|flags| have(flags, context.view))
             && self.flow.direction.is_none_or(|direction| context.direction == Some(direction))
             && self.flow.established.is_none_or(|established| context.is_established == established)
     }

@@ -1,7 +1,10 @@
 //! The usual class types: name, description as it stands in an alert's `category`, and priority.
 
+use super::text::{nearest, say};
+use alloc::string::String;
+
 /// Sorted by name.
-static CLASSES: [(&str, &str, u8); 43] = [
+static CLASSES: [(&str, &str, u32); 43] = [
     ("attempted-admin", "Attempted Administrator Privilege Gain", 1),
     ("attempted-dos", "Attempted Denial of Service", 2),
     ("attempted-recon", "Attempted Information Leak", 2),
@@ -47,13 +50,45 @@ static CLASSES: [(&str, &str, u8); 43] = [
     ("web-application-attack", "Web Application Attack", 1),
 ];
 
+/// Longest name.
+const MAX_LENGTH: usize = 63;
+
 /// Description and priority of a class type.
-pub fn find(name: &[u8]) -> Option<(&'static str, u8)> {
-    let place = CLASSES.binary_search_by(|(known, ..)| known.as_bytes().cmp(name)).ok()?;
-    Some((CLASSES[place].1, CLASSES[place].2))
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// What alerts have as their category.
+    pub description: &'static str,
+    /// 1 is the most severe.
+    pub priority: u32,
+    /// Its name, if it is none of the usual ones.
+    pub unknown: Option<String>,
 }
 
-/// All names.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    CLASSES.iter().map(|(name, ..)| *name)
+impl Default for Class {
+    fn default() -> Class {
+        Class { description: "", priority: 3, unknown: None }
+    }
+}
+
+/// A class type by its name, in either case. One that is not known has no description, and priority 3, as
+/// Suricata has it; `None` when it is no name.
+pub fn find(name: &[u8]) -> Option<Class> {
+    let lower = name.to_ascii_lowercase();
+    if let Ok(place) = CLASSES.binary_search_by(|(known, ..)| known.as_bytes().cmp(&lower)) {
+        let (_, description, priority) = CLASSES[place];
+        return Some(Class { description, priority, unknown: None });
+    }
+    let is_name = name.first()?.is_ascii_alphabetic()
+        && name.len() <= MAX_LENGTH
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let name = core::str::from_utf8(name).ok().filter(|_| is_name)?;
+    Some(Class { unknown: Some(String::from(name)), ..Class::default() })
+}
+
+/// A name that is not known, with the one that it may be meant for.
+pub fn suggest(name: &str) -> String {
+    match nearest(name.as_bytes(), CLASSES.iter().map(|(known, ..)| *known)) {
+        Some(near) => say(&[name, " (did you mean `", near, "`?)"]),
+        None => String::from(name),
+    }
 }

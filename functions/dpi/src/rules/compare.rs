@@ -33,7 +33,7 @@ impl Compare {
         }
     }
 
-    /// Reads `N`, `!N`, `<N`, `<=N`, `>N`, `>=N`, `A<>B` or `A-B`, numbers up to `most`.
+    /// Reads `N`, `=N`, `!N`, `<N`, `<=N`, `>N`, `>=N`, `A<>B` or `A-B`, numbers up to `most`.
     ///
     /// # Errors
     /// What was found and what is allowed.
@@ -58,6 +58,7 @@ impl Compare {
             [b'<', rest @ ..] => number(rest).map(Compare::Less),
             [b'>', rest @ ..] => number(rest).map(Compare::More),
             [b'!', rest @ ..] => number(rest).map(Compare::Other),
+            [b'=', rest @ ..] => number(rest).map(Compare::Equal),
             _ => {
                 let middle = text.windows(2).position(|two| two == b"<>").map(|at| (at, at + 2));
                 let middle = middle.or_else(|| text.iter().position(|b| *b == b'-').map(|at| (at, at + 1)));

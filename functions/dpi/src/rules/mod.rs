@@ -2,7 +2,7 @@
 //!
 //! 1. [`text`] splits the file into logical lines; [`parse`] takes each apart into header and options.
 //! 2. [`network`] reads addresses and ports down to [`ranges`], [`options`] and [`content`] read what is in
-//!    parentheses, [`regex`] compiles expressions.
+//!    parentheses, [`regex`] compiles expressions; [`lacking`] tells what Suricata takes of what is refused.
 //! 3. [`Rules::parse`] gives all rules, or all faults and no rule.
 
 pub mod bits;
@@ -12,13 +12,16 @@ pub mod classification;
 pub mod compare;
 pub mod content;
 mod dialect;
+pub mod lacking;
 pub mod network;
 pub mod options;
 pub mod parse;
 pub mod ranges;
+mod reading;
 pub mod regex;
 pub mod text;
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bits::{Bits, Owner};
@@ -28,6 +31,7 @@ use compare::{Compare, Flags};
 use content::Content;
 use network::{Addresses, Ports};
 use regex::Regex;
+use text::{by_count, decimal, say};
 
 /// Most rules in a file.
 pub const MAX_RULES: usize = 65_536;
@@ -309,7 +313,7 @@ pub struct Rule {
     /// Description of the option `classtype`.
     pub category: &'static str,
     /// 1 is the most severe.
-    pub priority: u8,
+    pub priority: u32,
     /// Where it begins in the file.
     pub line: u32,
     /// What each alert says of it, as JSON.
@@ -348,7 +352,7 @@ impl Rule {
     /// Its place among others that match in the same packet, as Suricata has it: by action, by what is done
     /// with bits of flows (those that only change some come first, those that ask for none last), those that
     /// ask for bits of hosts before others, by priority and by number.
-    pub fn order(&self) -> (Action, u8, bool, u8, u32, u32) {
+    pub fn order(&self) -> (Action, u8, bool, u32, u32, u32) {
         let has = |is_of_flow: bool, is_question: bool| {
             let is_such = |bits: &Bits| {
                 (bits.owner == Owner::Flow, bits.act.is_question()) == (is_of_flow, is_question)
@@ -378,6 +382,10 @@ pub struct Rules {
     pub bits: usize,
     /// Rules that were left out because of what they ask for.
     pub skipped: Skipped,
+    /// How many were left out because the file has them in a newer revision.
+    pub replaced: usize,
+    /// Lines of rules with class types that are not known, and these.
+    pub unknown_classes: Vec<(u32, String)>,
 }
 
 /// Rules that were left out.
@@ -386,7 +394,36 @@ pub struct Skipped {
     /// How many there are.
     pub total: usize,
     /// How many for want of what, by its name.
-    pub reasons: alloc::collections::BTreeMap<String, usize>,
+    pub reasons: BTreeMap<String, usize>,
     /// Each of them: line, `sid` where it could be read, and the name.
     pub list: Vec<(u32, u32, String)>,
+}
+
+impl Rules {
+    /// Class types that are not known, as `name` has them, and how many rules have each.
+    pub fn count_classes(&self, name: impl Fn(&str) -> String) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, class) in &self.unknown_classes {
+            *counts.entry(name(class)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What there is to say of a file that is taken, a line each.
+    pub fn notices(&self, file: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut add = |count: usize, parts: &[&str]| {
+            if count > 0 {
+                lines.push(say(&[file, ": ", &decimal(count as u64), &parts.concat()]));
+            }
+        };
+        let where_they_are = " rules are left out, which ask for what this function does not have (the report has each of \
+                              them, and `superfluid check --all` lists them with `unsupported: refuse`): ";
+        add(self.skipped.total, &[where_they_are, &by_count(&self.skipped.reasons)]);
+        add(self.replaced, &[" rules are left out, of which the file has newer revisions"]);
+        let named = self.count_classes(classification::suggest);
+        let count = self.unknown_classes.len();
+        add(count, &[" rules have a class type that is not known, and priority 3: ", &by_count(&named)]);
+        lines
+    }
 }

@@ -14,6 +14,11 @@ const MAX_ELEMENTS: usize = 16_384;
 /// How deep lists and variables nest.
 const MAX_DEPTH: usize = 12;
 
+/// What is said of a set that has more.
+pub const TOO_MANY: &str = "more than 16384 elements in a set";
+/// What is said of one that goes deeper.
+pub const TOO_DEEP: &str = "lists and variables nest more than 12 deep";
+
 /// Variables by name.
 pub type Variables = BTreeMap<String, String>;
 
@@ -81,6 +86,8 @@ pub type Wrong = (usize, String);
 /// Something that lists are made of.
 trait Element: Sized {
     const WHAT: &'static str;
+    /// Whether Suricata takes a comma before the end of a list.
+    const MAY_END_WITH_COMMA: bool;
     fn any() -> Self;
     fn union(sets: Vec<Self>) -> Self;
     fn minus(&self, other: &Self) -> Self;
@@ -91,6 +98,7 @@ trait Element: Sized {
 impl Element for Addresses {
     const WHAT: &'static str =
         "any, $VARIABLE, an address, PREFIX/LENGTH, FIRST-LAST, a list in brackets, each with or without `!`";
+    const MAY_END_WITH_COMMA: bool = false;
 
     fn any() -> Addresses {
         Addresses { v4: Ranges::one(0, u128::from(u32::MAX)), v6: Ranges::one(0, u128::MAX) }
@@ -169,6 +177,7 @@ impl Addresses {
 impl Element for Ports {
     const WHAT: &'static str =
         "any, $VARIABLE, a port from 0 to 65535, FIRST:LAST, a list in brackets, each with or without `!`";
+    const MAY_END_WITH_COMMA: bool = true;
 
     fn any() -> Ports {
         Ports(Ranges::one(0, LAST_PORT))
@@ -223,11 +232,11 @@ impl Reader<'_> {
         let start = self.at;
         let refuse = |text: &str| Err((start, say(&[text, "; allowed: ", E::WHAT])));
         if *left == 0 {
-            return Err((start, String::from("more than 16384 elements in a set")));
+            return Err((start, String::from(TOO_MANY)));
         }
         *left -= 1;
         if self.depth > MAX_DEPTH {
-            return Err((start, String::from("lists and variables nest more than 12 deep")));
+            return Err((start, String::from(TOO_DEEP)));
         }
         let set = match self.peek() {
             Some(b'[') => {
@@ -284,17 +293,21 @@ impl Reader<'_> {
             }
             let at = self.at;
             match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b']') => {
+                Some(b',') => {
                     self.at += 1;
-                    let all = if positive.is_empty() { E::any() } else { E::union(positive) };
-                    return Ok(if negative.is_empty() { all } else { all.minus(&E::union(negative)) });
+                    if !E::MAY_END_WITH_COMMA || self.peek() != Some(b']') {
+                        continue;
+                    }
                 }
+                Some(b']') => {}
                 Some(_) => {
                     return Err((at, say(&[&quoted(&self.text[self.at..]), "; allowed here: `,` or `]`"])));
                 }
                 None => return Err((at, String::from("a list without its closing `]`"))),
             }
+            self.at += 1;
+            let all = if positive.is_empty() { E::any() } else { E::union(positive) };
+            return Ok(if negative.is_empty() { all } else { all.minus(&E::union(negative)) });
         }
     }
 

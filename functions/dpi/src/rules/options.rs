@@ -3,15 +3,19 @@
 use super::bits::{self, Bits};
 use super::buffer::{self, App, Buffer};
 use super::bytes::{self, Number};
+use super::classification::{self, Class};
 use super::compare::{Compare, Flags};
 use super::content::{self, Content, Relative};
-use super::text::{decimal, nearest, quoted, say};
+use super::text::{decimal, is_edited, nearest, quoted, say};
 use super::{
     DataAt, Direction, Element, FlowCondition, Protocol, Scope, Threshold, ThresholdKind, Track, VERSIONS,
-    Version, classification, regex,
+    Version, lacking, regex,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// Most bytes between a content and the match before it, and most in which it ends.
+const FARTHEST: i32 = 1 << 20;
 
 /// What is wrong, and at which byte of the option's value; without a place, at its name.
 pub type Wrong = (Option<usize>, String);
@@ -23,8 +27,8 @@ pub struct Draft {
     pub(super) sid: Option<(u32, usize)>,
     pub(super) gid: Option<u32>,
     pub(super) revision: Option<u32>,
-    pub(super) category: Option<(&'static str, u8)>,
-    pub(super) priority: Option<u8>,
+    pub(super) category: Option<Class>,
+    pub(super) priority: Option<u32>,
     pub(super) flow: Option<FlowCondition>,
     pub(super) stream: Option<Scope>,
     pub(super) size: Option<Compare>,
@@ -47,6 +51,8 @@ pub struct Draft {
     taken: Vec<Vec<u8>>,
     /// What this function lacks for the option that was refused last.
     pub(super) missing: Option<String>,
+    /// What it lacks for one before.
+    lacked: Option<String>,
 }
 
 /// Something that is looked for.
@@ -60,7 +66,7 @@ pub struct Wanted {
 }
 
 /// Options that are known.
-const KNOWN: [&str; 43] = [
+const KNOWN: [&str; 45] = [
     "msg",
     "sid",
     "rev",
@@ -92,10 +98,12 @@ const KNOWN: [&str; 43] = [
     "flowbits",
     "xbits",
     "noalert",
+    "alert",
     "app-layer-protocol",
     "tls.version",
     "pkt_data",
     "flags",
+    "tcp.flags",
     "ttl",
     "itype",
     "icode",
@@ -106,121 +114,23 @@ const KNOWN: [&str; 43] = [
     "target",
 ];
 
-/// Beginnings of options that look into an application's protocol.
-const APPLICATION: [&str; 26] = [
-    "http",
-    "dns",
-    "tls",
-    "ssl",
-    "ssh",
-    "smb",
-    "smtp",
-    "ftp",
-    "file",
-    "ja3",
-    "ja4",
-    "krb5",
-    "nfs",
-    "snmp",
-    "sip",
-    "rfb",
-    "mqtt",
-    "quic",
-    "dcerpc",
-    "dce_",
-    "dnp3",
-    "modbus",
-    "cip_",
-    "enip",
-    "app-layer",
-    "ike",
-];
-
-/// Other options of Suricata and Snort that are not known here.
-const OTHERS: [&str; 46] = [
-    "flowint",
-    "hostbits",
-    "dataset",
-    "datarep",
-    "lua",
-    "luajit",
-    "iprep",
-    "geoip",
-    "base64_decode",
-    "base64_data",
-    "byte_math",
-    "asn1",
-    "rpc",
-    "cvs",
-    "ftpbounce",
-    "stream_size",
-    "stream-event",
-    "decode-event",
-    "engine-event",
-    "detection-event",
-    "window",
-    "seq",
-    "ack",
-    "tos",
-    "id",
-    "ipopts",
-    "fragbits",
-    "fragoffset",
-    "icmp_id",
-    "icmp_seq",
-    "icmpv6.mtu",
-    "icmpv4.hdr",
-    "ipv4.hdr",
-    "ipv6.hdr",
-    "tcp.hdr",
-    "tcp.mss",
-    "udp.hdr",
-    "sameip",
-    "tag",
-    "activates",
-    "replace",
-    "dotprefix",
-    "strip_whitespace",
-    "compress_whitespace",
-    "to_lowercase",
-    "to_md5",
-];
-
-/// Further ones.
-const MORE: [&str; 16] = [
-    "to_sha1",
-    "to_sha256",
-    "to_uppercase",
-    "url_decode",
-    "xor",
-    "pcrexform",
-    "header_lowercase",
-    "prefilter",
-    "l3_proto",
-    "flow.age",
-    "requires",
-    "config",
-    "filestore",
-    "nfq_set_mark",
-    "bypass",
-    "logto",
-];
-
-/// Whether Suricata knows an option that this function does not.
-fn is_missing(text: &str) -> bool {
-    APPLICATION.iter().any(|start| text.starts_with(start)) || OTHERS.contains(&text) || MORE.contains(&text)
-}
-
 fn is_known(name: &[u8]) -> bool {
     KNOWN.iter().any(|known| known.as_bytes() == name)
         || Buffer::sticky(name).is_some()
         || Buffer::modifier(name).is_some()
 }
 
+/// The option's name, when Suricata knows it and this function does not.
+fn missing(name: &[u8]) -> Option<&str> {
+    let text = core::str::from_utf8(name).ok()?;
+    // What is one edit away from an option that is known here is a mistake.
+    let is_other = || !is_edited(name, KNOWN.into_iter().chain(buffer::names()));
+    (lacking::is_option(text) || lacking::is_of_family(text) && is_other()).then_some(text)
+}
+
 fn unknown(name: &[u8]) -> Wrong {
     let found = quoted(name);
-    let text = core::str::from_utf8(name).unwrap_or_default();
-    if is_missing(text) {
+    if missing(name).is_some() {
         let why = " is an option that this function does not have; allowed: those in its README.md, or \
                    `unsupported: skip`, which leaves such rules out";
         return (None, say(&[&found, why]));
@@ -247,13 +157,16 @@ fn signed(text: &[u8]) -> Result<i32, Wrong> {
     let trimmed = text.trim_ascii();
     let parsed = core::str::from_utf8(trimmed).ok().and_then(|text| text.parse().ok());
     parsed
-        .filter(|number| (-65_535..=65_535).contains(number))
-        .ok_or_else(|| (Some(0), say(&[&quoted(trimmed), "; allowed: -65535 to 65535"])))
+        .filter(|number| (-FARTHEST..=FARTHEST).contains(number))
+        .ok_or_else(|| (Some(0), say(&[&quoted(trimmed), "; allowed: -1048576 to 1048576"])))
 }
+
+/// What is said of an option that a rule has twice.
+const AGAIN: &str = "given a second time; allowed: once";
 
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Wrong> {
     if slot.replace(value).is_some() {
-        return Err((None, String::from("given a second time; allowed: once")));
+        return Err((None, String::from(AGAIN)));
     }
     Ok(())
 }
@@ -261,10 +174,11 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Wrong> {
 impl Draft {
     /// The last content: what modifiers are about.
     fn last_content(&mut self) -> Result<&mut Content, Wrong> {
-        match self.elements.last_mut() {
-            Some(Wanted { element: Element::Content(content), .. }) => Ok(content),
-            _ => Err((None, String::from("no content before it; allowed: directly behind a content"))),
-        }
+        let content = self.elements.iter_mut().rev().find_map(|wanted| match &mut wanted.element {
+            Element::Content(content) => Some(content),
+            _ => None,
+        });
+        content.ok_or_else(|| (None, String::from("no content before it; allowed: behind a content")))
     }
 
     /// Takes an element, in the buffer that is the current one; a relative one in that of the match before.
@@ -282,8 +196,14 @@ impl Draft {
             let why = " behind a sticky buffer; allowed: one of the two spellings for a content";
             return Err((None, say(&[&quoted(name), why])));
         }
-        if let Some(last) = self.elements.last_mut() {
-            last.buffer = Some((buffer, 0));
+        match self.elements.last_mut() {
+            Some(Wanted { element: Element::Content(_), buffer: place, .. }) => *place = Some((buffer, 0)),
+            _ => {
+                self.missing =
+                    Some(String::from("names of buffers that are not directly behind their content"));
+                let why = " is not directly behind its content; allowed: nothing between them";
+                return Err((None, say(&[&quoted(name), why])));
+            }
         }
         Ok(())
     }
@@ -333,7 +253,7 @@ impl Draft {
                 content.relative.get_or_insert_default().distance = signed(value)?;
             }
             b"within" => {
-                let within = number(value, 1, 65_535)?;
+                let within = number(value, 1, FARTHEST.unsigned_abs())?;
                 if (within as usize) < content.bytes.len() {
                     let length = decimal(content.bytes.len() as u64);
                     let why =
@@ -347,7 +267,7 @@ impl Draft {
             }
             _ if is_fast => {
                 let value = value.trim_ascii();
-                let chop = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b',');
+                let chop = value.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b' '));
                 if value != b"only" && !chop {
                     let allowed = "; allowed: nothing, only, or OFFSET,LENGTH";
                     return Err((Some(0), say(&[&quoted(value), allowed])));
@@ -368,20 +288,66 @@ impl Draft {
     /// Takes an option; `place` is where it begins.
     ///
     /// # Errors
-    /// What is wrong, and where in the value.
-    pub fn option(&mut self, name: &[u8], value: Option<&[u8]>, place: usize) -> Result<(), Wrong> {
+    /// What is wrong, and where in the value; with what this function lacks, if that is it.
+    pub fn option(
+        &mut self,
+        name: &[u8],
+        value: Option<&[u8]>,
+        place: usize,
+        names: &mut bits::Names,
+    ) -> Result<(), Wrong> {
         self.missing = None;
-        let bare: [&[u8]; 6] = [b"nocase", b"startswith", b"endswith", b"rawbytes", b"pkt_data", b"noalert"];
+        let taken = match name {
+            b"flowbits" | b"xbits" => self.bits(name, value, names),
+            _ => self.plain(name, value, place),
+        };
+        let Err(wrong) = taken else { return Ok(()) };
+        if self.missing.is_none() {
+            self.missing = self.lacks(name, value.unwrap_or_default(), &wrong.1);
+        }
+        if self.lacked.is_none() {
+            self.lacked = self.missing.clone();
+        }
+        Err(wrong)
+    }
+
+    /// What this function lacks for an option that it refuses, if Suricata takes it.
+    fn lacks(&self, name: &[u8], value: &[u8], why: &str) -> Option<String> {
+        let text = core::str::from_utf8(name).ok()?;
+        if why == AGAIN {
+            return lacking::may_repeat(name).then(|| say(&["a second ", text]));
+        }
+        // It may be about what was not taken: a buffer, or a number that has a name.
+        let refers = name == b"bsize"
+            || matches!(
+                name,
+                b"byte_test"
+                    | b"byte_jump"
+                    | b"byte_extract"
+                    | b"isdataat"
+                    | b"offset"
+                    | b"depth"
+                    | b"distance"
+                    | b"within"
+            ) && value.iter().any(u8::is_ascii_alphabetic);
+        if let Some(lacked) = self.lacked.as_ref().filter(|_| refers) {
+            return Some(lacked.clone());
+        }
+        lacking::takes(name, value, &self.taken).then(|| say(&["that form of ", text]))
+    }
+
+    /// An option that shares nothing with other rules.
+    fn plain(&mut self, name: &[u8], value: Option<&[u8]>, place: usize) -> Result<(), Wrong> {
+        let bare: [&[u8]; 7] =
+            [b"nocase", b"startswith", b"endswith", b"rawbytes", b"pkt_data", b"noalert", b"alert"];
         let is_buffer = Buffer::sticky(name).is_some() || Buffer::modifier(name).is_some();
         let is_bare = bare.contains(&name) || is_buffer;
         if !is_known(name) {
-            if let Some(name) = core::str::from_utf8(name).ok().filter(|name| is_missing(name)) {
-                self.missing = Some(String::from(name));
-            }
+            self.missing = missing(name).map(String::from);
             return Err(unknown(name));
         }
         let value = match value {
-            Some(value) if is_bare => {
+            Some(value) if is_bare && !(name == b"nocase" && value.trim_ascii().is_empty()) => {
                 return Err((
                     Some(0),
                     say(&[&quoted(value), " behind an option without a value; allowed: `;`"]),
@@ -405,14 +371,12 @@ impl Draft {
             }
             b"sid" => once(&mut self.sid, (number(value, 1, u32::MAX)?, place)),
             b"rev" => once(&mut self.revision, number(value, 0, u32::MAX)?),
-            b"gid" => once(&mut self.gid, number(value, 1, u32::MAX)?),
-            b"priority" => once(&mut self.priority, number(value, 1, 255)? as u8),
+            b"gid" => once(&mut self.gid, number(value, 0, u32::MAX)?),
+            b"priority" => once(&mut self.priority, number(value, 0, u32::MAX)?),
             b"classtype" => {
                 let class = classification::find(value.trim_ascii()).ok_or_else(|| {
-                    let near = nearest(value.trim_ascii(), classification::names());
-                    let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
-                    let allowed = "; allowed: a name of Suricata's classification.config";
-                    (Some(0), say(&[&quoted(value), near.as_str(), allowed]))
+                    let allowed = "; allowed: a letter, and up to 62 letters, digits, `-` and `_`";
+                    (Some(0), say(&[&quoted(value), allowed]))
                 })?;
                 once(&mut self.category, class)
             }
@@ -447,18 +411,20 @@ impl Draft {
                 Ok(())
             }
             b"byte_test" => {
-                let test = bytes::byte_test(value, &self.taken).map_err(|text| self.dce(value, text))?;
+                let test = bytes::byte_test(value, &self.taken)
+                    .map_err(|text| (dce_place(value, &mut self.missing), text))?;
                 self.want(Element::Test(test), place);
                 Ok(())
             }
             b"byte_jump" => {
-                let jump = bytes::byte_jump(value, &self.taken).map_err(|text| self.dce(value, text))?;
+                let jump = bytes::byte_jump(value, &self.taken)
+                    .map_err(|text| (dce_place(value, &mut self.missing), text))?;
                 self.want(Element::Jump(jump), place);
                 Ok(())
             }
             b"byte_extract" => {
-                let (extract, name) =
-                    bytes::byte_extract(value, &self.taken).map_err(|text| (Some(0), text))?;
+                let (extract, name) = bytes::byte_extract(value, &self.taken)
+                    .map_err(|text| (dce_place(value, &mut self.missing), text))?;
                 let name = name.to_vec();
                 self.taken.push(name);
                 self.want(Element::Extract(extract), place);
@@ -499,12 +465,18 @@ impl Draft {
                 self.is_silent = true;
                 Ok(())
             }
+            b"alert" => {
+                self.is_silent = false;
+                Ok(())
+            }
             b"app-layer-protocol" => {
                 let trimmed = value.trim_ascii();
+                let quoted_name = trimmed.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
+                let trimmed = quoted_name.unwrap_or(trimmed);
                 let (is_negated, name) =
                     trimmed.strip_prefix(b"!").map_or((false, trimmed), |name| (true, name.trim_ascii()));
                 let Some(app) = App::find(name) else {
-                    self.missing = Some(String::from("app-layer-protocol"));
+                    self.missing = lacking::is_app(name).then(|| String::from("app-layer-protocol"));
                     return Err((
                         Some(0),
                         say(&[&quoted(name), "; allowed: http, dns, tls, each with `!` before it"]),
@@ -532,7 +504,9 @@ impl Draft {
                 self.ip_protocol.push(compare.map_err(|text| at((0, text)))?);
                 Ok(())
             }
-            b"flags" => once(&mut self.flags, Flags::parse(value).map_err(|text| at((0, text)))?),
+            b"flags" | b"tcp.flags" => {
+                once(&mut self.flags, Flags::parse(value).map_err(|text| at((0, text)))?)
+            }
             b"flow" => self.flow(value),
             b"threshold" => once(&mut self.threshold, threshold(value, false)?),
             b"detection_filter" => once(&mut self.threshold, threshold(value, true)?),
@@ -540,19 +514,8 @@ impl Draft {
         }
     }
 
-    /// What a number's option is refused for.
-    fn dce(&mut self, value: &[u8], text: String) -> Wrong {
-        let is_dce = value.split(|byte| *byte == b',').any(|word| word.trim_ascii() == b"dce");
-        self.missing = is_dce.then(|| String::from("dce"));
-        (Some(0), text)
-    }
-
     /// Takes `flowbits` and `xbits`, which share names with other rules.
-    ///
-    /// # Errors
-    /// What is wrong, and where in the value.
-    pub fn bits(&mut self, name: &[u8], value: Option<&[u8]>, names: &mut bits::Names) -> Result<(), Wrong> {
-        self.missing = None;
+    fn bits(&mut self, name: &[u8], value: Option<&[u8]>, names: &mut bits::Names) -> Result<(), Wrong> {
         let Some(value) = value else {
             return Err((None, String::from("without a value; allowed: `NAME:VALUE;`")));
         };
@@ -568,17 +531,18 @@ impl Draft {
 
     fn flow(&mut self, value: &[u8]) -> Result<(), Wrong> {
         let mut flow = FlowCondition::default();
-        let mut start = 0;
+        let (mut start, mut of_fragments) = (0, None);
         for word in value.split(|byte| *byte == b',') {
             let trimmed = word.trim_ascii();
-            let conflict = match trimmed {
+            let conflict = match trimmed.to_ascii_lowercase().as_slice() {
                 b"to_server" | b"from_client" => flow.direction.replace(Direction::ToServer).is_some(),
                 b"to_client" | b"from_server" => flow.direction.replace(Direction::ToClient).is_some(),
                 b"established" => flow.established.replace(true).is_some(),
                 b"not_established" => flow.established.replace(false).is_some(),
-                b"stateless" => flow.established.is_some(),
+                b"stateless" => flow.established == Some(true),
                 b"only_stream" => self.stream.replace(Scope::OnlyStream).is_some(),
                 b"no_stream" => self.stream.replace(Scope::Packet).is_some(),
+                b"no_frag" | b"only_frag" => of_fragments.replace((start, trimmed)).is_some(),
                 _ => {
                     let allowed = "; allowed: to_server, to_client, from_server, from_client, established, \
                                    not_established, stateless, only_stream, no_stream";
@@ -591,14 +555,29 @@ impl Draft {
             }
             start += word.len() + 1;
         }
+        if let Some((start, word)) = of_fragments {
+            self.missing = Some(say(&["flow:", core::str::from_utf8(word).unwrap_or_default()]));
+            let why = " is about fragments, which are put together here; allowed: the other words of `flow`";
+            return Err((Some(start), say(&[&quoted(word), why])));
+        }
         once(&mut self.flow, flow)
     }
 
     /// What can be said only when all options are known.
     ///
     /// # Errors
-    /// What is wrong; the place is an absolute one.
-    pub fn check(&self, protocol: Protocol) -> Result<(), (Option<usize>, String)> {
+    /// What is wrong; the place is an absolute one. With what this function lacks, if that is it.
+    pub fn check(&mut self, protocol: Protocol) -> Result<(), Wrong> {
+        self.missing = None;
+        let checked = self.check_all(protocol);
+        if checked.is_err() && self.missing.is_none() {
+            // It may be about what was not taken.
+            self.missing = self.lacked.clone();
+        }
+        checked
+    }
+
+    fn check_all(&mut self, protocol: Protocol) -> Result<(), Wrong> {
         self.check_buffers(protocol)?;
         for Wanted { element, place, .. } in &self.elements {
             let Element::Content(content) = element else { continue };
@@ -609,20 +588,11 @@ impl Draft {
                 ));
             }
         }
-        let (tcp, icmp) = (self.flags.is_some(), self.icmp_type.is_some() || self.icmp_code.is_some());
-        if tcp && protocol != Protocol::Tcp {
-            return Err((None, String::from("flags in a rule that is not for tcp; allowed: protocol tcp")));
-        }
-        if icmp && protocol != Protocol::Icmp {
-            return Err((
-                None,
-                String::from("itype or icode in a rule that is not for icmp; allowed: protocol icmp"),
-            ));
-        }
         if !self.ip_protocol.is_empty() && protocol != Protocol::Ip {
             return Err((None, String::from("ip_proto in a rule that is not for ip; allowed: protocol ip")));
         }
         if self.stream == Some(Scope::OnlyStream) && protocol != Protocol::Tcp {
+            self.missing = Some(String::from("flow:only_stream in rules that are not for tcp"));
             return Err((
                 None,
                 String::from("only_stream in a rule that is not for tcp; allowed: protocol tcp"),
@@ -634,7 +604,7 @@ impl Draft {
 
 impl Draft {
     /// All buffers of a rule are parts of one message.
-    fn check_buffers(&self, protocol: Protocol) -> Result<(), (Option<usize>, String)> {
+    fn check_buffers(&mut self, protocol: Protocol) -> Result<(), Wrong> {
         let mut app = self.tls_version.map(|_| App::Tls);
         let mut direction = self.flow.unwrap_or_default().direction;
         for Wanted { place, buffer, .. } in &self.elements {
@@ -649,6 +619,11 @@ impl Draft {
             if let Some(wanted) = field.direction
                 && *direction.get_or_insert(wanted) != wanted
             {
+                let has_body =
+                    |wanted: &Wanted| wanted.buffer.is_some_and(|(buffer, _)| buffer == Buffer::ResponseBody);
+                if self.elements.iter().any(has_body) {
+                    self.missing = Some(String::from("bodies of requests as file.data"));
+                }
                 let why = "a buffer of the other direction's messages; allowed: buffers of requests or of \
                            responses, as `flow` says";
                 return Err((Some(*place), String::from(why)));
@@ -657,11 +632,19 @@ impl Draft {
         if app == Some(App::Http) && !matches!(protocol, Protocol::Tcp | Protocol::Ip)
             || app.is_some() && protocol == Protocol::Icmp
         {
+            self.missing = Some(String::from("buffers in rules for another protocol"));
             let why = "buffers that are not this protocol's; allowed: tcp, http, tls, and udp with dns";
             return Err((None, String::from(why)));
         }
         Ok(())
     }
+}
+
+/// The place of a number's option that is refused, and what it lacks if it is about DCE/RPC.
+fn dce_place(value: &[u8], missing: &mut Option<String>) -> Option<usize> {
+    let is_dce = value.split(|byte| *byte == b',').any(|word| word.trim_ascii() == b"dce");
+    *missing = is_dce.then(|| String::from("dce"));
+    Some(0)
 }
 
 fn message(text: &[u8]) -> Result<String, (usize, String)> {
@@ -750,7 +733,7 @@ fn threshold(value: &[u8], is_filter: bool) -> Result<Threshold, Wrong> {
                 .replace(number(argument, 1, u32::MAX).map_err(|(_, text)| (Some(start), text))?)
                 .is_some(),
             b"seconds" => seconds
-                .replace(number(argument, 1, 31_536_000).map_err(|(_, text)| (Some(start), text))?)
+                .replace(number(argument, 1, u32::MAX).map_err(|(_, text)| (Some(start), text))?)
                 .is_some(),
             _ if is_filter => return refuse("track, count, seconds"),
             _ => return refuse("type, track, count, seconds"),

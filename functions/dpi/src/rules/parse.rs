@@ -2,8 +2,10 @@
 
 use super::bits::Names;
 use super::buffer::{App, Buffer};
-use super::network::{Addresses, Ports, Variables, addresses, ports};
+use super::lacking;
+use super::network::{Addresses, Ports, TOO_DEEP, TOO_MANY, Variables, addresses, ports};
 use super::options::{Draft, Wanted};
+use super::reading::Reading;
 use super::text::{Fault, Faults, Logical, decimal, logical_lines, nearest, quoted, say};
 use super::{Action, Element, MAX_RULES, Pattern, Protocol, Rule, Rules, Scope};
 use alloc::collections::BTreeMap;
@@ -26,26 +28,16 @@ type List = (Option<(Buffer, usize)>, Vec<Element>);
 struct Known {
     addresses: BTreeMap<Vec<u8>, u32>,
     ports: BTreeMap<Vec<u8>, u32>,
-    /// Line of the first rule with this `gid` and `sid`.
-    identities: BTreeMap<(u32, u32), u32>,
+    /// The rule with this `gid` and `sid`.
+    identities: BTreeMap<(u32, u32), Identity>,
     bits: Names,
 }
 
-/// What a rule has said so far, and what is wrong with it.
-#[derive(Default)]
-struct Reading {
-    faults: Faults,
-    /// What this function lacks for it, and how many of its faults tell so.
-    missing: Option<String>,
-    missing_faults: usize,
-    sid: u32,
-}
-
-impl Reading {
-    fn lacks(&mut self, name: String) {
-        self.missing_faults += 1;
-        self.missing.get_or_insert(name);
-    }
+/// A rule that others may have the `gid` and `sid` of.
+#[derive(Clone, Copy)]
+struct Identity {
+    revision: u32,
+    line: u32,
 }
 
 /// What becomes of rules that ask for what this function does not have.
@@ -70,7 +62,7 @@ struct Header {
 
 /// Protocols in rules, with the application's protocol and what contents are searched in.
 fn protocol(name: &[u8]) -> Option<(Protocol, Option<App>, Option<Scope>)> {
-    Some(match name {
+    Some(match name.to_ascii_lowercase().as_slice() {
         b"ip" => (Protocol::Ip, None, None),
         b"tcp" => (Protocol::Tcp, None, None),
         b"tcp-pkt" => (Protocol::Tcp, None, Some(Scope::Packet)),
@@ -83,13 +75,6 @@ fn protocol(name: &[u8]) -> Option<(Protocol, Option<App>, Option<Scope>)> {
         _ => return None,
     })
 }
-
-/// Protocols of Suricata that are not told apart here.
-const OTHER_PROTOCOLS: [&str; 30] = [
-    "icmpv4", "icmpv6", "ip4", "ip6", "ipv4", "ipv6", "sctp", "pkthdr", "decoder", "ftp", "ftp-data",
-    "http2", "smb", "ssh", "smtp", "imap", "dcerpc", "dhcp", "nfs", "tftp", "krb5", "ntp", "snmp", "sip",
-    "rdp", "rfb", "mqtt", "quic", "modbus", "dnp3",
-];
 
 impl Rules {
     /// Reads a file of rules.
@@ -111,10 +96,6 @@ impl Rules {
     ) -> Result<Rules, Faults> {
         let (mut rules, mut faults, mut known) = (Rules::default(), Faults::default(), Known::default());
         for line in logical_lines(bytes) {
-            if rules.list.len() >= MAX_RULES {
-                faults.push(line.fault(0, String::from("more than 65536 rules; allowed: up to 65536")));
-                break;
-            }
             if line.text.len() > MAX_LINE {
                 faults.push(
                     line.fault(0, String::from("a rule of more than 32768 bytes; allowed: up to 32768")),
@@ -122,28 +103,55 @@ impl Rules {
                 continue;
             }
             let mut reading = Reading::default();
-            if let Some(rule) = rules.rule(&line, variables, &mut known, &mut reading) {
+            let mut rule = rules.rule(&line, variables, &mut known, &mut reading);
+            if let Some(older) = reading.replaces {
+                rules.remove(older);
+            }
+            if rule.is_some() && rules.list.len() >= MAX_RULES {
+                rule = None;
+                let text = String::from("more than 65536 rules; allowed: up to 65536");
+                reading.faults.push(line.fault(0, text));
+                reading.lacks(String::from("room for more than 65536 rules"));
+            }
+            if let Some(rule) = rule {
                 rules.list.push(rule);
                 continue;
             }
-            let Reading { faults: own, missing, missing_faults, sid } = reading;
-            // With another fault, it is a mistake in any case.
-            match missing.filter(|_| own.total == missing_faults) {
+            let lack = reading.lack().cloned();
+            match lack {
                 Some(name) if unsupported == Unsupported::Skip => {
                     let skipped = &mut rules.skipped;
                     skipped.total += 1;
                     *skipped.reasons.entry(name.clone()).or_default() += 1;
+                    let sid = reading.identity.map_or(0, |(_, sid)| sid);
                     skipped.list.push((line.place(0).0, sid, name));
                 }
                 Some(name) => {
                     *faults.lacking.entry(name).or_default() += 1;
-                    faults.extend(own);
+                    faults.extend(reading.faults);
                 }
-                None => faults.extend(own),
+                None => faults.extend(reading.faults),
             }
         }
         rules.bits = known.bits.len();
         if faults.is_empty() { Ok(rules) } else { Err(faults) }
+    }
+
+    /// Takes out the rule of a line, because the file has a newer one.
+    #[cold]
+    fn remove(&mut self, line: u32) {
+        self.replaced += 1;
+        self.list.retain(|rule| rule.line != line);
+        self.unknown_classes.retain(|(other, _)| *other != line);
+        let skipped = &mut self.skipped;
+        if let Some(place) = skipped.list.iter().position(|(other, ..)| *other == line) {
+            let (.., name) = skipped.list.remove(place);
+            skipped.total -= 1;
+            if let Some(count) = skipped.reasons.get_mut(&name) {
+                *count -= 1;
+            }
+            skipped.reasons.retain(|_, count| *count != 0);
+        }
     }
 
     fn rule(
@@ -159,10 +167,20 @@ impl Rules {
         let fault =
             |reading: &mut Reading, place: usize, text: String| reading.faults.push(line.fault(place, text));
 
-        let action = match first {
+        let lower = first.to_ascii_lowercase();
+        let action = match lower.as_slice() {
             b"alert" => Some(Action::Alert),
             b"drop" => Some(Action::Drop),
             b"pass" => Some(Action::Pass),
+            b"config" => {
+                fault(
+                    reading,
+                    start,
+                    say(&[&quoted(first), " is no action here; allowed: alert, drop, pass"]),
+                );
+                reading.lacks(String::from("config"));
+                None
+            }
             b"reject" | b"rejectsrc" | b"rejectdst" | b"rejectboth" => {
                 let why =
                     " sends packets of its own, which this function does not; allowed: alert, drop, pass";
@@ -186,6 +204,9 @@ impl Rules {
             let place = words.get(7).map_or(open, |(place, _)| *place);
             let why = "a header of other than seven words; allowed: ACTION PROTOCOL SOURCE PORT -> DESTINATION PORT (OPTIONS)";
             fault(reading, place, String::from(why));
+            if open == line.text.len() && words.len() > 7 {
+                reading.lacks(String::from("options without parentheses"));
+            }
             return None;
         }
         let protocol = protocol(words[1].1);
@@ -196,8 +217,9 @@ impl Rules {
             let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
             let why = "; allowed: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, http, dns, tls";
             fault(reading, words[1].0, say(&["protocol ", &quoted(other), &near, why]));
-            if let Some(name) = OTHER_PROTOCOLS.iter().find(|name| name.as_bytes() == other) {
-                reading.lacks(say(&["protocol ", name]));
+            if lacking::is_protocol(other) {
+                let name = String::from_utf8_lossy(other).to_ascii_lowercase();
+                reading.lacks(say(&["protocol ", &name]));
             }
         }
         let is_bidirectional = match words[4].1 {
@@ -218,7 +240,13 @@ impl Rules {
             };
             match number {
                 Ok(number) => sets[slot] = Some(number),
-                Err((place, text)) => fault(reading, at + place, text),
+                Err((place, text)) => {
+                    let is_large = [TOO_MANY, TOO_DEEP].iter().any(|why| text.ends_with(why));
+                    fault(reading, at + place, text);
+                    if is_large {
+                        reading.lacks(String::from("lists of that size"));
+                    }
+                }
             }
         }
         if matches!(protocol, Some((Protocol::Icmp, ..))) {
@@ -229,14 +257,18 @@ impl Rules {
                         words[3 * (slot / 2) + 3].0,
                         String::from("ports in a rule for icmp; allowed: any"),
                     );
+                    reading.lacks(String::from("ports in rules for icmp"));
                 }
             }
         }
-        let draft = options(line, open, known, reading)?;
+        let mut draft = options(line, open, known, reading)?;
         if let Some((protocol, ..)) = protocol
             && let Err((place, text)) = draft.check(protocol)
         {
             fault(reading, place.unwrap_or(open), text);
+            if let Some(missing) = draft.missing.take() {
+                reading.lacks(missing);
+            }
         }
         let (line_number, _) = line.place(start);
         match draft.sid {
@@ -246,15 +278,20 @@ impl Rules {
                 String::from("a rule without sid; allowed: `sid:NUMBER;` in every rule"),
             ),
             Some((sid, place)) => {
-                reading.sid = sid;
                 let identity = (draft.gid.unwrap_or(1), sid);
-                if let Some(other) = known.identities.insert(identity, line_number) {
-                    known.identities.insert(identity, other);
-                    let (sid, other) = (decimal(u64::from(sid)), decimal(u64::from(other)));
+                let revision = draft.revision.unwrap_or(0);
+                reading.identity = Some(identity);
+                let this = Identity { revision, line: line_number };
+                let known = known.identities.entry(identity).or_insert(this);
+                if known.line != line_number && known.revision < revision {
+                    reading.replaces = Some(core::mem::replace(known, this).line);
+                } else if known.line != line_number {
+                    let (sid, other) = (decimal(u64::from(sid)), decimal(u64::from(known.line)));
+                    let allowed = "; allowed: each once, or with a higher rev";
                     fault(
                         reading,
                         place,
-                        say(&["sid ", &sid, " is that of the rule in line ", &other, "; allowed: each once"]),
+                        say(&["sid ", &sid, " is that of the rule in line ", &other, allowed]),
                     );
                 }
             }
@@ -275,7 +312,7 @@ impl Rules {
         Some(self.assemble(header, draft, line_number))
     }
 
-    fn assemble(&self, header: Header, mut draft: Draft, line: u32) -> Rule {
+    fn assemble(&mut self, header: Header, mut draft: Draft, line: u32) -> Rule {
         let Header { action, protocol, app, scope, ends, is_bidirectional } = header;
         let is_any = |set: u32| self.ports[set as usize].is_any();
         let of_packet = draft.size.is_some()
@@ -327,7 +364,8 @@ impl Rules {
         if let Some(direction) = fields.iter().find_map(|(buffer, _)| buffer.field().direction) {
             flow.direction = Some(direction);
         }
-        let (category, class_priority) = draft.category.unwrap_or(("", 3));
+        let class = draft.category.unwrap_or_default();
+        self.unknown_classes.extend(class.unknown.map(|name| (line, name)));
         let mut rule = Rule {
             action,
             protocol,
@@ -356,8 +394,8 @@ impl Rules {
             sid: draft.sid.map_or(0, |(sid, _)| sid),
             gid: draft.gid.unwrap_or(1),
             revision: draft.revision.unwrap_or(0),
-            category,
-            priority: draft.priority.unwrap_or(class_priority),
+            category: class.description,
+            priority: draft.priority.unwrap_or(class.priority),
             line,
             told: String::new(),
         };
@@ -417,6 +455,9 @@ fn options(line: &Logical, open: usize, known: &mut Known, reading: &mut Reading
         reading
             .faults
             .push(line.fault(place, say(&[what, "; allowed: (NAME:VALUE; ...) behind the header"])));
+        if open < text.len() {
+            reading.lacks(String::from("options without parentheses"));
+        }
         return None;
     };
     let mut draft = Draft::default();
@@ -442,7 +483,7 @@ fn options(line: &Logical, open: usize, known: &mut Known, reading: &mut Reading
             Some(colon) => (&option[..colon], Some((start + colon + 1, &option[colon + 1..]))),
             None => (option, None),
         };
-        let name = name.trim_ascii();
+        let name = &name.trim_ascii().to_ascii_lowercase()[..];
         if name.is_empty() {
             reading
                 .faults
@@ -450,10 +491,7 @@ fn options(line: &Logical, open: usize, known: &mut Known, reading: &mut Reading
             continue;
         }
         let text_of = value.map(|(_, value)| value);
-        let taken = match name {
-            b"flowbits" | b"xbits" => draft.bits(name, text_of, &mut known.bits),
-            _ => draft.option(name, text_of, start),
-        };
+        let taken = draft.option(name, text_of, start, &mut known.bits);
         if let Err((place, text)) = taken {
             let place = match (place, value) {
                 (Some(place), Some((value_start, value))) => {
@@ -481,6 +519,7 @@ fn options(line: &Logical, open: usize, known: &mut Known, reading: &mut Reading
             reading
                 .faults
                 .push(line.fault(start, String::from("more than 64 contents in a rule; allowed: up to 64")));
+            reading.lacks(String::from("rules of that many contents"));
             return None;
         }
     }

@@ -229,14 +229,21 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
     let flags = Flags::read(text, end + 1)?;
     let expression = &text[1..end];
     if expression.len() > MAX_LENGTH {
-        return Err(wrong(1, String::from("an expression of more than 2048 bytes; allowed: 1 to 2048")));
+        let text = String::from("an expression of more than 2048 bytes; allowed: 1 to 2048");
+        return Err(Wrong { place: 1, text, missing: Some("pcre of that size") });
     }
     let Ok(expression) = core::str::from_utf8(expression) else {
-        let why = "bytes that are not UTF-8; allowed: ASCII, and other bytes as \\xHH";
-        return Err(wrong(1, String::from(why)));
+        let text = String::from("bytes that are not UTF-8; allowed: ASCII, and other bytes as \\xHH");
+        return Err(Wrong { place: 1, text, missing: Some("pcre with other bytes than UTF-8") });
     };
     if expression.is_empty() {
-        return Err(wrong(1, String::from("an empty expression; allowed: 1 to 2048 bytes")));
+        let text = String::from("an empty expression; allowed: 1 to 2048 bytes");
+        return Err(Wrong { place: 1, text, missing: Some("pcre of nothing") });
+    }
+    if recurs(expression) {
+        let text =
+            String::from("`(?R)`, which calls the expression itself; allowed: expressions without calls");
+        return Err(Wrong { place: 1, text, missing: Some("pcre") });
     }
     let engine =
         |is_stepwise| dialect::Engine { is_stepwise, very_end: flags.very_end, multi_line: flags.multi_line };
@@ -298,21 +305,75 @@ fn refusal(error: &regex_syntax::Error, expression: &str) -> Wrong {
     };
     let near = quoted(expression.get(place..).unwrap_or_default().as_bytes());
     let text = say(&[what, " at ", &near, "; allowed: what the Rust crates regex and fancy-regex know"]);
-    let is_missing = matches!(error, regex_syntax::Error::Parse(error) if is_of_perl(error.kind()));
+    let is_missing = match error {
+        regex_syntax::Error::Parse(error) => {
+            let escaped = expression.get(place + 1..).unwrap_or_default().chars().next();
+            is_of_perl(error.kind(), escaped) || has_construct_of_perl(expression)
+        }
+        _ => true,
+    };
     Wrong { place: 1, text, missing: is_missing.then_some("pcre") }
 }
 
-/// What may be an expression of Perl's, which neither engine reads.
-fn is_of_perl(kind: &regex_syntax::ast::ErrorKind) -> bool {
+/// What may be an expression of Perl's, which neither engine reads; with the letter of an escape that is not
+/// known.
+fn is_of_perl(kind: &regex_syntax::ast::ErrorKind, escaped: Option<char>) -> bool {
     use regex_syntax::ast::ErrorKind as Kind;
-    matches!(
-        kind,
+    match kind {
+        Kind::EscapeUnrecognized => escaped.is_some_and(|letter| ESCAPES.contains(letter)),
         Kind::UnsupportedLookAround
-            | Kind::UnsupportedBackreference
-            | Kind::EscapeUnrecognized
-            | Kind::FlagUnrecognized
-            | Kind::NestLimitExceeded(_)
-    )
+        | Kind::UnsupportedBackreference
+        | Kind::FlagUnrecognized
+        | Kind::NestLimitExceeded(_) => true,
+        _ => false,
+    }
+}
+
+/// Verbs and settings of Perl's expressions, behind `(*`.
+#[rustfmt::skip]
+const VERBS: [&str; 29] = [
+    "ACCEPT", "COMMIT", "PRUNE", "SKIP", "THEN", "FAIL", "F)", "MARK", ":", "UTF", "UCP", "CR", "LF", "ANY", "NUL",
+    "BSR_", "LIMIT_", "NO_", "NOTEMPTY", "atomic:", "sr:", "script_run:", "asr:", "pla:", "plb:", "nla:", "nlb:",
+    "positive_look", "negative_look",
+];
+/// Recursion, calls, branches that share numbers, conditions and callouts, behind `(?`.
+const GROUPS: [&str; 7] = ["R)", "&", "P>", "|", "(", "C", "J"];
+/// Letters that Perl has escapes with, and neither engine in every form.
+const ESCAPES: &str = "pPXCKGQEgkoNRvVhHc";
+
+/// Whether an expression has something of Perl's that may be why it was not read.
+fn has_construct_of_perl(expression: &str) -> bool {
+    let is_one_of = |behind: &str, start: char, all: &[&str]| {
+        behind.strip_prefix(start).is_some_and(|name| all.iter().any(|known| name.starts_with(known)))
+    };
+    let is_call = |behind: &str| {
+        let name = behind.strip_prefix('?').unwrap_or_default();
+        name.trim_start_matches(['+', '-']).starts_with(|next: char| next.is_ascii_digit())
+    };
+    has(expression, |is_escape, behind| match is_escape {
+        true => behind.starts_with(['p', 'P']),
+        false => is_one_of(behind, '*', &VERBS) || is_one_of(behind, '?', &GROUPS) || is_call(behind),
+    })
+}
+
+/// Whether an expression calls itself; to the engines that is a flag.
+fn recurs(expression: &str) -> bool {
+    has(expression, |is_escape, behind| !is_escape && behind.starts_with("?R)"))
+}
+
+/// Whether an escape or a group of an expression is such: told of each are whether it is an escape, and what
+/// stands behind its first character.
+fn has(expression: &str, is_such: impl Fn(bool, &str) -> bool) -> bool {
+    let mut rest = expression;
+    while let Some(at) = rest.find(['\\', '(']) {
+        let (is_escape, behind) = (rest[at..].starts_with('\\'), &rest[at + 1..]);
+        if is_such(is_escape, behind) {
+            return true;
+        }
+        let next = if is_escape { behind.chars().next().map_or(0, char::len_utf8) } else { 0 };
+        rest = &behind[next..];
+    }
+    false
 }
 
 fn linear(hir: &Hir, flags: &Flags) -> Result<Program, Wrong> {

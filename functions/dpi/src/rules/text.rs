@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use nf_sdk::Json;
 
-/// Faults that are listed before it is said how many more there are: no more are shown of a function that is
-/// to be started.
+/// With more faults, their number is told before them: of a function that is to be started no more are shown.
 pub const FIRST_FAULTS: usize = 60;
 /// Most faults that are kept; the others are counted.
 pub const MAX_FAULTS: usize = 16_384;
@@ -55,9 +54,9 @@ impl Faults {
         self.total == 0
     }
 
-    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes; behind the first
-    /// [`FIRST_FAULTS`] one that says how many more there are, and at the end one that says how many are not
-    /// listed. Before them, one that says how many rules ask for what, when several do.
+    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and at the end one that says
+    /// how many are not listed. Before them, one that says how many rules ask for what, when several do, and
+    /// one with the number of faults when they are more than [`FIRST_FAULTS`].
     pub fn lines(&self, file: &str, longest: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |mut line: String| {
@@ -77,10 +76,10 @@ impl Faults {
                 " rules ask for what this function does not have, and `unsupported: skip` leaves them out: ";
             add(counted(lacking, &say(&[what, &by_count(&self.lacking)])));
         }
-        for (place, fault) in self.list.iter().enumerate() {
-            if place == FIRST_FAULTS {
-                add(counted(self.total - FIRST_FAULTS, " more faults"));
-            }
+        if self.total > FIRST_FAULTS {
+            add(counted(self.total, " faults"));
+        }
+        for fault in &self.list {
             let mut line = String::from(file);
             line.push(':');
             push_number(&mut line, u64::from(fault.line));
@@ -207,6 +206,11 @@ pub fn nearest<'a>(word: &[u8], words: impl IntoIterator<Item = &'a str>) -> Opt
     }
     let best = words.into_iter().map(|known| (distance(word, known.as_bytes()), known)).min()?;
     (best.0 <= 1 + word.len() / 4).then_some(best.1)
+}
+
+/// Whether a word is one edit away from one of the words.
+pub fn is_edited<'a>(word: &[u8], mut words: impl Iterator<Item = &'a str>) -> bool {
+    word.len() <= 32 && words.any(|known| distance(word, known.as_bytes()) == 1)
 }
 
 fn distance(a: &[u8], b: &[u8]) -> usize {

@@ -280,6 +280,9 @@ fn what_is_not_supported_is_left_out_and_told() {
     let logged =
         bench.runner.host().log().iter().filter(|(_, line)| line.contains("3 rules are left out")).count();
     assert_eq!(logged, 1);
+    let line = "test.rules: 3 rules are left out, which ask for what this function does not have (the report has each of \
+                them, and `superfluid check --all` lists them with `unsupported: refuse`): 2 tls.cert_subject, 1 protocol smb";
+    assert_eq!(bench.runner.host().log()[0].1, line);
     // Without leaving them out, the file is refused, and the first line says how many ask for what.
     let config =
         super::frames::config(&format!("{rules}\nalert tcp any any -> any any (contnet:\"a\"; sid:5;)"), &[]);
@@ -289,6 +292,28 @@ fn what_is_not_supported_is_left_out_and_told() {
     let counts = "test.rules: 3 rules ask for what this function does not have, and `unsupported: skip` leaves them \
                   out: 2 tls.cert_subject, 1 protocol smb";
     assert_eq!((lines[0], lines.len()), (counts, 6), "{lines:#?}");
+}
+
+/// Of a file that is taken, before the first packet.
+#[test]
+fn revisions_and_class_types_are_told() {
+    let rules = "alert ip any any -> any any (classtype:trojan-activty; sid:1;)\n\
+                 alert ip any any -> any any (classtype:of-my-own; sid:2; rev:1;)\n\
+                 alert udp any any -> any any (content:\"c\"; classtype:of-my-own; sid:2; rev:2;)";
+    let mut bench = Bench::new(rules, &[]);
+    let lines: Vec<&str> = bench.runner.host().log().iter().map(|(_, line)| line.as_str()).collect();
+    let classes = "test.rules: 2 rules have a class type that is not known, and priority 3: 1 of-my-own, 1 trojan-activty \
+                   (did you mean `trojan-activity`?)";
+    assert_eq!(lines, ["test.rules: 1 rules are left out, of which the file has newer revisions", classes]);
+    bench.show(0, udp(CLIENT, SERVER, b"c"));
+    let events = bench.runner.host().events().iter();
+    let alerts: Vec<serde_json::Value> =
+        events.map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told = alerts.iter().find(|event| event["alert"]["signature_id"] == 2).expect("an alert");
+    assert_eq!((&told["alert"]["category"], &told["alert"]["severity"]), (&"".into(), &3.into()));
+    let report = &bench.report()["rules"];
+    let classes = serde_json::json!({"of-my-own": 1, "trojan-activty": 1});
+    assert_eq!((&report["replaced"], &report["unknown_classtypes"]), (&1.into(), &classes));
 }
 
 #[test]

@@ -210,6 +210,35 @@ fn time_0_is_time_0() {
     assert_eq!(bench.told()[0]["timestamp"], "1970-01-01T00:00:00.000000+0000");
 }
 
+/// What asks for something of a protocol matches its packets alone, whatever the rule is for.
+#[test]
+fn flags_and_types_in_rules_for_any_protocol() {
+    let rules = "alert ip any any -> any any (flags:S; sid:1;)\nalert udp any any -> any any (tcp.flags:0; sid:2;)\n\
+                 alert ip any any -> any any (itype:8; icode:0; sid:3;)\nalert tcp any any -> any any (itype:0; sid:4;)\n\
+                 alert ip any any -> any any (flags:0; content:\"abc\"; sid:5;)\n\
+                 alert tcp any any -> any any (TCP.Flags:SA; sid:6;)\n";
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"abc")), NONE);
+    assert_eq!(bench.sids(icmp("10.0.0.1", "10.0.0.2", 8, 0, b"abc")), [3]);
+    assert_eq!(bench.sids(tcp(CLIENT, SERVER, flags::SYN, 1, 0, &[])), [1]);
+    assert_eq!(bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 1, 2, &[])).1, [6]);
+    assert_eq!(bench.sids(tcp(("10.0.0.3", 5), SERVER, 0, 1, 0, b"abc")), [5]);
+}
+
+#[test]
+fn forms_that_suricata_takes() {
+    only("CONTENT:\"abc\"; NoCase;", &["ABC"], &["ab"]);
+    only("content:\"abc\"; isdataat:4; nocase; depth:4;", &["ABCxx", "xABCx"], &["ABC", "xxABC"]);
+    only("content:\"a\"; content:\"b\"; distance:70000;", &[], &["a b"]);
+    only("content:\"a\"; content:\"b\"; within:70000;", &["a  b"], &["b a"]);
+    only("content:\"abc\"; nocase:; fast_pattern:0, 2;", &["ABC"], &["ab"]);
+    only("noalert; alert; content:\"a\";", &["a"], &["b"]);
+    only("alert; content:\"a\"; noalert;", &[], &["a"]);
+    only("dsize:=3;", &["abc"], &["ab"]);
+    only("pcre:\"/^\\x{41}[\\x{42}-\\x{44}]$/\";", &["AC"], &["AE", "\\x{41}B"]);
+    only("content:\"a\"; priority:0; gid:0;", &["a"], &["b"]);
+}
+
 #[test]
 fn every_alert_is_json() {
     let text = b"alert ip any any -> any any (msg:\"a name\"; sid:1;)";

@@ -311,6 +311,13 @@ fn numbers() -> Vec<Case> {
             said(b"LEN-\x64\x00x"),
             said(b"LEN-\x00\x64x"),
         ),
+        case(
+            "pcre:\"/a\\v\\h\\x{41}[\\v]\\V\\H\\R$/\";",
+            said(b"a\x0b\xa0A\x85bc\x85"),
+            said(b"a\x0b\xa0A\x85b\xa0\x85"),
+        ),
+        case("CONTENT:\"ab\"; isdataat:3; NoCase; depth:3;", said(b"xABc"), said(b"xxABc")),
+        case("content:\"L\"; content:\"X\"; distance:3; within:70000;", said(b"L...X"), said(b"L..X.")),
         case("byte_test:1,!=,65,0;", said(b"B...."), said(b"A....")),
         case("content:\"B\"; byte_test:1,&,0x80,1;", said(b"B\x81..."), said(b"B\x01...")),
         case("content:\"N=\"; byte_test:3,>=,500,0,relative,string,dec;", said(b"N=500;"), said(b"N=499;")),

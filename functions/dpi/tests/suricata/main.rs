@@ -5,6 +5,7 @@
 //! same flows and directions; how often is a matter of definition (see README.md): Suricata looks at a stream
 //! in chunks when they are acknowledged, this function whenever bytes are added.
 
+mod acceptance;
 mod capture;
 mod chance;
 mod dialogues;

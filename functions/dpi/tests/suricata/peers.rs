@@ -125,6 +125,26 @@ pub fn suricata_of_those_that_it_takes(name: &str, rules: &str, capture: &Captur
     (rules, alerts)
 }
 
+/// The lines of a file of rules that Suricata refuses, with all of its readers.
+pub fn refused(name: &str, rules: &str) -> Vec<usize> {
+    let folder = Folder::new(name);
+    for empty in ["classification.config", "reference.config", "threshold.config"] {
+        folder.write(empty, "");
+    }
+    let text = settings(&folder.0, true).replace("enabled: no", "enabled: yes");
+    let text = text + "    quic:\n      enabled: yes\n";
+    let (config, rules) = (folder.write("suricata.yaml", text), folder.write("test.rules", rules));
+    let mut command = Command::new("suricata");
+    command.arg("-T").arg("-c").arg(config).arg("-S").arg(rules).arg("-l").arg(&folder.0);
+    let output = command.output().expect("suricata (7.0, in bookworm-backports)");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    // What it says of rules for other versions has a line, too.
+    let is_refusal = |line: &&str| line.contains("error parsing signature");
+    let line = |text: &str| text.rsplit_once(" at line ")?.1.trim().parse().ok();
+    said.lines().filter(is_refusal).filter_map(line).collect()
+}
+
 /// Its alerts, or what it says when it refuses the rules.
 fn told(name: &str, rules: &str, capture: &Capture, reads_messages: bool) -> Result<Vec<Alert>, String> {
     let folder = Folder::new(name);
