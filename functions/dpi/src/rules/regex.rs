@@ -240,18 +240,13 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), W
         let text = String::from("an empty expression; allowed: 1 to 2048 bytes");
         return Err(Wrong { place: 1, text, missing: Some("pcre of nothing") });
     }
-    if recurs(expression) {
-        let text =
-            String::from("`(?R)`, which calls the expression itself; allowed: expressions without calls");
-        return Err(Wrong { place: 1, text, missing: Some("pcre") });
-    }
     let engine =
         |is_stepwise| dialect::Engine { is_stepwise, very_end: flags.very_end, multi_line: flags.multi_line };
     let dialect::Translation { text: translated, needs_steps, is_foreign, .. } =
         dialect::translate(expression, engine(false));
     if is_foreign {
         let text = String::from(
-            "a recursion or an unknown flag; allowed: what the Rust crates regex and fancy-regex know",
+            "`(?R)`, which calls the expression itself, or `(?u)`; allowed: expressions without calls",
         );
         return Err(Wrong { place: 1, text, missing: Some("pcre") });
     }
@@ -354,11 +349,6 @@ fn has_construct_of_perl(expression: &str) -> bool {
         true => behind.starts_with(['p', 'P']),
         false => is_one_of(behind, '*', &VERBS) || is_one_of(behind, '?', &GROUPS) || is_call(behind),
     })
-}
-
-/// Whether an expression calls itself; to the engines that is a flag.
-fn recurs(expression: &str) -> bool {
-    has(expression, |is_escape, behind| !is_escape && behind.starts_with("?R)"))
 }
 
 /// Whether an escape or a group of an expression is such: told of each are whether it is an escape, and what
