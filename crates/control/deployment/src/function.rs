@@ -244,6 +244,12 @@ impl StartedFunction {
         self
     }
 
+    /// What it has said that an operator should read.
+    pub(crate) fn warnings(&mut self) -> impl Iterator<Item = String> + use<> {
+        let lines = self.guest.take_log().into_iter();
+        lines.filter(|line| line.severity <= nf_abi::stream::LOG_WARNING).map(|line| line.text)
+    }
+
     /// Where its memory is, and how much of it there is.
     pub(crate) fn memory(&mut self) -> (usize, usize) {
         (self.guest.memory_place(), self.guest.memory())

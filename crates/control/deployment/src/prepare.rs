@@ -372,28 +372,35 @@ fn own_pools(instances: &IndexMap<String, Instance>) -> impl Iterator<Item = (St
     })
 }
 
-/// Starts every function of a wiring with its configuration, and nothing else. Of what a function says it
-/// tells at most `log_lines` lines.
+/// Starts every function of a wiring with its configuration, and nothing else: the warnings of those that
+/// start, a line each, with the functions' names. Of what a function says it tells at most `log_lines` lines.
 ///
 /// # Errors
 /// What each function that refuses has to say.
-pub fn rehearse(wiring: &Wiring, catalog: &Catalog, log_lines: usize) -> Result<(), Vec<PrepareError>> {
+pub fn rehearse(
+    wiring: &Wiring,
+    catalog: &Catalog,
+    log_lines: usize,
+) -> Result<Vec<(String, String)>, Vec<PrepareError>> {
     let place = |reason: String| vec![PrepareError::Placement(reason)];
     let (workshop, _) = Workshop::open().map_err(place)?;
     let small = PoolConfig { buffers: 64, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
     let pool = Pool::new("rehearsal", small).map_err(|error| vec![failed("pool", "rehearsal")(&error)])?;
     let pool = Arc::new(pool);
-    let mut refused = Vec::new();
+    let (mut refused, mut warnings) = (Vec::new(), Vec::new());
     for (name, instance) in &wiring.instances {
         let program = workshop.program(catalog, &instance.image);
         let started = program.and_then(|program| {
             let slice = Slice(wiring.workers.slice);
             StartedFunction::start_telling(instance, program, pool.clone(), slice, false, None, log_lines)
         });
-        refused.extend(started.err().map(|reason| failed("function", name)(&reason)));
+        match started {
+            Ok(mut started) => warnings.extend(started.warnings().map(|line| (name.clone(), line))),
+            Err(reason) => refused.push(failed("function", name)(&reason)),
+        }
     }
     refused.extend(drivers::pair(&wiring.ports).err().map(|(name, reason)| failed("port", &name)(&reason)));
-    if refused.is_empty() { Ok(()) } else { Err(refused) }
+    if refused.is_empty() { Ok(warnings) } else { Err(refused) }
 }
 
 pub(crate) fn failed(what: &'static str, name: &str) -> impl FnOnce(&dyn std::fmt::Display) -> PrepareError {

@@ -135,14 +135,28 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
     let mut faults = limits(name, bytes);
     // What a schema cannot say, the functions themselves do.
     let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
-    if let Err(refused) = deployment::rehearse(wiring, catalog, lines) {
-        let file = File::parse(name.clone(), bytes).ok();
-        faults.extend(refused.iter().map(|error| match (&file, error) {
-            (Some(file), PrepareError::Part { what: "function", name, reason }) => {
-                file.place(&Fault::new(format!("functions.{name}"), reason.as_str()))
+    let rehearsed = deployment::rehearse(wiring, catalog, lines);
+    let file = File::parse(name.clone(), bytes).ok();
+    let of_function =
+        |function: &str, said: &str| placed(&file, name, &Fault::new(format!("functions.{function}"), said));
+    match rehearsed {
+        Ok(warnings) => {
+            for (function, line) in warnings {
+                console::error().line(&format!("warning: {}", of_function(&function, &line)));
+            }
+        }
+        Err(refused) => faults.extend(refused.iter().map(|error| match error {
+            PrepareError::Part { what: "function", name: function, reason } => {
+                let mut said = of_function(function, reason);
+                if !options.all && reason.lines().count() > lines {
+                    said.push_str(&format!(
+                        "\n  at most {lines} lines are shown; `superfluid check --all` shows all"
+                    ));
+                }
+                said
             }
             _ => format!("{name}: {error}"),
-        }));
+        })),
     }
     let captures = deployment::unusable_captures(wiring, catalog);
     if !captures.is_empty() {

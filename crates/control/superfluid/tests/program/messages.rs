@@ -334,9 +334,41 @@ fn check_lists_all_faults_of_a_rule_file_on_request() {
         assert_eq!(output.status.code(), Some(2));
         let errors = text(&output.stderr);
         let places = (1..=300).filter(|line| errors.contains(&format!("bad.rules:{line}:"))).count();
-        (places, errors.contains("bad.rules: 240 more faults"))
+        assert!(errors.contains("bad.rules: 300 faults") && !errors.contains("more faults"), "{errors}");
+        (places, errors.contains("at most 64 lines are shown; `superfluid check --all` shows all"))
     };
     // As many lines as a function that starts may say at once.
     assert_eq!(faults(&[]), (63, true));
-    assert_eq!(faults(&["--all"]), (300, true));
+    assert_eq!(faults(&["--all"]), (300, false));
+}
+
+/// How many of what, and where each of them is found.
+#[test]
+fn check_tells_of_rules_that_are_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = "alert tcp any any -> any any (tls.cert_subject; content:\"a\"; sid:1;)\n\
+                 alert smb any any -> any any (content:\"b\"; sid:2;)\n\
+                 alert ip any any -> any any (sid:3;)\n";
+    fs::write(folder.path().join("public.rules"), rules).expect("written");
+    let file = folder.path().join("test.yaml");
+    let yaml = "superfluid: 1\nports: {a: {type: \"null\"}, b: {type: \"null\"}}\n\
+                functions:\n  ids: {image: dpi, config: {rules: public.rules, unsupported: skip}}\n\
+                chains: {main: [a, ids, b]}\n";
+    fs::write(&file, yaml).expect("written");
+    let output = run(&["check", &file.display().to_string()]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(text(&output.stdout).contains("good: "));
+    let told = "test.yaml:4:8: functions.ids: public.rules: 2 rules are left out";
+    assert!(errors.starts_with("warning: ") && errors.contains(told), "{errors}");
+    for part in
+        ["the report has each of them", "`superfluid check --all`", "1 protocol smb, 1 tls.cert_subject"]
+    {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    // With them refused, each is listed with its place.
+    fs::write(&file, yaml.replace("skip", "refuse")).expect("written");
+    let output = run(&["check", "--all", &file.display().to_string()]);
+    let errors = text(&output.stderr);
+    assert!(errors.contains("public.rules:1:31: ") && errors.contains("public.rules:2:7: "), "{errors}");
 }
