@@ -1,4 +1,5 @@
-//! A rule that is being read: what is wrong with it, and whether that is a mistake or what this function lacks.
+//! A rule that is being read: what is wrong with it, and whether that is a mistake or what this function
+//! lacks.
 
 use super::text::Faults;
 use alloc::string::String;

@@ -54,9 +54,9 @@ impl Faults {
         self.total == 0
     }
 
-    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and at the end one that says
-    /// how many are not listed. Before them, one that says how many rules ask for what, when several do, and
-    /// one with the number of faults when they are more than [`FIRST_FAULTS`].
+    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and at the end one that
+    /// says how many are not listed. Before them, one that says how many rules ask for what, when several
+    /// do, and one with the number of faults when they are more than [`FIRST_FAULTS`].
     pub fn lines(&self, file: &str, longest: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |mut line: String| {

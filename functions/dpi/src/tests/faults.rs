@@ -248,8 +248,8 @@ fn what_is_too_much_is_left_out() {
     assert_eq!(skipped(&rules), (4, "room for more than 65536 rules".into()));
 }
 
-/// The README's table of what is lacking: every option is in one line, and the numbers are right. What else it
-/// calls lacking is left out, in some form of rule, and is no mistake.
+/// The README's table of what is lacking: every option is in one line, and the numbers are right. What else
+/// it calls lacking is left out, in some form of rule, and is no mistake.
 #[test]
 fn what_the_readme_calls_lacking_is_left_out() {
     let readme = include_str!("../../README.md");
