@@ -55,14 +55,14 @@ fn carry_out(pool: &Pool, write: bool, steps: &[u8]) {
         if step[0] & 2 == 0 {
             descriptor.buffer %= BUFFERS;
         }
-        let Some(lent) = custody.take_back(descriptor.buffer) else {
+        let Some(taken) = custody.take_back(descriptor.buffer) else {
             assert!(!lent.contains(&descriptor.buffer));
             continue;
         };
         let place = lent.iter().position(|number| *number == descriptor.buffer).expect("it was lent, once");
         lent.swap_remove(place);
         let mut out = Vec::new();
-        if let Err(buffer) = believe(lent, &descriptor, pool, write, Nanos(1), &mut out) {
+        if let Err(buffer) = believe(taken, &descriptor, pool, write, Nanos(1), &mut out) {
             pool.return_buffers([buffer]);
         }
         for mut packet in out {
