@@ -83,11 +83,13 @@ const PROVOKED: &[(&str, &str)] = &[
 /// This one takes a host with few mappings, or twenty thousand functions: its words are held to the program's
 /// by `guest_wasm`'s source.
 const BY_SOURCE: &str = "mappings; sysctl vm.max_map_count shows the limit";
-/// These take a disk without room and a store that is taken away, which `tests/kill/disk.rs` has: they are
+/// These take a disk without room and files that are taken away, which `tests/kill/disk.rs` has: they are
 /// looked for in their sources.
-const BY_DISKS: [(&str, &str); 2] = [
+const BY_DISKS: [(&str, &str); 4] = [
     ("the audit log cannot be written", include_str!("../../../api_server/src/audit.rs")),
     ("the file was removed while the store is open", include_str!("../../../store/src/folder.rs")),
+    ("the audit log was removed; a new one begins", include_str!("../../../api_server/src/audit.rs")),
+    ("the folder was removed while it is in use", include_str!("../../../registry/src/images/files.rs")),
 ];
 
 #[test]
