@@ -8,7 +8,7 @@ use super::options::{Draft, Wanted};
 use super::reading::Reading;
 use super::text::{Fault, Faults, Logical, decimal, logical_lines, nearest, quoted, say};
 use super::{Action, Element, MAX_RULES, Pattern, Protocol, Rule, Rules, Scope};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -95,6 +95,8 @@ impl Rules {
         unsupported: Unsupported,
     ) -> Result<Rules, Faults> {
         let (mut rules, mut faults, mut known) = (Rules::default(), Faults::default(), Known::default());
+        // Lines of rules that the file has in a newer revision.
+        let mut older = BTreeSet::new();
         for line in logical_lines(bytes) {
             if line.text.len() > MAX_LINE {
                 faults.push(
@@ -104,8 +106,9 @@ impl Rules {
             }
             let mut reading = Reading::default();
             let mut rule = rules.rule(&line, variables, &mut known, &mut reading);
-            if let Some(older) = reading.replaces {
-                rules.remove(older);
+            older.extend(reading.replaces);
+            if rule.is_some() && rules.list.len() >= MAX_RULES {
+                rules.remove(&mut older);
             }
             if rule.is_some() && rules.list.len() >= MAX_RULES {
                 rule = None;
@@ -120,11 +123,8 @@ impl Rules {
             let lack = reading.lack().cloned();
             match lack {
                 Some(name) if unsupported == Unsupported::Skip => {
-                    let skipped = &mut rules.skipped;
-                    skipped.total += 1;
-                    *skipped.reasons.entry(name.clone()).or_default() += 1;
                     let sid = reading.identity.map_or(0, |(_, sid)| sid);
-                    skipped.list.push((line.place(0).0, sid, name));
+                    rules.skipped.list.push((line.place(0).0, sid, name));
                 }
                 Some(name) => {
                     *faults.lacking.entry(name).or_default() += 1;
@@ -133,24 +133,24 @@ impl Rules {
                 None => faults.extend(reading.faults),
             }
         }
+        rules.remove(&mut older);
+        rules.skipped.total = rules.skipped.list.len();
+        for (.., name) in &rules.skipped.list {
+            *rules.skipped.reasons.entry(name.clone()).or_default() += 1;
+        }
         rules.bits = known.bits.len();
         if faults.is_empty() { Ok(rules) } else { Err(faults) }
     }
 
-    /// Takes out the rule of a line, because the file has a newer one.
-    #[cold]
-    fn remove(&mut self, line: u32) {
-        self.replaced += 1;
-        self.list.retain(|rule| rule.line != line);
-        self.unknown_classes.retain(|(other, _)| *other != line);
-        let skipped = &mut self.skipped;
-        if let Some(place) = skipped.list.iter().position(|(other, ..)| *other == line) {
-            let (.., name) = skipped.list.remove(place);
-            skipped.total -= 1;
-            if let Some(count) = skipped.reasons.get_mut(&name) {
-                *count -= 1;
-            }
-            skipped.reasons.retain(|_, count| *count != 0);
+    /// Takes out the rules of these lines, of which the file has newer ones: all at once, because each look
+    /// for one goes through what there is.
+    fn remove(&mut self, lines: &mut BTreeSet<u32>) {
+        if !lines.is_empty() {
+            self.replaced += lines.len();
+            self.list.retain(|rule| !lines.contains(&rule.line));
+            self.unknown_classes.retain(|(line, _)| !lines.contains(line));
+            self.skipped.list.retain(|(line, ..)| !lines.contains(line));
+            lines.clear();
         }
     }
 
