@@ -46,7 +46,10 @@ fn carry_out(pool: &Pool, write: bool, steps: &[u8]) {
         if step[0] & 1 == 0 {
             let Some(packet) = pool.allocate() else { continue };
             let number = (packet.buffer() - nf_abi::WINDOW_BASE) / pool.buffer_size();
-            custody.lend(number, Lent::of(packet, pool)).expect("it was free, and there is room for all");
+            custody
+                .batch()
+                .lend(number, Lent::of(packet, pool))
+                .expect("it was free, and there is room for all");
             lent.push(number);
             continue;
         }
@@ -55,7 +58,7 @@ fn carry_out(pool: &Pool, write: bool, steps: &[u8]) {
         if step[0] & 2 == 0 {
             descriptor.buffer %= BUFFERS;
         }
-        let Some(taken) = custody.take_back(descriptor.buffer) else {
+        let Some(taken) = custody.batch().take_back(descriptor.buffer) else {
             assert!(!lent.contains(&descriptor.buffer));
             continue;
         };

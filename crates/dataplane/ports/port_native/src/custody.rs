@@ -1,8 +1,8 @@
 //! Which buffers a process has: the engine's own list, which no process sees.
 //!
-//! 1. A packet that is given to the process is [`Custody::lend`]ed: the list keeps what there is to it beside
+//! 1. A packet that is given to the process is [lent](Batch::lend): the list keeps what there is to it beside
 //!    its bytes, the process gets its buffer's number.
-//! 2. A number that comes back is looked up by [`Custody::take_back`]: only what the process has comes of it,
+//! 2. A number that comes back is looked up by [`Batch::take_back`]: only what the process has comes of it,
 //!    and only once.
 //! 3. [`Custody::end`] gives everything out that is left, and lends nothing from then on.
 //!
@@ -108,19 +108,6 @@ impl Custody {
         // As many as it may have can have become fewer than it has.
         let left = if self.ended { 0 } else { self.limit as isize - self.held as isize };
         Batch { before: left, left, held: &mut self.held, places: &mut self.places }
-    }
-
-    /// As [`Batch::lend`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn lend(&mut self, number: u32, lent: Lent) -> Result<(), Lent> {
-        self.batch().lend(number, lent)
-    }
-
-    /// As [`Batch::take_back`].
-    pub fn take_back(&mut self, number: u32) -> Option<Lent> {
-        self.batch().take_back(number)
     }
 
     /// The process is gone: all that it had, to be given back to the pool.

@@ -199,12 +199,14 @@ impl NativePort {
         }
         let process = session.line.process.clone();
         let mut custody = process.custody();
+        let (ended, mut had) = (custody.has_ended(), custody.batch());
         session.returned.pop_each(returned, |[number]| {
-            match u32::try_from(number).ok().and_then(|number| custody.take_back(number)) {
+            match u32::try_from(number).ok().and_then(|number| had.take_back(number)) {
                 Some(lent) => self.freed.push(lent.buffer),
-                None => self.faults += u64::from(!custody.has_ended()),
+                None => self.faults += u64::from(!ended),
             }
         });
+        drop(had);
         if returned > 0 {
             session.returned.release();
         }

@@ -165,7 +165,7 @@ proptest! {
                 let packet = pool.allocate().expect("a buffer");
                 let buffer = packet.buffer();
                 let allowed = number < 32 && model.len() < 20 && !model.contains_key(&number);
-                match custody.lend(number, Lent::of(packet, &pool)) {
+                match custody.batch().lend(number, Lent::of(packet, &pool)) {
                     Ok(()) => {
                         prop_assert!(allowed);
                         model.insert(number, buffer);
@@ -176,7 +176,7 @@ proptest! {
                     }
                 }
             } else {
-                let back = custody.take_back(number);
+                let back = custody.batch().take_back(number);
                 prop_assert_eq!(back.as_ref().map(|lent| lent.buffer.address()), model.remove(&number));
                 pool.return_buffers(back.map(|lent| lent.buffer));
             }
