@@ -16,7 +16,7 @@ export interface Node {
   chain?: string;
   /** The place in that chain. */
   place: number;
-  /** Whether it counts packets: a device that is laid as wires does not. */
+  /** Whether it counts packets. */
   counts: boolean;
 }
 

@@ -14,17 +14,6 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// How a device is laid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceLaid {
-    /// As itself: packets pass it, and it counts them.
-    Device,
-    /// As wires between its ports and its openers, which is all that it would do: what its ports count is its
-    /// own.
-    Wires,
-}
-
 /// Whether packets can pass a device, which is what its ports say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,8 +36,6 @@ pub struct DeviceStatus {
     /// Why it is not, of the first port that is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How it is laid.
-    pub laid: DeviceLaid,
     /// Its ports, in their order.
     pub ports: Vec<DevicePort>,
     /// What opens it, in the order in which it gets packets. A tenant is shown its own.

@@ -47,7 +47,7 @@ mod watch;
 
 pub use check::{CheckReport, PlacedFault};
 pub use checked_name::{NAME_PATTERN, Name};
-pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
+pub use device::{DeviceAddress, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 pub use difference::Difference;
 pub use event::{Event, Happened, PastEvent, PastEvents};
 pub use function::{

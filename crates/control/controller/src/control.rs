@@ -251,13 +251,12 @@ impl Control for Handle {
     }
 
     fn account(&self, tenant: Option<&str>) -> Option<String> {
-        let (host, fleet) = (&self.0.host, self.0.host.fleet());
+        let fleet = self.0.host.fleet();
         match tenant {
-            None => exact(fleet, ACCOUNT_TIME)
-                .map(|account| ::metrics::json::account("account", &host.with_wired_devices(account))),
+            None => exact(fleet, ACCOUNT_TIME).map(|account| ::metrics::json::account("account", &account)),
             Some(tenant) => self
                 .0
-                .account_of(tenant, || fleet.survey().ok().map(|account| host.with_wired_devices(account)))
+                .account_of(tenant, || fleet.survey().ok())
                 .map(|(account, _)| ::metrics::json::account_of_tenant(&account)),
         }
     }
@@ -324,11 +323,11 @@ impl Control for Handle {
         match tenant {
             None => {
                 if let Some(account) = exact(&fleet, METRICS_TIME) {
-                    write(&host.with_wired_devices(account), to);
+                    write(&account, to);
                 }
             }
             Some(tenant) => {
-                let survey = || fleet.survey().ok().map(|account| host.with_wired_devices(account));
+                let survey = || fleet.survey().ok();
                 let Some((account, names)) = self.0.account_of(tenant, survey) else { return };
                 let mut whole = String::new();
                 write(&account, &mut whole);

@@ -2,7 +2,7 @@
 
 use super::controller::Controller;
 use super::neighbours::frames;
-use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
+use api::{DeviceAddress, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
 use deployment::{Catalog, DeviceReading, Host, OpenerReading, SideReading};
 use guest_wasm::watchdog;
 use virtual_device::Entered;
@@ -26,7 +26,6 @@ impl Controller {
         let addresses = station.map(|station| &station.addresses[..]).unwrap_or_default();
         Some(DeviceStatus {
             time_ns,
-            laid: if reading.is_wires { DeviceLaid::Wires } else { DeviceLaid::Device },
             state,
             reason,
             ports,

@@ -1,30 +1,27 @@
 //! What a device has done: packets and bytes at each of its ports and of each of its openers.
 //!
-//! A device that is laid as one counts what comes in by each of its plugs. One that is laid as mere wires
-//! counts nothing: what its ports count is its own then, because each is its alone. What leaves by a port is
-//! known where the port is the device's alone, or where all that openers send goes there; what an opener
-//! gets, where all that comes goes to it. Where neither is so there is no number: none is guessed.
+//! A device counts what comes in by each of its plugs. What leaves by a port is known where the port is the
+//! device's alone, or where all that openers send goes there; what an opener gets, where all that comes goes
+//! to it. Where neither is so there is no number: none is guessed.
 
 use crate::Host;
 use crate::deployed::Deployed;
 use crate::devices::LaidDevices;
 use crate::stations::StationReading;
-use engine::{Account, DeviceAccount, Forwarding, PortAccount, SwitchId};
+use engine::{Account, Forwarding, PortAccount, SwitchId};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::DropReason;
-use virtual_device::{DeviceCounters, Entered, Mode, Share, SwitchPort};
+use virtual_device::{Entered, Mode, Share, SwitchPort};
 use wiring::{Device, Endpoint, Joint, Opener, Opening, Port, Shadowed};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
 
-/// A device at a moment. Counters are since it is there, and begin anew when it is laid in another way.
+/// A device at a moment. Counters are since it is there.
 #[derive(Clone, Debug)]
 pub struct DeviceReading {
     /// What it is.
     pub device: Device,
-    /// It is laid as wires between its ports and its openers, or between two openers.
-    pub is_wires: bool,
     /// Its ports, in their order.
     pub sides: Vec<SideReading>,
     /// Its openers, in their order.
@@ -101,7 +98,7 @@ impl Host {
         Some(reading)
     }
 
-    /// Where a device that is laid as one is tapped, or one side of it: `None`: it is not there, or is wires.
+    /// Where a device is tapped, or one side of it; `None`: it is not there.
     pub fn device_place(&self, name: &str, side: Option<&str>) -> Option<DevicePlace> {
         let deployed = self.deployed();
         let id = deployed.devices.id_of(name)?;
@@ -125,37 +122,6 @@ impl Host {
             reading.station = self.stations.reading(name);
         }
         readings.into_iter().map(|(name, (reading, _))| (name, reading)).collect()
-    }
-
-    /// Adds to an account the devices over ports that are laid as wires: what their ports counted is theirs.
-    pub fn with_wired_devices(&self, mut account: Account) -> Account {
-        let ports = by_name(&account);
-        let deployed = self.deployed();
-        let wired = deployed
-            .wiring
-            .devices
-            .iter()
-            .filter(|(name, device)| !device.over.is_empty() && deployed.devices.is_wired(name));
-        let wired: Vec<DeviceAccount> = wired
-            .map(|(name, device)| {
-                let mut counters = DeviceCounters::default();
-                for name in device.over.keys() {
-                    let port = deployed.wiring.ports.get(name).zip(ports.get(name.as_str()));
-                    let Some((came, left)) = port.map(|(port, account)| passed(port, account)) else {
-                        continue;
-                    };
-                    counters.from_ports += came.packets;
-                    counters.bytes_from_ports += came.bytes;
-                    counters.from_openers += left.packets;
-                    counters.bytes_from_openers += left.bytes;
-                }
-                let openers = deployed.devices.openers_of(name).len();
-                DeviceAccount { name: name.clone(), counters, openers }
-            })
-            .collect();
-        drop(deployed);
-        account.devices.extend(wired);
-        account
     }
 }
 
@@ -207,12 +173,10 @@ impl DeviceReading {
             let (opener, opening) = (opener.clone(), opening.clone());
             OpenerReading { opener, opening, guarded, tenant, observes, sent, received: None }
         };
-        let counters = laid.counters(name);
-        let lost = counters.unwrap_or_default();
+        let lost = laid.counters(name).unwrap_or_default();
         let port = |port: &String| deployed.wiring.ports.get(port).filter(|_| laid.is_alone(name, port));
         let alone = device.over.keys().map(|name| port(name).cloned()).collect();
         let reading = DeviceReading {
-            is_wires: counters.is_none(),
             sides: device.over.keys().map(side).collect(),
             openers: laid.openers_of(name).iter().map(opener).collect(),
             copied: lost.copied,
@@ -228,22 +192,9 @@ impl DeviceReading {
     fn complete(&mut self, alone: &Alone, account_of: impl Fn(&str) -> Option<PortAccount>) {
         for (side, port) in self.sides.iter_mut().zip(alone) {
             let Some((port, account)) = port.as_ref().zip(account_of(&side.port)) else { continue };
-            let (came, left) = passed(port, &account);
-            side.sent = Some(left);
-            if self.is_wires {
-                side.received = Some(came);
-            }
+            side.sent = Some(passed(port, &account).1);
             let bad = account.counters.ledger.dropped[DropReason::BadTunnel];
             self.drops.push((DropReason::BadTunnel, bad));
-        }
-        if self.is_wires {
-            // The wire of each port leads to the one that opens it.
-            for opener in &mut self.openers {
-                let side = &opener.opening.port;
-                let at = self.sides.iter().find(|at| side.as_ref().is_none_or(|side| *side == at.port));
-                (opener.received, opener.sent) = at.map_or((None, None), |at| (at.received, at.sent));
-            }
-            return;
         }
         if let ([side], Mode::Direct) = (self.sides.as_mut_slice(), self.device.mode)
             && side.sent.is_none()

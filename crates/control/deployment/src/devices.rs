@@ -218,8 +218,6 @@ impl DeviceChange {
             Joint::Device(name) => Some(name.clone()),
             Joint::End(_) | Joint::Classifier(_) => None,
         }));
-        let openers = layout.devices.iter().chain(&layout.wired);
-        let openers = openers.map(|(name, openers)| (name.clone(), openers.clone())).collect();
         let (gone, come) = nodes_that_change(&deployed.devices, &layout);
         let serves = |(device, service): &&(String, Service)| {
             let mut openers = layout.devices.get(device).into_iter().flatten();
@@ -229,14 +227,14 @@ impl DeviceChange {
         let change = DeviceChange {
             devices,
             unpaired,
-            layout,
             unlink,
             link,
             gone,
             come,
             unserved,
             touched,
-            openers,
+            openers: layout.devices.clone(),
+            layout,
             policies: BTreeMap::new(),
             shadowed: BTreeMap::new(),
         };
@@ -592,11 +590,6 @@ impl LaidDevices {
     /// The plug by which packets for a service come into a device.
     pub(crate) fn plug_of_service(&self, device: &str, service: &Service) -> Option<SwitchPort> {
         self.services.get(&(device.to_owned(), service.clone())).copied()
-    }
-
-    /// Whether a device is laid as wires alone.
-    pub(crate) fn is_wired(&self, device: &str) -> bool {
-        self.openers.contains_key(device) && !self.nodes.contains_key(&Joint::Device(device.to_owned()))
     }
 
     /// Whether a port is one device's alone.

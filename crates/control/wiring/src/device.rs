@@ -1,17 +1,10 @@
 //! Virtual devices: what functions open, and what is laid for that.
 //!
 //! A device stands between ports and the functions that open it, so that neither knows of the other (MVMP,
-//! section 3.1). In the [`Wiring`] it is an end of edges like a switch. What is laid is less where less does:
-//!
-//! | device | what is laid |
-//! |---|---|
-//! | rootless, opened twice | a wire from one opener to the other |
-//! | each of its ports is its alone, wants all packets, has no tunnels and one opener of its own | a wire from each port to its opener |
-//! | any other, and one that an observer is at | the device, wired to its openers and its ports |
-//! | a striped bond | two devices, and between them what keeps packets in order ([`mod@striped`]) |
-//!
-//! A port that has a `receive` policy, or that several devices are over, or one that only sees packets, gets
-//! a classifier, which is wired to the port and to its devices.
+//! section 3.1). In the [`Wiring`] it is an end of edges like a switch. What is laid is the device, wired to
+//! its openers and its ports; for a striped bond two of them, and between them what keeps packets in order
+//! ([`mod@striped`]). A port that has a `receive` policy, or that several devices are over, or one that only
+//! sees packets, gets a classifier, which is wired to the port and to its devices.
 
 use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring, striped};
 use capture::Filter;
@@ -165,10 +158,8 @@ pub enum Opener {
 pub struct DeviceLayout {
     /// Wires.
     pub links: BTreeSet<Link>,
-    /// Devices that are there and not mere wires: their openers, in their order.
+    /// The openers of each device, in their order.
     pub devices: BTreeMap<String, Vec<(Opener, Opening)>>,
-    /// Devices that are mere wires: their openers.
-    pub wired: BTreeMap<String, Vec<(Opener, Opening)>>,
     /// Ports with a classifier: the devices over them, as they take packets.
     pub classifiers: BTreeMap<String, Vec<String>>,
     /// Devices, each with one of its ports, that see what they want of the port and take none of it: nothing
@@ -316,17 +307,6 @@ impl DeviceLayout {
         let mut layout = DeviceLayout::default();
         for (name, device) in devices {
             let mut openers = openers.remove(name.as_str()).unwrap_or_default();
-            let receive = openers.iter().all(|(opener, _)| match opener {
-                Opener::Interface(end) => !observes(end.name()),
-                Opener::Service(_) => false,
-            });
-            // What is shown to observers is known in the device alone.
-            let wires = if receive && !watched.has(name) { wires(device, &openers) } else { None };
-            if let Some(wires) = wires.filter(|_| device.over.keys().all(|p| is_plain(p))) {
-                layout.links.extend(wires);
-                layout.wired.insert(name.clone(), openers);
-                continue;
-            }
             let key = |(opener, opening): &(Opener, Opening)| match opener {
                 Opener::Interface(end) => {
                     (opening.order, Some((end.function().to_owned(), end.clone())), None)
@@ -360,32 +340,6 @@ impl DeviceLayout {
         }
         DeviceLayout { only_seeing, ..layout }
     }
-}
-
-/// The wires that do what a device does, if mere wires do.
-fn wires(device: &Device, openers: &[(Opener, Opening)]) -> Option<Vec<Link>> {
-    let interface = |(opener, _): &(Opener, Opening)| match opener {
-        Opener::Interface(end) => Some(Joint::End(end.clone())),
-        Opener::Service(_) => None,
-    };
-    if let (Mode::Rootless, [a, b]) = (device.mode, openers) {
-        return Some(vec![(interface(a)?, interface(b)?)]);
-    }
-    let with_tunnels = device.over.values().any(PortPolicy::has_tunnels);
-    // Of a striped bond the one has to know the other's MTU.
-    if device.stripe.is_some() || device.over.is_empty() || openers.len() != device.over.len() || with_tunnels
-    {
-        return None;
-    }
-    let only = device.over.len() == 1;
-    let wire = |port: &String| {
-        let mut by_port = openers
-            .iter()
-            .filter(|(_, opening)| opening.port.as_ref() == Some(port) || only && opening.port.is_none());
-        let opener = interface(by_port.next()?)?;
-        Some((Joint::End(Endpoint::Port(port.clone())), opener))
-    };
-    device.over.keys().map(wire).collect()
 }
 
 impl Wiring {

@@ -131,18 +131,11 @@ impl WatchedDevices {
     pub fn of<'a>(observations: impl Iterator<Item = &'a Observation>) -> WatchedDevices {
         let mut watched = WatchedDevices::default();
         for seen in observations {
-            let Some(device) = seen.at.device() else { continue };
-            let sides = watched.0.entry(device.to_owned()).or_default();
-            if let Watched::Device(_, side) = &seen.at {
-                sides.insert(side.clone());
+            if let Watched::Device(device, side) = &seen.at {
+                watched.0.entry(device.clone()).or_default().insert(side.clone());
             }
         }
         watched
-    }
-
-    /// Whether an observer is at a device, at a side of it, or at the wire of an opener.
-    pub fn has(&self, device: &str) -> bool {
-        self.0.contains_key(device)
     }
 
     /// Whether what a device gets from a port is shown to an observer at the device or at this side of it.

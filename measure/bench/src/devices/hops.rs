@@ -1,7 +1,4 @@
 //! Chains of fifty functions that do nothing, joined by rootless devices and by plain wires, in turns.
-//!
-//! A rootless device with two openers and nothing else is laid as a wire; here it is laid as the device that
-//! it is with an observer, a service or a third opener.
 
 use super::line::ROUNDS;
 use crate::chain::{EngineChain, Shape, frames};

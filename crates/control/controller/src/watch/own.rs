@@ -70,11 +70,10 @@ fn is_own_port(wiring: &Wiring, layout: &DeviceLayout, tenant: &str, name: &str)
         .filter(|(_, device)| device.over.contains_key(name))
         .map(|(name, _)| name)
         .collect();
-    let is_under_wires = matches!(over[..], [device] if layout.wired.contains_key(device));
     // As with functions: what a port is given that observes has passed somewhere else.
     at_end
         && !wiring.observations.iter().any(|seen| seen.observer == name)
-        && wiring.ports.get(name).is_some_and(|port| port.tenant == tenant || is_under_wires)
+        && wiring.ports.get(name).is_some_and(|port| port.tenant == tenant)
         && wiring.services.iter().all(|(service, end)| *end != this || service.tenant == tenant)
         && over.into_iter().all(|device| is_own_device(wiring, layout, tenant, device))
 }

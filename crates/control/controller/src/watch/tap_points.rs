@@ -3,7 +3,7 @@
 use super::own;
 use deployment::{Catalog, HopPackets};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opener, Opening, Wiring, guarded_by};
+use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opening, Wiring, guarded_by};
 use yaml_document::spelling;
 
 /// Places that one trace looks at.
@@ -154,31 +154,8 @@ impl<'a> View<'a> {
             let choices = spelling::choices(side, device.over.keys().map(String::as_str));
             return Err(format!("`{name}` has no port `{}`{choices}", spelling::shown(side)));
         }
-        let Some(openers) = self.layout.wired.get(name) else {
-            let place = TapPoint::Device(name.to_owned(), side.map(str::to_owned));
-            return Ok(vec![Spot { place, interface: None }]);
-        };
-        // Each port of it is its alone.
-        let ports = device.over.keys().filter(|port| side.is_none_or(|side| side == *port));
-        let ports = ports.map(|port| Spot { place: TapPoint::Port(port.clone()), interface: None });
-        let rootless = || openers.iter().filter(|_| device.over.is_empty());
-        // At a port both directions are seen, of which the other opener's end would be the same once more.
-        let at_port = rootless().find_map(|(opener, _)| match opener {
-            Opener::Interface(Endpoint::Port(name)) => {
-                Some(Spot { place: TapPoint::Port(name.clone()), interface: None })
-            }
-            _ => None,
-        });
-        if let Some(spot) = at_port {
-            return Ok(vec![spot]);
-        }
-        let ends = rootless().filter_map(|(opener, _)| match opener {
-            Opener::Interface(Endpoint::Interface(function, number)) => {
-                Some(Spot { place: TapPoint::Function(function.clone()), interface: Some(*number) })
-            }
-            _ => None,
-        });
-        Ok(ports.chain(ends).collect())
+        let place = TapPoint::Device(name.to_owned(), side.map(str::to_owned));
+        Ok(vec![Spot { place, interface: None }])
     }
 
     /// What is captured where something is named: places, and which of their packets.
@@ -405,7 +382,7 @@ services:
         for good in ["fw", "fw:inside", "own", "own:nic", "device/wired", "mine", "one", "here:left", "out"] {
             assert!(red.spots(good).is_ok(), "{good}: {:?}", red.spots(good));
         }
-        assert_eq!(red.spots("wired").expect("its own")[0].place, TapPoint::Port("alone".into()));
+        assert_eq!(red.spots("wired").expect("its own")[0].place, TapPoint::Device("wired".into(), None));
         assert!(red.captured("fw:1~mine").is_ok_and(|at| at.len() == 2));
         assert!(red.captured("fw:0~own").is_ok_and(|at| at.len() == 1));
         // What is its own, and where packets of others pass.
@@ -468,13 +445,12 @@ functions: {fw: {image: firewall, tenant: red, attach: {inside: edge}}}
             let told = of(Some(tenant)).spots("groups@edge~fw:0").expect_err(tenant);
             assert!(told.starts_with("there is no port, device or function"), "{tenant}: {told}");
         }
-        assert!(
-            of(Some("red")).spots("edge").is_ok_and(|spots| spots[0].place == TapPoint::Port("lan".into()))
-        );
+        let edge = TapPoint::Device("edge".into(), None);
+        assert!(of(Some("red")).spots("edge").is_ok_and(|spots| spots[0].place == edge));
         let spots = of(Some("red")).spots("fw").expect("its own");
         let names: Vec<String> =
             of(Some("red")).reached(Some(&spots)).0.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["function/fw"]);
+        assert_eq!(names, ["function/fw", "device/edge"]);
         assert_eq!((wiring.shown_to("groups@edge~fw:0"), wiring.shown_to("fw")), (Some("red"), Some("red")));
     }
 
@@ -502,9 +478,9 @@ functions:
                 assert!(of("red").spots(name).is_ok(), "{name}{groups}");
                 assert!(of("blue").spots(name).is_err(), "{name}{groups}");
             }
-            // Of what is a mere wire each packet is captured once.
-            let port = (TapPoint::Port("web:out".to_owned()), HopPackets::All);
-            assert_eq!(of("red").captured("pair"), Ok(vec![port]));
+            // Of what is no more than a wire each packet is captured once.
+            let pair = (TapPoint::Device("pair".to_owned(), None), HopPackets::All);
+            assert_eq!(of("red").captured("pair"), Ok(vec![pair]));
         }
     }
 }

@@ -240,7 +240,7 @@ fn observers_come_and_go_at_ports_devices_sides_and_wires_and_nothing_else_is_lo
                 let before = seen(&rig, name);
                 wait(&format!("{name} sees what passes {place}"), || seen(&rig, name) > before + 100);
             }
-            // A device is laid as wires without an observer and as one with it, and is changed meanwhile.
+            // A device gets an observer and loses it, and is changed meanwhile.
             rig.apply(&[device(
                 "d",
                 json!({"mode": "bridge", "over": ["source", "out"], "share": "duplicate"}),
@@ -331,7 +331,6 @@ fn what_passes_a_device_is_counted_by_port_and_opener() {
         sent > 0 && sent == openers.iter().map(|opener| opener.sent.expect("counted").packets).sum::<u64>()
     });
     let now = reading(&rig);
-    assert!(!now.is_wires);
     let came = now.sides[0].received.expect("counted");
     assert!(came.packets > 100 && came.bytes == came.packets * (came.bytes / came.packets), "{came:?}");
     for opener in &now.openers {
@@ -349,7 +348,7 @@ fn what_passes_a_device_is_counted_by_port_and_opener() {
 }
 
 #[test]
-fn ports_count_for_devices_that_are_laid_as_wires() {
+fn what_is_no_more_than_a_wire_is_counted() {
     let mut rig = rig(1);
     rig.apply(&[
         device("d", json!({"mode": "bond", "over": ["source", "source2"]})),
@@ -361,13 +360,11 @@ fn ports_count_for_devices_that_are_laid_as_wires() {
     let account = rig.host.stop().expect("it ran");
     let reading = rig.host.devices(&account);
     let d = &reading["d"];
-    assert!(d.is_wires, "{d:?}");
     let all = d.sides.iter().map(|side| side.received.expect("counted").packets).sum::<u64>();
     let generated = account.ports.iter().map(|port| port.counters.ledger.generated).sum::<u64>();
     assert_eq!(all, generated);
     assert_eq!(d.openers[0].received, d.sides[0].received);
-    // It is in the account like one that counts for itself, and one that nothing opens counts nothing.
-    let account = rig.host.with_wired_devices(account);
+    // One that nothing opens counts nothing.
     let of = |name: &str| account.devices.iter().find(|device| device.name == name);
     assert_eq!(of("d").map(|device| (device.counters.from_ports, device.openers)), Some((generated, 2)));
     assert_eq!(reading["r"].openers, []);

@@ -3,7 +3,7 @@
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
 use api::{
-    DEFAULT_TENANT, DeviceLaid, DeviceStatus, FunctionStatus, Image, Kind, Object, Operation, OperationState,
+    DEFAULT_TENANT, DeviceStatus, FunctionStatus, Image, Kind, Object, Operation, OperationState,
     RegistryLogin, Snapshot, Token,
 };
 use client::harmless;
@@ -95,7 +95,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
         ),
         Kind::Device => (
             &["NAME", "STATE", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
-            &["LAID", "ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
+            &["ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
         ),
         Kind::Group => (&["NAME", "RULES", "TENANT"], &["STATUS", "VERSION"]),
         Kind::Tenant | Kind::Switch | Kind::Workers => (&["NAME", "SETTINGS"], &["STATUS", "VERSION"]),
@@ -207,7 +207,7 @@ fn device(object: &Object) -> Vec<String> {
     let settings = rest(object, &["mode", "over", "tenant"]);
     let Some(status) = device_status(object) else {
         cells.extend([none(), tenant(object)]);
-        cells.resize(12, none());
+        cells.resize(11, none());
         cells.push(settings);
         return cells;
     };
@@ -221,10 +221,6 @@ fn device(object: &Object) -> Vec<String> {
         tenant(object),
         packets.to_string(),
         dropped.to_string(),
-        match status.laid {
-            DeviceLaid::Device => "device".to_owned(),
-            DeviceLaid::Wires => "wires".to_owned(),
-        },
         if addresses.is_empty() { none() } else { cell(&addresses.join(",")) },
         status.neighbours.to_string(),
         status.copied.to_string(),

@@ -3,7 +3,7 @@
 use super::columns::{cell, device_status};
 use super::numbers::count;
 use crate::output::{Format, Listing};
-use api::{DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Object, StationFrames, Traffic};
+use api::{DeviceOpener, DevicePort, DeviceStatus, Object, StationFrames, Traffic};
 use client::{Client, ClientError};
 use serde_json::Value;
 use std::time::Duration;
@@ -23,13 +23,7 @@ pub(super) fn parts(client: &Client, object: &Object, format: Format) -> Result<
 fn shown(before: &DeviceStatus, now: &DeviceStatus, format: Format) -> String {
     let seconds = now.time_ns.saturating_sub(before.time_ns) as f64 / 1e9;
     let rate = |old: Option<Traffic>, new: Option<Traffic>| Rate::between(old, new, seconds);
-    let mut text = format!(
-        "laid:\n  {}\n",
-        match now.laid {
-            DeviceLaid::Device => "as a device, which counts what passes it",
-            DeviceLaid::Wires => "as wires, which are all that it would do",
-        }
-    );
+    let mut text = String::new();
     let mut ports = Listing::new(
         &["PORT", "STATE", "IN PKT/S", "IN BIT/S", "OUT PKT/S", "OUT BIT/S"],
         &["IN PACKETS", "IN BYTES", "OUT PACKETS", "OUT BYTES"],
@@ -170,7 +164,6 @@ mod tests {
         };
         DeviceStatus {
             time_ns: at,
-            laid: DeviceLaid::Device,
             state: DeviceState::Degraded,
             reason: Some("port `nic1` is down: no carrier".into()),
             ports: vec![port("nic1", Some("no carrier"), None), port("nic2", None, traffic(packets))],
@@ -194,8 +187,6 @@ mod tests {
     fn a_device_is_shown_with_its_rates_in_80_columns() {
         let text = shown(&status(1_000_000_000, 1000), &status(3_000_000_000, 4000), Format::Table);
         let wanted = "\
-laid:
-  as a device, which counts what passes it
 ports, where packets come in and go out:
   PORT  STATE  IN PKT/S  IN BIT/S  OUT PKT/S  OUT BIT/S
   nic1  down   1.50k     1.20M     -          -

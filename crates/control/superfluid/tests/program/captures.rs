@@ -134,7 +134,6 @@ functions:
     assert_eq!(number, end);
     assert!(file.contains("edge: from source: to gate:left") && !file.contains("to end"));
     assert_eq!(at("names").0, asked);
-    // What is laid as a wire is seen at its ends.
     for hop in ["pair", "first:1~pair", "last:left"] {
         assert_eq!(at(hop).0, asked, "{hop}");
     }
