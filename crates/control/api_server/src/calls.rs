@@ -211,13 +211,13 @@ pub(crate) async fn aside_alone(
     claimed: impl IntoIterator<Item = Claimed>,
     ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let claim = state.claim(rights, claimed).await?;
+    let (claim, permit) = state.claim_when_due(rights, claimed).await?;
     let asked = move |state: &State| {
         let answer = ask(state);
         drop(claim);
         answer
     };
-    state.promptly(rights, false, asked).await
+    state.promptly_within(rights, permit, asked).await
 }
 
 /// Lets the host write a stream until the client stops reading.
@@ -234,7 +234,7 @@ async fn watch(
         Ok(Err(refusal)) => state.refused(&rights, refusal).into(),
         Err(problem) => problem.into(),
     };
-    state.promptly(&asked.rights, false, begun).await
+    state.promptly(&asked.rights, begun).await
 }
 
 /// Tells when a stream ends: with the server, and with the token that it was asked for by.
@@ -272,7 +272,7 @@ async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
             Err(problem) => problem.into(),
         }
     };
-    state.promptly(&rights, false, report).await
+    state.promptly(&rights, report).await
 }
 
 /// A device on its links. A tenant is shown its own alone.
@@ -288,7 +288,7 @@ async fn neighbours(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem>
         // Another tenant's device may have come to have the name.
         state.find(&asked.rights, &id).map_or_else(Answer::from, |()| Answer::json(200, &told))
     };
-    state.promptly(&rights, false, told).await
+    state.promptly(&rights, told).await
 }
 
 async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {

@@ -20,13 +20,13 @@
 
 use crate::answer::faulty;
 use crate::aside;
-use crate::claims::{Claim, Claimed};
+use crate::claims::{Claim, Claimed, Place};
 use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::runs;
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
 use crate::rights::Rights;
-use crate::state::State;
+use crate::state::{Permit, State};
 use crate::stored::{Stored, written};
 use crate::timing::Timing;
 use api::{Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType};
@@ -37,7 +37,7 @@ use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
 const LARGE: usize = 64;
@@ -156,6 +156,12 @@ struct MadeReady {
     claim: Claim,
 }
 
+/// Waits until the objects of a place are free.
+async fn first(place: &Place, until: Instant) -> Result<(), Problem> {
+    let late = |_| Problem::new(ProblemType::Busy, "other changes of the same take long");
+    timeout_at(until, place.is_first()).await.map_err(late)
+}
+
 impl State {
     /// Makes a change; `ended` is told how it ended, also when the client does not wait any more. Where one
     /// job does all of it, that job writes its line of the audit log as well.
@@ -213,7 +219,8 @@ impl State {
         let (rights, large) = (wanted.rights.clone(), self.takes_long(&wanted));
         let (timing, ended) = (wanted.timing.clone(), ended.clone());
         let wants_all = matches!(rights, Rights::All);
-        let begun = self.work_on(&rights, large, move |state| {
+        let permit = self.permit(&rights).await?;
+        let begun = self.work_within(&rights, permit, large, move |state| {
             let begun = state.begin_now(wanted);
             timing.measure(|| {
                 match &begun {
@@ -229,11 +236,12 @@ impl State {
             });
             begun
         });
-        let (pinned, ready) = match begun.await?? {
+        let (begun, permit) = begun.await?;
+        let (pinned, ready) = match begun? {
             Begun::Done(difference) => return Ok(Err(difference)),
             Begun::Later(first) => return Ok(Ok(first)),
             Begun::Waits(pinned) => (pinned, None),
-            Begun::Ready(pinned, ready) => (pinned, Some(ready)),
+            Begun::Ready(pinned, ready) => (pinned, Some((ready, permit))),
         };
         Ok(match self.attempt(&pinned, ready).await? {
             Whole::Work(work) => Ok(First::Work(pinned, work)),
@@ -327,24 +335,17 @@ impl State {
     async fn attempt(
         self: &Arc<State>,
         pinned: &Arc<Pinned>,
-        mut ready: Option<MadeReady>,
+        mut ready: Option<(MadeReady, Permit)>,
     ) -> Result<Whole, Problem> {
         let wanted = &pinned.wanted;
         for _ in 0..ATTEMPTS {
-            let made = match ready.take() {
-                Some(made) => made,
-                None => {
-                    let began = wanted.timing.now();
-                    let claim = self.claim(&wanted.rights, pinned.claimed()).await?;
-                    wanted.timing.step("turn", began);
-                    let (large, pinned) = (self.takes_long(wanted), pinned.clone());
-                    let attempt = move |state: &State| state.attempt_now(&pinned, claim);
-                    match self.work_on(&wanted.rights, large, attempt).await?? {
-                        Attempt::Done(difference) => return Ok(Whole::Done(difference)),
-                        Attempt::Work(work) => return Ok(Whole::Work(work)),
-                        Attempt::Ready(made) => made,
-                    }
-                }
+            let (made, permit) = match ready.take() {
+                Some(ready) => ready,
+                None => match self.attempt_alone(pinned).await? {
+                    (Attempt::Done(difference), _) => return Ok(Whole::Done(difference)),
+                    (Attempt::Work(work), _) => return Ok(Whole::Work(work)),
+                    (Attempt::Ready(made), permit) => (made, permit),
+                },
             };
             let pinned = pinned.clone();
             let finish = move |state: &State| {
@@ -354,11 +355,36 @@ impl State {
                 drop(claim);
                 done
             };
-            if let Some(difference) = self.promptly(&wanted.rights, true, finish).await?? {
+            if let Some(difference) = self.promptly_within(&wanted.rights, permit, finish).await?? {
                 return Ok(Whole::Done(difference));
             }
         }
         Err(overtaken())
+    }
+
+    /// Steps 1 to 6 while nothing else changes any of it, of a tenant's as far as it prepares. The objects
+    /// are claimed where the tenant's turn has come: until then they would be kept from an administrator.
+    async fn attempt_alone(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<(Attempt, Permit), Problem> {
+        let wanted = &pinned.wanted;
+        let (began, large) = (wanted.timing.now(), self.takes_long(wanted));
+        let until = Instant::now() + self.limits.body_time;
+        let mut place = self.stand(&wanted.rights, pinned.claimed());
+        loop {
+            first(&place, until).await?;
+            let permit = self.permit(&wanted.rights).await?;
+            let theirs = pinned.clone();
+            let attempt = move |state: &State| {
+                place.take().map(|claim| {
+                    theirs.wanted.timing.step("turn", began);
+                    state.attempt_now(&theirs, claim)
+                })
+            };
+            let (attempted, permit) = self.work_within(&wanted.rights, permit, large, attempt).await?;
+            match attempted {
+                Ok(attempt) => return Ok((attempt?, permit)),
+                Err(again) => place = again,
+            }
+        }
     }
 
     fn attempt_now(&self, pinned: &Pinned, claim: Claim) -> Result<Attempt, Problem> {
@@ -366,15 +392,26 @@ impl State {
         wanted.timing.measure(|| self.change_now(wanted, images, claim))
     }
 
-    /// Waits until nothing else changes any of it.
-    pub async fn claim(
-        &self,
+    fn stand(&self, rights: &Rights, wanted: impl IntoIterator<Item = Claimed>) -> Place {
+        self.claims.stand(rights.tenant().is_some(), wanted)
+    }
+
+    /// Waits until nothing else changes any of it, and a tenant's turn has come.
+    pub async fn claim_when_due(
+        self: &Arc<State>,
         rights: &Rights,
         wanted: impl IntoIterator<Item = Claimed>,
-    ) -> Result<Claim, Problem> {
-        timeout(self.limits.body_time, self.claims.take(rights.tenant().is_some(), wanted))
-            .await
-            .map_err(|_| Problem::new(ProblemType::Busy, "other changes of the same take long"))
+    ) -> Result<(Claim, Permit), Problem> {
+        let until = Instant::now() + self.limits.body_time;
+        let mut place = self.stand(rights, wanted);
+        loop {
+            first(&place, until).await?;
+            let permit = self.due(rights).await?;
+            match place.take() {
+                Ok(claim) => return Ok((claim, permit)),
+                Err(again) => place = again,
+            }
+        }
     }
 
     /// Steps 1 to 6, of a tenant's as far as it prepares; what is changed is claimed.

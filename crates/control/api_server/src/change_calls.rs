@@ -226,12 +226,13 @@ pub(crate) async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answ
 pub(crate) async fn pause(state: &Arc<State>, mut asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function)?;
-    // What is claimed while a tenant waits for its turn is kept from others.
+    // Another tenant's change would come after it, even while it waits for its turn.
     state.find(&asked.rights, &id)?;
-    let claim = state.claim(&asked.rights, [Claimed::Object(id.clone())]).await?;
+    let claimed = [Claimed::Object(id.clone())];
+    let (claim, permit) = state.claim_when_due(&asked.rights, claimed).await?;
     let (rights, function) = (asked.rights.clone(), id.clone());
     let precondition = std::mem::take(&mut asked.precondition);
-    let done = state.promptly(&asked.rights, false, move |state| {
+    let done = state.promptly_within(&asked.rights, permit, move |state| {
         let still = state.is_still_what(&rights, &function, &precondition);
         let done = still.and_then(|()| pause_now(state, &rights, &function, paused));
         drop(claim);

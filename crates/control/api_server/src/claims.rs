@@ -52,8 +52,14 @@ pub(crate) struct Claim {
     held: BTreeSet<Claimed>,
 }
 
-/// An entry among the waiting changes; removed when its request ends.
-struct Waits<'a>(&'a Shared, Turn);
+/// A place among the changes that wait, in their order; given up when it is dropped. Nothing is held by it, so
+/// that a tenant's change may stand in it until the tenant's turn comes, and an administrator's still finds
+/// all of it free.
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    turn: Turn,
+    wanted: BTreeSet<Claimed>,
+}
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,41 +86,48 @@ impl Claims {
         Ok(Claim { shared: self.0.clone(), held: wanted })
     }
 
-    /// Waits until nothing else changes any of it.
-    pub async fn take(&self, of_tenant: bool, wanted: impl IntoIterator<Item = Claimed>) -> Claim {
-        let wanted = match self.try_take(of_tenant, wanted.into_iter().collect()) {
-            Ok(claim) => return claim,
-            Err(wanted) => wanted,
-        };
-        let shared = &self.0;
-        let entry = {
-            let mut state = shared.state();
-            let turn = (of_tenant, state.next);
-            state.next += 1;
-            state.waiting.insert(turn, wanted.clone());
-            Waits(shared, turn)
-        };
+    /// A place behind all that wait now and do not come after.
+    pub fn stand(&self, of_tenant: bool, wanted: impl IntoIterator<Item = Claimed>) -> Place {
+        let wanted: BTreeSet<Claimed> = wanted.into_iter().collect();
+        let mut state = self.0.state();
+        let turn = (of_tenant, state.next);
+        state.next += 1;
+        state.waiting.insert(turn, wanted.clone());
+        Place { shared: self.0.clone(), turn, wanted }
+    }
+}
+
+impl Place {
+    /// Waits until nothing else changes any of it, nor wants it and comes before.
+    pub async fn is_first(&self) {
         loop {
             // Asked for before it is looked, so that nothing is missed.
-            let mut freed = std::pin::pin!(shared.freed.notified());
+            let mut freed = std::pin::pin!(self.shared.freed.notified());
             freed.as_mut().enable();
-            {
-                let mut state = shared.state();
-                if state.is_free(&wanted, entry.1) {
-                    state.held.extend(wanted.iter().cloned());
-                    drop(state);
-                    return Claim { shared: shared.clone(), held: wanted };
-                }
+            if self.shared.state().is_free(&self.wanted, self.turn) {
+                return;
             }
             freed.await;
         }
     }
+
+    /// All of it, if it is still free; else the place again.
+    pub fn take(self) -> Result<Claim, Place> {
+        let mut state = self.shared.state();
+        if !state.is_free(&self.wanted, self.turn) {
+            drop(state);
+            return Err(self);
+        }
+        state.held.extend(self.wanted.iter().cloned());
+        drop(state);
+        Ok(Claim { shared: self.shared.clone(), held: self.wanted.clone() })
+    }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.state().waiting.remove(&self.1);
-        self.0.freed.notify_waiters();
+        self.shared.state().waiting.remove(&self.turn);
+        self.shared.freed.notify_waiters();
     }
 }
 
@@ -134,6 +147,17 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    async fn take(claims: &Claims, of_tenant: bool, names: &[&str]) -> Claim {
+        let mut place = claims.stand(of_tenant, set(names));
+        loop {
+            place.is_first().await;
+            match place.take() {
+                Ok(claim) => return claim,
+                Err(again) => place = again,
+            }
+        }
+    }
+
     fn set(names: &[&str]) -> Vec<Claimed> {
         names.iter().map(|name| Claimed::function(name)).collect()
     }
@@ -149,14 +173,14 @@ mod tests {
             std::task::Poll::Ready(claim) => Some(claim),
             std::task::Poll::Pending => None,
         };
-        let mut first = pin!(claims.take(true, set(&["a", "b"])));
+        let mut first = pin!(take(&claims, true, &["a", "b"]));
         let held = poll(first.as_mut(), &mut cx).expect("free");
-        let mut second = pin!(claims.take(true, set(&["b", "c"])));
+        let mut second = pin!(take(&claims, true, &["b", "c"]));
         assert!(poll(second.as_mut(), &mut cx).is_none());
         // `c` is free, and wanted by the one before.
-        let mut third = Box::pin(claims.take(true, set(&["c"])));
+        let mut third = Box::pin(take(&claims, true, &["c"]));
         assert!(poll(third.as_mut(), &mut cx).is_none());
-        let mut other = pin!(claims.take(true, set(&["d"])));
+        let mut other = pin!(take(&claims, true, &["d"]));
         assert!(poll(other.as_mut(), &mut cx).is_some());
         drop(held);
         assert!(poll(third.as_mut(), &mut cx).is_none());
@@ -164,8 +188,8 @@ mod tests {
         drop(held);
         let held = poll(third.as_mut(), &mut cx).expect("free");
         // One that goes away while it waits keeps nothing.
-        let mut gone = Box::pin(claims.take(true, set(&["c"])));
-        let mut last = pin!(claims.take(true, set(&["c"])));
+        let mut gone = Box::pin(take(&claims, true, &["c"]));
+        let mut last = pin!(take(&claims, true, &["c"]));
         assert!(poll(gone.as_mut(), &mut cx).is_none() && poll(last.as_mut(), &mut cx).is_none());
         drop((gone, held));
         assert!(poll(last.as_mut(), &mut cx).is_some());
@@ -177,11 +201,11 @@ mod tests {
         let claims = Claims::default();
         let mut cx = Context::from_waker(Waker::noop());
         let held = claims.try_take(true, set(&["a"]).into_iter().collect()).expect("free");
-        let mut waits: Vec<_> = (0..3).map(|_| Box::pin(claims.take(true, set(&["a"])))).collect();
+        let mut waits: Vec<_> = (0..3).map(|_| Box::pin(take(&claims, true, &["a"]))).collect();
         waits.iter_mut().for_each(|waits| assert!(waits.as_mut().poll(&mut cx).is_pending()));
-        let mut first = pin!(claims.take(false, set(&["a", "b"])));
+        let mut first = pin!(take(&claims, false, &["a", "b"]));
         assert!(first.as_mut().poll(&mut cx).is_pending(), "what is under way goes on");
-        let mut second = pin!(claims.take(false, set(&["a"])));
+        let mut second = pin!(take(&claims, false, &["a"]));
         assert!(second.as_mut().poll(&mut cx).is_pending());
         drop(held);
         waits.iter_mut().for_each(|waits| assert!(waits.as_mut().poll(&mut cx).is_pending()));
@@ -189,5 +213,26 @@ mod tests {
         assert!(first.as_mut().poll(&mut cx).is_ready(), "it is dropped at once");
         assert!(second.as_mut().poll(&mut cx).is_ready());
         assert!(waits[0].as_mut().poll(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn a_place_keeps_nothing_from_an_administrator_and_its_order_among_tenants() {
+        let claims = Claims::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let tenants = claims.stand(true, set(&["a"]));
+        let next = claims.stand(true, set(&["a"]));
+        assert!(pin!(tenants.is_first()).poll(&mut cx).is_ready());
+        // Its turn has not come yet.
+        let held = pin!(take(&claims, false, &["a"])).poll(&mut cx);
+        assert!(held.is_ready());
+        let Err(tenants) = tenants.take() else { panic!("an administrator has it") };
+        assert!(pin!(tenants.is_first()).poll(&mut cx).is_pending());
+        drop(held);
+        assert!(pin!(tenants.is_first()).poll(&mut cx).is_ready());
+        let Err(next) = next.take() else { panic!("another comes before") };
+        let held = tenants.take();
+        assert!(held.is_ok() && pin!(next.is_first()).poll(&mut cx).is_pending());
+        drop(held);
+        assert!(next.take().is_ok() && claims.0.state().waiting.is_empty());
     }
 }

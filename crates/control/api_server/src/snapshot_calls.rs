@@ -50,8 +50,8 @@ fn is_there(name: &Name) -> Problem {
     Problem::new(ProblemType::Conflict, what)
 }
 
-/// Refuses a tenant the name of a snapshot that is another's, or, unless it may be `free`, of none, before
-/// it is claimed: what is claimed while the tenant waits for its turn is kept from others.
+/// Refuses a tenant the name of a snapshot that is another's, or, unless it may be `free`, of none, before it
+/// stands for it: another tenant's change would come after it, even while it waits for its turn.
 pub(crate) async fn look_first(
     state: &Arc<State>,
     rights: &Rights,

@@ -1,6 +1,5 @@
 //! What all requests share.
 
-use crate::aside;
 use crate::audit_queue::AuditQueue;
 use crate::body::{room, units};
 use crate::claims::Claims;
@@ -36,6 +35,11 @@ const TENANTS_THREADS: usize = 2;
 
 /// Requests of readers of the host that take a thread, at a time. Tenants take none of them.
 const READERS_THREADS: usize = 2;
+
+/// One of the threads that a tenant has, or readers of the host share; administrators need none.
+pub(crate) struct Permit(
+    #[allow(dead_code, reason = "given back when it is dropped")] Option<OwnedSemaphorePermit>,
+);
 
 fn broken() -> Problem {
     Problem::new(ProblemType::Internal, "a thread of the daemon broke")
@@ -205,60 +209,72 @@ impl State {
         large: bool,
         job: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, Problem> {
+        let permit = self.permit(rights).await?;
+        self.work_within(rights, permit, large, job).await.map(|(done, _)| done)
+    }
+
+    /// The same on one of the client's threads, which it has then for what comes next.
+    ///
+    /// # Errors
+    /// Those of [`work_on`](State::work_on).
+    pub async fn work_within<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        permit: Permit,
+        large: bool,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<(R, Permit), Problem> {
         let state = self.clone();
+        // A client that leaves gives its thread up when the job is done.
+        let job = move |state: &State| (job(state), permit);
         match rights {
-            Rights::All if large => {
+            Rights::All if !large => self.threads.run_on_leader(move || job(&state)).await.ok_or_else(broken),
+            Rights::Of(_) => self.in_turn(rights, self.limits.body_time, job).await,
+            Rights::All | Rights::Reader(_) => {
                 tokio::task::spawn_blocking(move || job(&state)).await.map_err(|_| broken())
-            }
-            Rights::All => self.threads.run_on_leader(move || job(&state)).await.ok_or_else(broken),
-            Rights::Of(_) => {
-                let permit = self.permit(rights).await?;
-                let job = move |state: &State| {
-                    let done = job(state);
-                    drop(permit);
-                    done
-                };
-                self.in_turn(rights, self.limits.body_time, job).await
-            }
-            Rights::Reader(_) => {
-                let permit = self.permit(rights).await?;
-                let done = tokio::task::spawn_blocking(move || {
-                    let done = job(&state);
-                    drop(permit);
-                    done
-                });
-                done.await.map_err(|_| broken())
             }
         }
     }
 
     /// Does something short that others may wait for, because workers stand still meanwhile, or changes do:
-    /// on a thread of its own at the usual priority. A tenant's comes in the tenant's turn, if it has not
-    /// `begun` in one, and is charged to it.
+    /// on a thread of its own at the usual priority. A tenant's comes in the tenant's turn, and is charged to
+    /// it.
     ///
     /// # Errors
     /// Those of [`work_on`](State::work_on).
     pub async fn promptly<R: Send + 'static>(
         self: &Arc<State>,
         rights: &Rights,
-        begun: bool,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        let permit = self.due(rights).await?;
+        self.promptly_within(rights, permit, job).await
+    }
+
+    /// Waits for one of the client's threads, and until a tenant's turn comes.
+    ///
+    /// # Errors
+    /// They do not come in time.
+    pub async fn due(self: &Arc<State>, rights: &Rights) -> Result<Permit, Problem> {
+        let permit = self.permit(rights).await?;
+        match rights.tenant() {
+            Some(_) => self.in_turn(rights, self.limits.body_time, |_| permit).await,
+            None => Ok(permit),
+        }
+    }
+
+    /// The same as [`promptly`](State::promptly) at once, for what has come in its turn.
+    ///
+    /// # Errors
+    /// The job broke.
+    pub async fn promptly_within<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        permit: Permit,
         job: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, Problem> {
         let Some(tenant) = rights.tenant().map(str::to_owned) else {
-            return self.work_on(rights, true, job).await;
-        };
-        let permit = match self.permit(rights).await {
-            Ok(permit) if begun => Ok(permit),
-            Ok(permit) => self.in_turn(rights, self.limits.body_time, |_| ()).await.map(|()| permit),
-            Err(problem) => Err(problem),
-        };
-        let permit = match permit {
-            Ok(permit) => permit,
-            Err(problem) => {
-                // What has been prepared takes its time to be given up.
-                aside::discard(job);
-                return Err(problem);
-            }
+            return self.work_within(rights, permit, true, job).await.map(|(done, _)| done);
         };
         let state = self.clone();
         let done = tokio::task::spawn_blocking(move || {
@@ -270,16 +286,23 @@ impl State {
         done.await.ok().flatten().ok_or_else(broken)
     }
 
-    /// One of the threads that a tenant has, or readers of the host.
-    async fn permit(&self, rights: &Rights) -> Result<OwnedSemaphorePermit, Problem> {
-        let (permits, why) = match rights.tenant() {
-            Some(tenant) => (self.tenants_threads.of(tenant), "other requests of the tenant take long"),
-            None => (self.readers_threads.clone(), "other readers of the host read much"),
+    /// Waits for one of the threads that a tenant has, or readers of the host.
+    ///
+    /// # Errors
+    /// None is free in time.
+    pub async fn permit(&self, rights: &Rights) -> Result<Permit, Problem> {
+        let (permits, why) = match rights {
+            Rights::All => return Ok(Permit(None)),
+            Rights::Of(_) => {
+                let tenant = rights.tenant().unwrap_or_default();
+                (self.tenants_threads.of(tenant), "other requests of the tenant take long")
+            }
+            Rights::Reader(_) => (self.readers_threads.clone(), "other readers of the host read much"),
         };
         let late = |_| Problem::new(ProblemType::Busy, why);
-        timeout(self.limits.body_time, permits.acquire_owned())
-            .await
-            .map_err(late)?
+        let permit = timeout(self.limits.body_time, permits.acquire_owned()).await.map_err(late)?;
+        permit
+            .map(|permit| Permit(Some(permit)))
             .map_err(|_| Problem::new(ProblemType::Busy, "the daemon ends"))
     }
 

@@ -125,6 +125,13 @@ impl Fake {
         held.into_iter().flat_map(|(_, jobs)| jobs).for_each(|job| job());
     }
 
+    /// It comes, for the first of them.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn let_one_go(&self) {
+        let first = self.held().as_mut().filter(|(_, jobs)| !jobs.is_empty()).map(|(_, jobs)| jobs.remove(0));
+        first.expect("one waits")();
+    }
+
     fn held(&self) -> MutexGuard<'_, Option<(String, Vec<Aside>)>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

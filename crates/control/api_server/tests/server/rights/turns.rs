@@ -91,6 +91,58 @@ fn what_a_tenant_may_not_change_it_keeps_from_none() {
     }
 }
 
+/// Nor is what is the tenant's own kept from an administrator, who may want to stop it.
+#[test]
+fn what_a_tenant_waits_to_change_an_administrator_changes() {
+    let shared = Shared::new();
+    let function = json!({"spec": {"image": "firewall", "tenant": "crimson", "max_call": "3ms"}}).to_string();
+    let (pause, save) = ("/v1/functions/crimson-fw/pause", "/v1/functions/crimson-fw/snapshots");
+    for (method, path, body, status) in [
+        ("POST", pause, "", 200),
+        ("POST", "/v1/functions/crimson-fw/restart", "", 200),
+        ("POST", save, r#"{"name": "crimson-again"}"#, 201),
+        ("PUT", "/v1/functions/crimson-fw", &function, 200),
+    ] {
+        shared.server.fake.hold_requests_of("crimson");
+        let mut waits = sent(&shared, method, path, body);
+        until(path, || shared.server.fake.requests_held() == 1);
+        // What is looked at before, is: the next job is the one that changes something.
+        if path == save {
+            shared.server.fake.let_one_go();
+            until(path, || shared.server.fake.requests_held() == 1);
+        }
+        let mut administrator = shared.server.client();
+        let paused = administrator.post(pause, "");
+        assert_eq!(paused.status, 200, "{method} {path}: {paused:?}");
+        shared.server.fake.let_requests_go();
+        assert_eq!(waits.read().expect("answers").status, status, "{method} {path}");
+    }
+}
+
+/// The same where it has waited for another change before.
+#[test]
+fn what_a_tenant_waits_to_change_once_more_an_administrator_changes() {
+    let shared = Shared::new();
+    let (path, fake) = ("/v1/functions/crimson-fw", &shared.server.fake);
+    let spec = |image: &str| json!({"spec": {"image": image, "tenant": "crimson"}}).to_string();
+    let mut first = shared.server.client();
+    first.send("PUT", path, &[], spec("kept-starting-first").as_bytes()).expect("asks");
+    fake.has_begun("kept-starting-first");
+    fake.hold_requests_of("crimson");
+    let mut waits = sent(&shared, "PUT", path, &spec("firewall"));
+    for what in ["it is read", "it begins"] {
+        until(what, || fake.requests_held() == 1);
+        fake.let_one_go();
+    }
+    fake.let_go("kept-starting-first");
+    assert_eq!(first.read().expect("answers").status, 200);
+    until("it comes to its turn again", || fake.requests_held() == 1);
+    let pause = format!("{path}/pause");
+    assert_eq!(shared.server.client().post(&pause, "").status, 200);
+    fake.let_requests_go();
+    assert_eq!(waits.read().expect("answers").status, 200);
+}
+
 #[test]
 fn what_a_client_does_not_wait_for_any_more_is_not_done() {
     let shared = Shared::new();
