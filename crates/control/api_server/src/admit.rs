@@ -9,7 +9,6 @@
 //! groups bind ([`mod@crate::senders`]).
 
 use crate::answer::faulty;
-use crate::change::{Wanted, WantedObject, not_held};
 use crate::document::Faults;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, may_change};
@@ -17,6 +16,7 @@ use crate::senders::Bound;
 use crate::state::State;
 use crate::stored::Stored;
 use crate::tenant_devices::{KnownDevice, Takes, stations_in};
+use crate::wanted::{Wanted, WantedObject};
 use api::{Fault, Kind, ObjectName, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,7 +118,7 @@ impl State {
                     .taken
                     .push(Fault::new(place(id), format!("the name `{}` is taken; choose another", id.name)));
             } else if taken {
-                let fault = not_held(id, precondition, None);
+                let fault = precondition.not_held(id, None);
                 return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
             }
             created += usize::from(mine.is_none());

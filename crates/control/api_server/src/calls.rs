@@ -2,7 +2,6 @@
 
 use crate::answer::{Answer, refused};
 use crate::call::Call;
-use crate::change::WantedObject;
 use crate::claims::Claimed;
 use crate::control::{Control, Exposition, Refusal};
 use crate::outlet::Outlet;
@@ -11,6 +10,7 @@ use crate::rights::Rights;
 use crate::seen::items;
 use crate::state::State;
 use crate::stored::answered;
+use crate::wanted::WantedObject;
 use crate::{change_calls, events, history_calls, login_calls, page, past, snapshot_calls, token_calls};
 use api::{DEFAULT_TENANT, Kind, List, ObjectName, Problem, ProblemType};
 use serde_json::{Value, json};

@@ -19,24 +19,21 @@
 //! begins anew.
 
 use crate::answer::faulty;
-use crate::aside;
 use crate::claims::{Claim, Claimed, Place};
+use crate::compare::Compared;
 use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::runs;
 use crate::pin::{First, Pinned, functions, pin};
-use crate::precondition::Precondition;
 use crate::rights::Rights;
 use crate::state::{Permit, State};
-use crate::stored::{Stored, written};
-use crate::timing::Timing;
-use api::{Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::wanted::{Wanted, WantedObject};
+use api::{Difference, Fault, Kind, Operation, Problem, ProblemType};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::{Change, CommitError, Revision};
+use store::{CommitError, Revision};
 use telemetry::steps;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
@@ -47,47 +44,6 @@ const ROUNDS: usize = 16;
 
 /// How often a change is made ready anew because others changed what it is about.
 const ATTEMPTS: usize = 8;
-
-/// What is wanted.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub objects: Vec<WantedObject>,
-    /// Whatever is not named is deleted.
-    pub prune: bool,
-    pub dry_run: bool,
-    /// Registries are asked what tags mean that functions run with.
-    pub resolve: bool,
-    /// Of the client that wants it.
-    pub rights: Rights,
-    /// Functions whose files say something else than when they were read.
-    pub others: BTreeSet<String>,
-    /// Functions that run may begin anew where they cannot hand over.
-    pub allow_restart: bool,
-    /// What wants to know how long it takes.
-    pub timing: Timing,
-    /// Whether what it says is large: it is dropped aside then.
-    pub large: bool,
-    /// What its body takes of the room for bodies. An operation keeps it to its end, after the answer, too.
-    pub _room: Option<Arc<OwnedSemaphorePermit>>,
-}
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        if self.large {
-            aside::discard(std::mem::take(&mut self.objects));
-        }
-    }
-}
-
-/// What is wanted of one object.
-#[derive(Clone, Debug)]
-pub(crate) struct WantedObject {
-    pub id: ObjectName,
-    /// `None`: it is to be deleted, and is there.
-    pub spec: Option<Value>,
-    pub precondition: Precondition,
-    pub snapshot: Option<Name>,
-}
 
 /// For how long a request waits for work.
 #[derive(Clone, Copy, Debug)]
@@ -100,15 +56,6 @@ pub(crate) enum WaitLimit {
 pub(crate) enum Outcome {
     Done(Difference),
     Later(Box<Operation>),
-}
-
-/// What a change comes to.
-pub(crate) struct Compared {
-    pub difference: Difference,
-    /// For the host.
-    pub changes: Vec<ObjectChange>,
-    /// For the store.
-    writes: Vec<Change>,
 }
 
 /// Is told once how a change ended.
@@ -541,17 +488,6 @@ impl State {
         Ok((now.changes == before.changes).then_some(now))
     }
 
-    /// Steps 1 and 2, as of now.
-    pub fn compared(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Compared, Problem> {
-        // Before anything is read: what is committed meanwhile is noticed.
-        let revision = self.store.revision().0;
-        let mut difference =
-            Difference { dry_run: wanted.dry_run, revision, images: images.clone(), ..Difference::default() };
-        self.admit(wanted)?;
-        let (changes, writes) = self.compare(wanted, &mut difference)?;
-        Ok(Compared { difference, changes, writes })
-    }
-
     /// Whether a change may take longer than others are to wait for it: it is large, or concerns what runs.
     fn takes_long(&self, wanted: &Wanted) -> bool {
         let concerns_what_runs = |object: &WantedObject| {
@@ -565,133 +501,6 @@ impl State {
                 && self.store.read(object.id.kind.as_str(), &object.id.name).is_some()
         };
         wanted.objects.len() >= LARGE || wanted.prune || wanted.objects.iter().any(concerns_what_runs)
-    }
-
-    /// Steps 1 and 2: what is to be changed, for the host and for the store.
-    fn compare(
-        &self,
-        wanted: &Wanted,
-        difference: &mut Difference,
-    ) -> Result<(Vec<ObjectChange>, Vec<Change>), Problem> {
-        let (mut changes, mut writes, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        for WantedObject { id, spec, precondition, snapshot } in &wanted.objects {
-            let there = self.store.read(id.kind.as_str(), &id.name);
-            let version = there.as_ref().map(|object| object.version.0);
-            if !precondition.holds(version) {
-                faults.push(not_held(id, precondition, version));
-                continue;
-            }
-            let stored = there.as_ref().map(Stored::of);
-            let change = |spec, paused| ObjectChange {
-                kind: id.kind,
-                name: id.name.clone(),
-                spec,
-                paused,
-                snapshot: snapshot.clone(),
-            };
-            match (spec, stored) {
-                (None, None) => return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}"))),
-                (None, Some(_)) => {
-                    changes.push(change(None, false));
-                    writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
-                    difference.deleted.push(id.clone());
-                }
-                (Some(spec), Some(stored))
-                    if stored.spec == *spec
-                        && snapshot.is_none()
-                        && !self.lacks(id)
-                        && !(id.kind == Kind::Function && wanted.others.contains(&id.name)) =>
-                {
-                    difference.unchanged.push(id.clone());
-                }
-                (Some(spec), stored) => {
-                    let list =
-                        if stored.is_some() { &mut difference.changed } else { &mut difference.created };
-                    list.push(id.clone());
-                    // What the launcher starts cannot be paused, nor resumed: it forgets that it was.
-                    let paused =
-                        stored.is_some_and(|stored| stored.paused) && !api::guest_of(spec).is_launched();
-                    changes.push(change(Some(spec.clone()), paused));
-                    let value = written(spec, paused);
-                    writes.push(Change::put(id.kind.as_str(), id.name.as_str(), value));
-                }
-            }
-        }
-        if !faults.is_empty() {
-            return Err(faulty(ProblemType::PreconditionFailed, faults));
-        }
-        if wanted.prune {
-            self.prune(wanted, difference, &mut changes, &mut writes);
-        }
-        let faults: Vec<Fault> = changes.iter().filter_map(|change| self.still_has_tokens(change)).collect();
-        if !faults.is_empty() {
-            return Err(faulty(ProblemType::Conflict, faults));
-        }
-        Ok((changes, writes))
-    }
-
-    /// A tenant that goes would leave its tokens to the next tenant of that name.
-    fn still_has_tokens(&self, change: &ObjectChange) -> Option<Fault> {
-        if change.kind != Kind::Tenant || change.spec.is_some() {
-            return None;
-        }
-        let tokens = self.tokens.of(&change.name);
-        let listed = yaml_document::spelling::listed(tokens.iter().map(String::as_str));
-        let message = format!("tokens are for it: {listed}; delete them first");
-        (!tokens.is_empty()).then(|| Fault::new(format!("tenants.{}", change.name), message))
-    }
-
-    /// Finds functions whose files say something else than when these were read, though their configuration
-    /// names the same. Files are an administrator's to name.
-    pub fn read_again(&self, wanted: &mut Wanted) {
-        if wanted.rights.tenant().is_none() {
-            let functions = functions(wanted).into_iter().map(|(name, _)| name.to_owned());
-            let others = functions.filter(|name| self.control.has_other_files(name));
-            wanted.others = others.collect();
-        }
-    }
-
-    /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted
-    /// again.
-    fn lacks(&self, id: &ObjectName) -> bool {
-        id.kind == Kind::Function && self.control.lacks(&id.name)
-    }
-
-    /// Deletes what is not named, last kinds first, so that nothing loses what it is made from.
-    fn prune(
-        &self,
-        wanted: &Wanted,
-        difference: &mut Difference,
-        changes: &mut Vec<ObjectChange>,
-        writes: &mut Vec<Change>,
-    ) {
-        let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
-        let mut delete = |id: ObjectName| {
-            if !named.contains(&id) {
-                let name = id.name.clone();
-                changes.push(ObjectChange { kind: id.kind, name, spec: None, paused: false, snapshot: None });
-                writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
-                difference.deleted.push(id);
-            }
-        };
-        if let Some(tenant) = wanted.rights.tenant() {
-            // What names others goes first.
-            self.prunable(tenant).into_iter().rev().for_each(delete);
-            return;
-        }
-        for kind in Kind::ALL.into_iter().rev() {
-            let mut from = String::new();
-            loop {
-                let page = self.store.list(kind.as_str(), &from, store::PAGE_MAX);
-                for object in page.objects {
-                    delete(ObjectName::new(kind, object.name.to_string()));
-                }
-                match page.next {
-                    Some(next) => from = next.to_string(),
-                    None => break,
-                }
-            }
-        }
     }
 
     /// Waits until a revision is on disk.
@@ -730,24 +539,6 @@ fn begin_anew<'a>(changes: &'a [ObjectChange], anew: &'a [String]) -> impl Itera
             "it would begin anew and lose what it knows; allowed: with `allow_restart=true` (`--allow-restart`)",
         )
     })
-}
-
-pub(crate) fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
-    let found = version.map_or("no such object".to_owned(), |version| format!("version {version}"));
-    let (at, allowed) = match precondition {
-        Precondition::Any => ("", "anything".to_owned()),
-        Precondition::Absent => ("If-None-Match", "no such object".to_owned()),
-        Precondition::Present => ("If-Match", "any version of it".to_owned()),
-        // Its tags are weak, or no versions.
-        Precondition::Versions(versions) if versions.is_empty() => {
-            ("If-Match", "its version in quotes, which no tag of the header is".to_owned())
-        }
-        Precondition::Versions(versions) => {
-            let versions: Vec<_> = versions.iter().map(u64::to_string).collect();
-            ("If-Match", format!("version {}", versions.join(", ")))
-        }
-    };
-    Fault::new(at, format!("{id}: found {found}; allowed: {allowed}"))
 }
 
 pub(crate) fn not_committed(error: &CommitError) -> Problem {

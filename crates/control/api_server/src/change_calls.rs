@@ -4,7 +4,7 @@ use crate::answer::{Answer, faulty, one_fault};
 use crate::aside::Aside;
 use crate::audit_records::audit;
 use crate::calls::shown;
-use crate::change::{Outcome, WaitLimit, Wanted, WantedObject, not_committed};
+use crate::change::{Outcome, WaitLimit, not_committed};
 use crate::claims::Claimed;
 use crate::control::{ObjectChange, Refusal};
 use crate::precondition::Precondition;
@@ -12,6 +12,7 @@ use crate::request::{Asked, body_as};
 use crate::rights::Rights;
 use crate::state::{SMALL, State};
 use crate::stored::Stored;
+use crate::wanted::{Wanted, WantedObject};
 use crate::{document, sizes, spec};
 use api::{
     DEFAULT_TENANT, Desired, Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType,

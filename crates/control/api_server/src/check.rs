@@ -5,7 +5,7 @@
 //! would have to be fetched is told as a warning, with what is not checked because of it.
 
 use crate::answer::faulty;
-use crate::change::{Compared, Wanted, WantedObject};
+use crate::compare::Compared;
 use crate::document;
 use crate::precondition::Precondition;
 use crate::rights::Rights;
@@ -13,6 +13,7 @@ use crate::sizes;
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
+use crate::wanted::{Wanted, WantedObject};
 use api::{CheckReport, Fault, FaultKind, Kind, PlacedFault, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

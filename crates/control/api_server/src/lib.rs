@@ -51,6 +51,7 @@ mod change;
 mod change_calls;
 mod check;
 mod claims;
+mod compare;
 mod connection;
 mod connection_groups;
 mod control;
@@ -103,6 +104,7 @@ mod tls;
 mod token_calls;
 mod tokens;
 mod told;
+mod wanted;
 
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};

@@ -1,8 +1,8 @@
 //! Images of functions, pinned to what they mean before anything is compared.
 
-use crate::change::Wanted;
 use crate::claims::Claimed;
 use crate::control::{ImageResolution, Images, Work};
+use crate::wanted::Wanted;
 use api::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

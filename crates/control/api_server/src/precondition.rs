@@ -2,7 +2,7 @@
 //!
 //! An object's entity tag is its version in quotes, `"17"`.
 
-use api::Fault;
+use api::{Fault, ObjectName};
 
 /// Most tags in one header; no client knows more versions that would do.
 const TAGS_MAX: usize = 32;
@@ -23,6 +23,25 @@ pub enum Precondition {
 }
 
 impl Precondition {
+    /// What to tell where it does not hold of an object, which has this version, or is not there.
+    pub fn not_held(&self, id: &ObjectName, version: Option<u64>) -> Fault {
+        let found = version.map_or("no such object".to_owned(), |version| format!("version {version}"));
+        let (at, allowed) = match self {
+            Precondition::Any => ("", "anything".to_owned()),
+            Precondition::Absent => ("If-None-Match", "no such object".to_owned()),
+            Precondition::Present => ("If-Match", "any version of it".to_owned()),
+            // Its tags are weak, or no versions.
+            Precondition::Versions(versions) if versions.is_empty() => {
+                ("If-Match", "its version in quotes, which no tag of the header is".to_owned())
+            }
+            Precondition::Versions(versions) => {
+                let versions: Vec<_> = versions.iter().map(u64::to_string).collect();
+                ("If-Match", format!("version {}", versions.join(", ")))
+            }
+        };
+        Fault::new(at, format!("{id}: found {found}; allowed: {allowed}"))
+    }
+
     /// Reads the values of both headers.
     ///
     /// # Errors

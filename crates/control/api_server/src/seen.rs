@@ -2,7 +2,6 @@
 
 use crate::answer::{Answer, faulty};
 use crate::calls::missing;
-use crate::change::not_held;
 use crate::control::ObjectChange;
 use crate::precondition::Precondition;
 use crate::rights::Rights;
@@ -73,7 +72,7 @@ impl State {
         self.tokens.hold(rights)?;
         let version = self.read(rights, id)?.version.0;
         if !precondition.holds(Some(version)) {
-            let fault = not_held(id, precondition, Some(version));
+            let fault = precondition.not_held(id, Some(version));
             return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
         }
         Ok(())

@@ -8,10 +8,10 @@
 //!
 //! A tenant leaves them as they are, or says less.
 
-use crate::change::{Wanted, WantedObject};
 use crate::document::Faults;
 use crate::owners::{base, names_in};
 use crate::state::State;
+use crate::wanted::{Wanted, WantedObject};
 use api::{Fault, Kind};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

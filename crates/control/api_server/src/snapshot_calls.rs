@@ -2,7 +2,6 @@
 
 use crate::answer::{Answer, one_fault, refused};
 use crate::calls::aside_alone;
-use crate::change::WantedObject;
 use crate::change_calls::change_one;
 use crate::claims::Claimed;
 use crate::owners::size;
@@ -11,6 +10,7 @@ use crate::rights::Rights;
 use crate::seen::missing_snapshot;
 use crate::state::State;
 use crate::stored::Stored;
+use crate::wanted::WantedObject;
 use api::{Adopt, Fault, Kind, Name, ObjectName, Problem, ProblemType, Restore, Save, paths};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -11,10 +11,10 @@
 //! Administrators are told everything.
 
 use crate::answer::{faulty, refused};
-use crate::change::Wanted;
 use crate::control::{ObjectChange, Refusal};
 use crate::rights::Rights;
 use crate::state::State;
+use crate::wanted::Wanted;
 use api::{Fault, FaultSource, ObjectName, Problem, ProblemType};
 use std::collections::BTreeSet;
 
