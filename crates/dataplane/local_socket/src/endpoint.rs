@@ -1,6 +1,7 @@
 //! A socket where a peer is met: listened at, or connected to, again and again until one comes.
 
-use crate::{Kind, Listener, Peer, Users, connect_as, peer};
+use crate::{Doorbells, Kind, Listener, Peer, Users, connect_as, peer, timespec};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -36,7 +37,29 @@ pub enum Opened {
     Absent(io::Error),
 }
 
-/// See the module's documentation. It never waits.
+/// What a port's thread waits for where a peer is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited<'a> {
+    /// The peer's connection, if it is read from now.
+    pub connection: Option<BorrowedFd<'a>>,
+    /// For how long, if not for ever.
+    pub span: Option<Duration>,
+}
+
+/// What a port's thread woke up for: nothing of it when the time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// The port ends.
+    pub stop: bool,
+    /// The worker has knocked.
+    pub knock: bool,
+    /// A peer wants to connect.
+    pub connection: bool,
+    /// The peer has sent something, or has gone.
+    pub message: bool,
+}
+
+/// See the module's documentation. Nothing but [`Endpoint::wait`] waits.
 #[derive(Debug)]
 pub struct Endpoint {
     kind: Kind,
@@ -117,6 +140,31 @@ impl Endpoint {
     pub fn readable(&self) -> Option<BorrowedFd<'_>> {
         let listener = self.listener.as_ref()?;
         self.rests(Instant::now()).is_none().then(|| listener.readable())
+    }
+
+    /// Waits until the worker, the peer that is there, or without one the next, wants something, or it is time
+    /// to look at the socket. One peer is there at a time: others wait for their turn.
+    pub fn wait(&self, bells: &Doorbells, peer: Option<Awaited<'_>>) -> Woken {
+        let mut fds = Vec::with_capacity(3);
+        let mut add = |fd| {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            fds.len() - 1
+        };
+        let (stop, knock) = (add(bells.stop()), add(bells.attendant()));
+        let next = if peer.is_none() { self.readable().map(&mut add) } else { None };
+        let message = peer.and_then(|peer| peer.connection).map(&mut add);
+        let span = peer.and_then(|peer| peer.span);
+        let timeout = span.into_iter().chain(self.span(peer.is_some())).min().map(timespec);
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Woken::default();
+        }
+        let happened = |index: usize| !fds[index].revents().is_empty();
+        Woken {
+            stop: happened(stop),
+            knock: happened(knock),
+            connection: next.is_some_and(happened),
+            message: message.is_some_and(happened),
+        }
     }
 
     /// The next peer; `None` when none waits, or too many have come.

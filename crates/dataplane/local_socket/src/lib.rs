@@ -8,21 +8,24 @@
 //! 4. [`Endpoint`] is a socket at which one peer after another is met, on either side.
 //! 5. [`Doorbells`] are how a port's worker, the thread at its socket ([`Attendant`]) and the peer wake each
 //!    other.
-//! 6. A listener that is dropped removes its file, if it is still its own.
+//! 6. [`OpenError`] is why a port at a socket cannot be opened.
+//! 7. A listener that is dropped removes its file, if it is still its own.
 
 mod attendant;
 mod doorbells;
 mod endpoint;
 mod listener;
 mod messages;
+mod open_error;
 mod peer;
 mod users;
 
 pub use attendant::{Attendant, HasBells};
 pub use doorbells::{Doorbells, ring, timespec};
-pub use endpoint::{Endpoint, Opened, Side};
+pub use endpoint::{Awaited, Endpoint, Opened, Side, Woken};
 pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
+pub use open_error::{OpenError, PATH_MAX, check_path};
 pub use peer::{Peer, own_uid, peer};
 pub use users::{GUEST_USERS, Users};
 

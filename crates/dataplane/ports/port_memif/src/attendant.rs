@@ -9,8 +9,7 @@ use crate::config::Role;
 use crate::desk::{Desk, Line, Session};
 use crate::handshake::{Handshake, Joined};
 use crate::message::{LENGTH, Message, shown};
-use local_socket::{Attendant, Endpoint, Kind, Opened, Side, ring, timespec};
-use rustix::event::{PollFd, PollFlags, poll};
+use local_socket::{Attendant, Awaited, Endpoint, Kind, Opened, Side, Woken, ring};
 use rustix::fs::OFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,15 +56,6 @@ pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
     Attendant::start("memif", desk, move || work.run())
 }
 
-/// What the thread woke up for.
-#[derive(Default)]
-struct Seen {
-    stop: bool,
-    knock: bool,
-    connection: bool,
-    message: bool,
-}
-
 impl Work {
     fn run(mut self) {
         loop {
@@ -100,34 +90,18 @@ impl Work {
         !matches!(self.connection, Connection::None)
     }
 
-    fn wait(&self) -> Seen {
-        let bells = &self.desk.bells;
-        let mut fds = Vec::with_capacity(3);
-        let mut add = |fd| {
-            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            fds.len() - 1
-        };
-        add(bells.stop());
-        add(bells.attendant());
-        let (connection, message, span) = match &self.connection {
-            // One connection at a time: others wait for their turn.
-            Connection::None => (self.endpoint.readable().map(&mut add), None, None),
+    fn wait(&self) -> Woken {
+        let awaited = match &self.connection {
+            Connection::None => None,
             Connection::Shaking { socket, since, .. } => {
-                (None, Some(add(socket.as_fd())), Some(HANDSHAKE.saturating_sub(since.elapsed())))
+                let span = Some(HANDSHAKE.saturating_sub(since.elapsed()));
+                Some(Awaited { connection: Some(socket.as_fd()), span })
             }
-            Connection::Joined { line, .. } => (None, Some(add(line.socket.as_fd())), None),
+            Connection::Joined { line, .. } => {
+                Some(Awaited { connection: Some(line.socket.as_fd()), span: None })
+            }
         };
-        let timeout = span.into_iter().chain(self.endpoint.span(self.has_peer())).min().map(timespec);
-        if poll(&mut fds, timeout.as_ref()).is_err() {
-            return Seen::default();
-        }
-        let happened = |index: usize| !fds[index].revents().is_empty();
-        Seen {
-            stop: happened(0),
-            knock: happened(1),
-            connection: connection.is_some_and(happened),
-            message: message.is_some_and(happened),
-        }
+        self.endpoint.wait(&self.desk.bells, awaited)
     }
 
     fn waiting(&self) -> String {

@@ -7,26 +7,14 @@ use crate::ends::{OutOfStep, Receiver, Unsent};
 use crate::handshake::Joined;
 use crate::regions::BYTES_MAX;
 use crate::{Role, Settings};
-use local_socket::Attendant;
+use local_socket::{Attendant, OpenError, check_path};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
-use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
 use virtio_net::{finish_checksum, is_whole, split};
-
-/// Why a port cannot be opened, and will not be.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A setting that is not allowed.
-    #[error("{0}: found {1}; allowed: {2}")]
-    Setting(&'static str, String, &'static str),
-    /// No descriptors or threads are left.
-    #[error("socket `{0}`: {1}")]
-    System(String, io::Error),
-}
 
 /// A memif port. See the crate's documentation.
 #[derive(Debug)]
@@ -52,23 +40,21 @@ impl Settings {
     /// # Errors
     /// [`OpenError::Setting`].
     pub fn check(&self) -> Result<(), OpenError> {
-        let refused = |key, found: &str, allowed| Err(OpenError::Setting(key, format!("`{found}`"), allowed));
-        if !self.socket.starts_with('/') || self.socket.len() > 107 {
-            return refused("socket", &self.socket, "a path from the root on, of at most 107 bytes");
-        }
+        let refused = |key, found: u32, allowed| Err(OpenError::setting(key, found, allowed));
+        check_path(&self.socket)?;
         if !self.ring.is_power_of_two() || !(64..=4096).contains(&self.ring) {
-            return refused("ring", &self.ring.to_string(), "a power of two from 64 to 4096");
+            return refused("ring", self.ring, "a power of two from 64 to 4096");
         }
         if !(256..=16_384).contains(&self.buffer) {
-            return refused("buffer", &self.buffer.to_string(), "256 to 16384 bytes");
+            return refused("buffer", self.buffer, "256 to 16384 bytes");
         }
         if !(1..=QUEUES_MAX as u32).contains(&self.queues) {
-            return refused("queues", &self.queues.to_string(), "1 to 16");
+            return refused("queues", self.queues, "1 to 16");
         }
         let bytes = u64::from(self.ring) * u64::from(self.buffer) * 2 * u64::from(self.queues);
         if self.role == Role::Slave && bytes > BYTES_MAX {
             let allowed = "with `ring` and `buffer` at most 256 MiB, both ways together";
-            return refused("queues", &self.queues.to_string(), allowed);
+            return refused("queues", self.queues, allowed);
         }
         if self.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
             return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));

@@ -40,7 +40,8 @@ mod interleavings;
 mod tests;
 
 pub use config::{QUEUES_MAX, Role, SCHEMA, Settings};
-pub use driver::{MemifPort, OpenError};
+pub use driver::MemifPort;
 pub use ends::{OutOfStep, Receiver, Sender, Unsent};
 pub use handshake::{Answer, Handshake, Joined};
+pub use local_socket::OpenError;
 pub use message::{AddRing, Hello, Init, LENGTH, Message, MessageError, VERSION};

@@ -5,13 +5,12 @@ use crate::belief::believe;
 use crate::custody::{Batch, Lent};
 use crate::session::Session;
 use crate::{DeviceTable, Processes, Settings};
-use local_socket::Attendant;
+use local_socket::{Attendant, OpenError, check_path};
 use native_abi::{Descriptor, Layout, SIZE_MAX, SIZE_MIN, flags};
 use native_ring::{OutOfStep, sleep};
 use packet_memory::{Buffer, Packet, Pool, prefetch};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -20,17 +19,6 @@ use telemetry::clock::Nanos;
 
 /// Returned buffers, and buffers that were asked for, that one poll deals with at most.
 const BURST: u32 = 256;
-
-/// Why a port cannot be opened, and will not be.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A setting that is not allowed.
-    #[error("{0}: found {1}; allowed: {2}")]
-    Setting(&'static str, String, &'static str),
-    /// No descriptors or threads are left.
-    #[error("socket `{0}`: {1}")]
-    System(String, io::Error),
-}
 
 /// A port of a native process. See the crate's documentation.
 #[derive(Debug)]
@@ -61,15 +49,12 @@ impl Settings {
     /// # Errors
     /// [`OpenError::Setting`].
     pub fn check(&self) -> Result<(), OpenError> {
-        if !self.socket.starts_with('/') || self.socket.len() > 107 {
-            let allowed = "a path from the root on, of at most 107 bytes";
-            return Err(OpenError::Setting("socket", format!("`{}`", self.socket), allowed));
-        }
+        check_path(&self.socket)?;
         Layout::new(self.ring, SIZE_MIN).map(drop).ok_or_else(|| self.no_ring())
     }
 
     fn no_ring(&self) -> OpenError {
-        OpenError::Setting("ring", self.ring.to_string(), "a power of two from 64 to 4096")
+        OpenError::setting("ring", self.ring, "a power of two from 64 to 4096")
     }
 }
 

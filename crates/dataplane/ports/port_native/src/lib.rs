@@ -47,6 +47,7 @@ pub use belief::believe;
 pub use config::{SCHEMA, Settings};
 pub use custody::{Custody, Lent};
 pub use device_table::DeviceTable;
-pub use driver::{NativePort, OpenError};
+pub use driver::NativePort;
+pub use local_socket::OpenError;
 pub use processes::Processes;
 pub use pulse::{Failed, Failure};

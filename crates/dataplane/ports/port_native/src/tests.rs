@@ -147,7 +147,7 @@ fn settings_have_the_defaults_of_their_schema() {
 fn a_ring_that_is_no_power_of_two_and_a_socket_without_a_path_are_refused() {
     let open = |settings| NativePort::open(settings, pool(64), &Processes::default()).expect_err("refused");
     let refused = open(Settings { ring: 100, ..Settings::new("/nowhere/a") }).to_string();
-    assert_eq!(refused, "ring: found 100; allowed: a power of two from 64 to 4096");
+    assert_eq!(refused, "ring: found `100`; allowed: a power of two from 64 to 4096");
     let refused = open(Settings::new("a.sock")).to_string();
     assert!(refused.starts_with("socket: found `a.sock`; allowed: a path from the root on"), "{refused}");
 }

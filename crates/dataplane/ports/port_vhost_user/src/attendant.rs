@@ -9,8 +9,7 @@ use crate::backend::Backend;
 use crate::config::Role;
 use crate::desk::{Desk, Line};
 use crate::stream::{self, Read, Reader};
-use local_socket::{Attendant, Endpoint, Kind, Opened, Side, timespec};
-use rustix::event::{PollFd, PollFlags, poll};
+use local_socket::{Attendant, Awaited, Endpoint, Kind, Opened, Side, Woken};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -61,15 +60,6 @@ pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
     Attendant::start("vhost-user", desk, move || work.run())
 }
 
-/// What the thread woke up for.
-#[derive(Default)]
-struct Seen {
-    stop: bool,
-    knock: bool,
-    connection: bool,
-    message: bool,
-}
-
 impl Work {
     fn run(mut self) {
         loop {
@@ -99,39 +89,15 @@ impl Work {
         }
     }
 
-    fn wait(&self) -> Seen {
-        let bells = &self.desk.bells;
-        let mut fds = Vec::with_capacity(3);
-        let mut add = |fd| {
-            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            fds.len() - 1
-        };
-        add(bells.stop());
-        add(bells.attendant());
-        let (mut connection, mut message, mut span) = (None, None, None);
-        match &self.connection {
-            // One connection at a time: others wait for their turn.
-            None => connection = self.endpoint.readable().map(&mut add),
-            Some(open) => match self.pause() {
-                Some(pause) => span = Some(pause),
-                None => {
-                    message = Some(add(open.line.socket.as_fd()));
-                    span = open.reader.until().map(|until| until.saturating_duration_since(Instant::now()));
-                }
-            },
-        }
-        let timeout =
-            span.into_iter().chain(self.endpoint.span(self.connection.is_some())).min().map(timespec);
-        if poll(&mut fds, timeout.as_ref()).is_err() {
-            return Seen::default();
-        }
-        let happened = |index: usize| !fds[index].revents().is_empty();
-        Seen {
-            stop: happened(0),
-            knock: happened(1),
-            connection: connection.is_some_and(happened),
-            message: message.is_some_and(happened),
-        }
+    fn wait(&self) -> Woken {
+        let awaited = self.connection.as_ref().map(|open| match self.pause() {
+            Some(pause) => Awaited { connection: None, span: Some(pause) },
+            None => {
+                let left = |until: Instant| until.saturating_duration_since(Instant::now());
+                Awaited { connection: Some(open.line.socket.as_fd()), span: open.reader.until().map(left) }
+            }
+        });
+        self.endpoint.wait(&self.desk.bells, awaited)
     }
 
     /// How long nothing more is read: there was too much.

@@ -9,12 +9,11 @@ use crate::features::{GUEST_CSUM, GUEST_ECN, GUEST_TSO4, GUEST_TSO6};
 use crate::receive::Taken;
 use crate::ring::{BATCH, OutOfStep, Queue};
 use crate::transmit::Unsent;
-use local_socket::Attendant;
+use local_socket::{Attendant, OpenError, check_path};
 use nf_abi::{PacketRecord, offload};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use telemetry::DropReason;
@@ -27,17 +26,6 @@ const BACKLOG: usize = 128;
 /// Senders are throttled when fewer than half of so many packets find room: rings that QEMU and DPDK make
 /// without being told have so many places.
 const CAPACITY: usize = 256;
-
-/// Why a port cannot be opened, and will not be.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A setting that is not allowed.
-    #[error("{0}: found `{1}`; allowed: {2}")]
-    Setting(&'static str, String, &'static str),
-    /// No descriptors or threads are left.
-    #[error("socket `{0}`: {1}")]
-    System(String, io::Error),
-}
 
 /// A vhost-user port. See the crate's documentation.
 #[derive(Debug)]
@@ -66,12 +54,9 @@ impl Settings {
     /// # Errors
     /// [`OpenError::Setting`].
     pub fn check(&self) -> Result<(), OpenError> {
-        let refused = |key, found: String, allowed| Err(OpenError::Setting(key, found, allowed));
-        if !self.socket.starts_with('/') || self.socket.len() > 107 {
-            return refused("socket", self.socket.clone(), "a path from the root on, of at most 107 bytes");
-        }
+        check_path(&self.socket)?;
         if !(1..=QUEUES_MAX as u32).contains(&self.queues) {
-            return refused("queues", self.queues.to_string(), "1 to 16");
+            return Err(OpenError::setting("queues", self.queues, "1 to 16"));
         }
         Ok(())
     }

@@ -48,6 +48,7 @@ mod tests;
 
 pub use config::{QUEUES_MAX, Role, SCHEMA, Settings};
 pub use detached::Detached;
-pub use driver::{OpenError, VhostUserPort};
+pub use driver::VhostUserPort;
+pub use local_socket::OpenError;
 pub use message::{HEADER, Header, Message, MessageError, PAYLOAD_MAX, Region, Request};
 pub use ring::OutOfStep;
