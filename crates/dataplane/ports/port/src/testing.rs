@@ -1,7 +1,10 @@
 //! What the ports' tests share.
 
-use crate::Port;
+use crate::{Port, PortCounters, Wake};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use telemetry::clock::Nanos;
 
 /// Some time of the day.
@@ -22,6 +25,66 @@ pub(crate) fn packets<'a>(pool: &Pool, contents: impl IntoIterator<Item = &'a [u
         packet
     };
     contents.into_iter().map(fill).collect()
+}
+
+/// A port that says of itself what no other does, and counts how often it is told that a turn is over, and
+/// how often to wake for room.
+#[derive(Default)]
+pub(crate) struct Particular {
+    pub(crate) signals: Arc<AtomicUsize>,
+    pub(crate) wants: Arc<AtomicUsize>,
+    counters: PortCounters,
+}
+
+impl Port for Particular {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.deliver(pool, packets);
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn mtu(&self) -> Option<u32> {
+        Some(1499)
+    }
+    fn needs_maintenance(&self) -> bool {
+        false
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+    fn reads_flow_hash(&self) -> bool {
+        true
+    }
+    fn backlog(&self) -> usize {
+        7
+    }
+    fn waits_outside(&self) -> bool {
+        false
+    }
+    fn capacity(&self) -> Option<usize> {
+        Some(9)
+    }
+    fn room(&self) -> usize {
+        3
+    }
+    fn want_room(&self) {
+        self.wants.fetch_add(1, Relaxed);
+    }
+    fn signal(&mut self) {
+        self.signals.fetch_add(1, Relaxed);
+    }
+}
+
+/// Checks that what stands before a [`Particular`] port says what that says, and tells it what it is told.
+pub(crate) fn assert_particular(port: &mut dyn Port, signals: &AtomicUsize, wants: &AtomicUsize) {
+    assert_eq!((port.mtu(), port.capacity(), port.room()), (Some(1499), Some(9), 3));
+    assert_eq!((port.backlog(), port.waits_outside()), (7, false));
+    assert_eq!((port.needs_maintenance(), port.reads_flow_hash()), (false, true));
+    let before = (signals.load(Relaxed), wants.load(Relaxed));
+    port.signal();
+    port.want_room();
+    assert_eq!((signals.load(Relaxed), wants.load(Relaxed)), (before.0 + 1, before.1 + 1));
 }
 
 /// Everything that the port gives at this time, in batches of 32.

@@ -1,7 +1,7 @@
 //! Two sides of something that comes and goes.
 
 use super::{BypassPort, Bypasses, WAITING};
-use crate::testing::{NOW, packets, pool, receive_all};
+use crate::testing::{NOW, Particular, assert_particular, packets, pool, receive_all};
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use packet_memory::{Packet, Pool};
 use proptest::prelude::*;
@@ -203,4 +203,12 @@ proptest! {
         assert_eq!(taken, [passed[1], passed[0]]);
         two.check(taken);
     }
+}
+
+#[test]
+fn what_the_port_says_of_itself_stays() {
+    let inner = Particular::default();
+    let (signals, wants) = (inner.signals.clone(), inner.wants.clone());
+    let mut port = Bypasses::default().join("ids", false, Box::new(inner)).expect("descriptors");
+    assert_particular(&mut port, &signals, &wants);
 }

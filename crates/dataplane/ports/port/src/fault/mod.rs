@@ -55,12 +55,14 @@ impl FaultPort {
         port
     }
 
-    /// Hands out what has become due.
-    fn flush(&mut self, pool: &Pool, now: Nanos) {
+    /// Hands out what has become due, if anything has.
+    fn flush(&mut self, pool: &Pool, now: Nanos) -> bool {
         self.transmit.take(now, usize::MAX, &mut self.passing);
-        if !self.passing.is_empty() {
+        let is_due = !self.passing.is_empty();
+        if is_due {
             self.inner.transmit(pool, now, &mut self.passing);
         }
+        is_due
     }
 
     fn count(&mut self) {
@@ -77,7 +79,10 @@ impl FaultPort {
 
 impl Port for FaultPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        self.flush(pool, now);
+        if self.flush(pool, now) {
+            // The worker has handed out nothing in this turn, and would wake nothing at its end.
+            self.inner.signal();
+        }
         self.inner.receive(pool, now, budget, &mut self.passing);
         for packet in self.passing.drain(..) {
             self.receive.put(pool, now, packet);
@@ -120,6 +125,34 @@ impl Port for FaultPort {
         let events = self.inner.maintain(now);
         self.count();
         events
+    }
+
+    fn needs_maintenance(&self) -> bool {
+        self.inner.needs_maintenance()
+    }
+
+    fn backlog(&self) -> usize {
+        self.inner.backlog()
+    }
+
+    fn waits_outside(&self) -> bool {
+        self.inner.waits_outside()
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        self.inner.capacity()
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
+    }
+
+    fn want_room(&self) {
+        self.inner.want_room();
+    }
+
+    fn signal(&mut self) {
+        self.inner.signal();
     }
 
     fn counters(&self) -> &PortCounters {

@@ -3,11 +3,12 @@ use super::*;
 use crate::generator::{self, GeneratorPort};
 use crate::null::{self, NullPort};
 use crate::taking::checked;
-use crate::testing::{NOW, packets, pool};
+use crate::testing::{NOW, Particular, assert_particular, packets, pool};
 use nf_abi::offload;
 use packet_memory::Packet;
 use proptest::prelude::*;
 use schema::WHOLE;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use telemetry::DropReason;
 
@@ -229,6 +230,21 @@ fn a_delay_is_waited_for_and_told_to_the_worker() {
     let mut ledger = port.counters().ledger.clone();
     ledger.generated += 1;
     assert_eq!((ledger.balance(2), pool.available()), (Ok(()), 16), "two are the test's");
+}
+
+#[test]
+fn what_the_port_says_of_itself_stays_and_what_is_late_wakes_who_waits_for_it() {
+    let pool = pool(16);
+    let inner = Particular::default();
+    let (signals, wants) = (inner.signals.clone(), inner.wants.clone());
+    let delay = Direction { delay: Nanos(5 * MS), ..Direction::default() };
+    let mut port = FaultPort::new(Box::new(inner), Config { transmit: delay, ..Config::default() });
+    assert_particular(&mut port, &signals, &wants);
+    port.transmit(&pool, at(0), &mut packets(&pool, [&[1u8; 60][..]]));
+    port.signal();
+    let before = signals.load(Relaxed);
+    assert!(watch(&mut port, &pool, [at(4)]).is_empty() && signals.load(Relaxed) == before);
+    assert!(watch(&mut port, &pool, [at(5)]).is_empty() && signals.load(Relaxed) == before + 1);
 }
 
 #[test]

@@ -132,6 +132,8 @@ impl StationPort {
         }
         if !self.passing.is_empty() {
             self.inner.transmit(pool, now, &mut self.passing);
+            // The worker has handed out nothing, and would wake nothing at the end of its turn.
+            self.inner.signal();
         }
         self.count();
     }

@@ -1,7 +1,7 @@
 //! What stations get, what goes on, and that nothing is lost on either way.
 
 use super::*;
-use crate::testing::{NOW, assert_conserved, packets, pool};
+use crate::testing::{NOW, Particular, assert_conserved, assert_particular, packets, pool};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -358,4 +358,20 @@ fn a_station_is_in_one_network() {
     assert!(link.send(arp.clone()));
     bench.receive([]);
     assert_eq!(bench.outgoing.lock().expect("a test")[..], [tagged(0x6007, &arp)]);
+}
+
+#[test]
+fn what_the_port_says_of_itself_stays_and_a_stations_frame_wakes_who_waits_for_it() {
+    let pool = pool(16);
+    let inner = Particular::default();
+    let (signals, wants) = (inner.signals.clone(), inner.wants.clone());
+    let mut port = StationPort::new(Box::new(inner)).expect("descriptors");
+    assert_particular(&mut port, &signals, &wants);
+    let mut link = port.stations().expect("its own").attach(identity(&["192.0.2.9"]), || ());
+    assert!(link.send(frame([0xff; 6], 0x0806, &[])));
+    let before = signals.load(SeqCst);
+    port.receive(&pool, NOW, 32, &mut Vec::new());
+    assert_eq!(signals.load(SeqCst), before + 1);
+    port.receive(&pool, NOW, 32, &mut Vec::new());
+    assert_eq!(signals.load(SeqCst), before + 1, "nothing was sent");
 }
