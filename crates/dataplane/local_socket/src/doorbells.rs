@@ -18,6 +18,8 @@ const AT_A_TIME: usize = 64;
 pub struct Doorbells {
     /// There is something that the worker has not seen.
     news: AtomicBool,
+    /// Tells so.
+    news_bell: OwnedFd,
     /// Wakes the worker: this process's alone, unlike what a peer has too.
     worker: OwnedFd,
     /// Wakes the attendant.
@@ -38,6 +40,7 @@ impl Doorbells {
         let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bells = Doorbells {
             news: AtomicBool::new(false),
+            news_bell: bell()?,
             worker: bell()?,
             attendant: bell()?,
             stop: bell()?,
@@ -76,6 +79,8 @@ impl Doorbells {
 
     /// There is something new for the worker, which is woken.
     pub fn announce(&self) {
+        // First: what is taken note of makes this bell silent.
+        ring(&self.news_bell);
         self.news.store(true, Release);
         self.nudge();
     }
@@ -88,7 +93,20 @@ impl Doorbells {
     /// Whether there is something new since this was last asked.
     #[inline]
     pub fn has_news(&self) -> bool {
-        self.news.load(Relaxed) && self.news.swap(false, AcqRel)
+        self.news.load(Relaxed) && self.take_news()
+    }
+
+    #[cold]
+    fn take_news(&self) -> bool {
+        let has_news = self.news.swap(false, AcqRel);
+        silence(&self.news_bell);
+        has_news
+    }
+
+    /// Readable when there is something new, and not for long after that was taken note of. What comes in that
+    /// moment may not make it readable again.
+    pub fn news(&self) -> BorrowedFd<'_> {
+        self.news_bell.as_fd()
     }
 
     /// Whether there is something new, without taking note of it.
@@ -112,8 +130,7 @@ impl Doorbells {
 
     /// Makes the attendant's bell silent until it is rung again.
     pub fn silence(&self) {
-        let mut count = [0u8; 8];
-        let _ = rustix::io::read(&self.attendant, &mut count);
+        silence(&self.attendant);
     }
 
     /// Wakes the attendant.
@@ -130,6 +147,12 @@ impl Doorbells {
     pub fn stop(&self) -> BorrowedFd<'_> {
         self.stop.as_fd()
     }
+}
+
+/// Makes a bell silent until it is rung again.
+fn silence(bell: impl AsFd) {
+    let mut count = [0u8; 8];
+    let _ = rustix::io::read(bell, &mut count);
 }
 
 /// Adds one to an eventfd.

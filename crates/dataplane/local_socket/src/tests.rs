@@ -75,10 +75,11 @@ fn a_bell_is_told_once_whoever_rings_it() {
     let bells = Doorbells::new().expect("bells");
     assert!(!is_readable(bells.readable()) && !bells.has_unread());
     bells.announce();
-    assert!(is_readable(bells.readable()) && bells.has_unread());
+    assert!(is_readable(bells.readable()) && bells.has_unread() && is_readable(bells.news()));
     bells.clear();
     assert!(!is_readable(bells.readable()), "what was told once is told again");
-    assert!(bells.has_news() && !bells.has_news());
+    assert!(is_readable(bells.news()), "it has not been taken note of");
+    assert!(bells.has_news() && !bells.has_news() && !is_readable(bells.news()));
     // A peer's: nothing is read from it, so that a full one that waits makes nothing wait.
     let peer = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
     bells.watch(&peer).expect("watched");

@@ -196,7 +196,7 @@ impl Worker {
     }
 
     /// When the worker has something to do at the latest, and the descriptors that tell of it before.
-    fn next_wakeup(&self, now: Nanos) -> (Nanos, Vec<BorrowedFd<'_>>) {
+    pub(crate) fn next_wakeup(&self, now: Nanos) -> (Nanos, Vec<BorrowedFd<'_>>) {
         let mut wake_at = self.timers.next().min(self.upkeep.next);
         if let Some(release) = self.time.scheduler.next_release() {
             wake_at = wake_at.min(self.time.clock.nanos(release));
@@ -243,6 +243,7 @@ impl Worker {
             if let Some(fd) = wake.readable.filter(|_| receives) {
                 if is_moderated {
                     wake_at = wake_at.min(interval_ends);
+                    readable.extend(wake.news);
                 } else {
                     readable.push(fd);
                 }

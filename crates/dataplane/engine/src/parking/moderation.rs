@@ -234,6 +234,14 @@ impl Moderation {
 }
 
 #[cfg(test)]
+impl Moderation {
+    /// Moderates from now on.
+    pub(crate) fn begin(&mut self, interval: Nanos) {
+        self.interval = interval;
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

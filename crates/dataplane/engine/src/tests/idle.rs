@@ -4,7 +4,7 @@ use super::stream::Rig;
 use super::*;
 use port::Bell;
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// A port that has a packet whenever its descriptor was written to.
 struct Knocking {
@@ -28,7 +28,7 @@ impl Port for Knocking {
         pool.free_batch(packets.drain(..));
     }
     fn wake(&self) -> Wake<'_> {
-        Wake { readable: Some(self.fd.as_fd()), at: None }
+        Wake { readable: Some(self.fd.as_fd()), ..Wake::default() }
     }
     fn counters(&self) -> &PortCounters {
         &self.counters
@@ -161,4 +161,38 @@ fn a_bell_that_rang_before_sleep_is_heard() {
     bell.ring();
     bell.will_sleep();
     assert!(rung(0), "a message keeps it from sleeping");
+}
+
+/// A port that is not what it was.
+struct Changed([OwnedFd; 2], PortCounters);
+
+impl Port for Changed {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        let Changed([readable, news], _) = self;
+        Wake { readable: Some(readable.as_fd()), news: Some(news.as_fd()), at: None }
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.1
+    }
+}
+
+#[test]
+fn what_comes_may_wait_and_what_a_port_has_to_tell_of_itself_may_not() {
+    let bell = || eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
+    let (port, mut bench) = (Changed([bell(), bell()], PortCounters::default()), Bench::new(&[16]));
+    let [readable, news] = port.0.each_ref().map(AsRawFd::as_raw_fd);
+    let (left, (right, _)) = (bench.add_port(0, Box::new(port)), bench.port(0, vec![]));
+    bench.worker.lead(left, right).expect("a free wire");
+    let interval = Nanos(100_000);
+    let awaited = |bench: &Bench| {
+        let (wake_at, fds) = bench.worker.next_wakeup(Nanos(7));
+        (wake_at <= Nanos(7).saturating_add(interval), fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>())
+    };
+    assert_eq!(awaited(&bench), (false, vec![readable]));
+    bench.worker.parking.moderation.begin(interval);
+    assert_eq!(awaited(&bench), (true, vec![news]));
 }

@@ -29,7 +29,7 @@ impl Merged {
     pub(crate) fn wake<'a>(&'a self, inner: Wake<'a>) -> Wake<'a> {
         match inner.readable {
             Some(fd) if !self.watch(fd) => inner,
-            _ => Wake { readable: Some(self.readable.as_fd()), at: inner.at },
+            _ => Wake { readable: Some(self.readable.as_fd()), ..inner },
         }
     }
 

@@ -310,7 +310,7 @@ impl Port for AfPacketPort {
     fn wake(&self) -> Wake<'_> {
         let link = self.link.as_ref().map(|link| link.socket.as_fd());
         let opening = self.opening.as_ref().map(Pending::readable);
-        Wake { readable: link.or(opening), at: None }
+        Wake { readable: link.or(opening), ..Wake::default() }
     }
 
     fn status(&self) -> PortStatus {

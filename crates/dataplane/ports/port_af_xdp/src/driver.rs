@@ -244,7 +244,7 @@ impl Port for AfXdpPort {
     fn wake(&self) -> Wake<'_> {
         let Some(link) = &self.link else { return Wake::default() };
         let at = link.unsent().then(|| self.now.saturating_add(RETRY));
-        Wake { readable: link.readable(), at }
+        Wake { readable: link.readable(), at, ..Wake::default() }
     }
 
     fn status(&self) -> PortStatus {

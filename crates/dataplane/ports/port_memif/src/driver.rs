@@ -285,7 +285,8 @@ impl Port for MemifPort {
         if !idle || attendant.desk().bells.has_unread() {
             return Wake::NOW;
         }
-        Wake { readable: Some(attendant.desk().bells.readable()), at: None }
+        let bells = &attendant.desk().bells;
+        Wake { readable: Some(bells.readable()), news: Some(bells.news()), at: None }
     }
 
     fn status(&self) -> PortStatus {

@@ -336,7 +336,7 @@ impl Port for TapPort {
     }
 
     fn wake(&self) -> Wake<'_> {
-        Wake { readable: self.device.as_ref().map(Device::ready), at: None }
+        Wake { readable: self.device.as_ref().map(Device::ready), ..Wake::default() }
     }
 
     fn status(&self) -> PortStatus {

@@ -366,7 +366,7 @@ impl Port for VhostUserPort {
         if !idle || self.desk.bells.has_unread() || self.cutting.is_under_way() {
             return Wake::NOW;
         }
-        Wake { readable: Some(self.desk.bells.readable()), at: None }
+        Wake { readable: Some(self.desk.bells.readable()), news: Some(self.desk.bells.news()), at: None }
     }
 
     fn status(&self) -> PortStatus {

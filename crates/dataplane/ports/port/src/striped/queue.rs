@@ -70,7 +70,7 @@ impl Queue {
         let mut state = self.state();
         state.sleeps = state.packets.is_empty();
         let at = (!state.sleeps).then_some(Nanos(0));
-        Wake { readable: Some(self.event.as_fd()), at }
+        Wake { readable: Some(self.event.as_fd()), at, ..Wake::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
