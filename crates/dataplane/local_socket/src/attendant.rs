@@ -1,6 +1,7 @@
 //! The thread that deals with a port's socket, so that the worker does not have to.
 
 use crate::doorbells::{Doorbells, ring};
+use crate::prompt::be_prompt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +33,10 @@ impl<D: HasBells> Attendant<D> {
     /// # Errors
     /// No threads are left.
     pub fn start(name: &str, desk: Arc<D>, run: impl FnOnce() + Send + 'static) -> io::Result<Attendant<D>> {
+        let run = move || {
+            be_prompt();
+            run();
+        };
         let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
         Ok(Attendant { desk, thread: Some(thread) })
     }

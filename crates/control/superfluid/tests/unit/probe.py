@@ -6,6 +6,7 @@ With `free` it tries, as root without a unit, those that do no harm: what fails 
 import ctypes
 import os
 import socket
+import struct
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +74,7 @@ if sys.argv[1:] == ["free"]:
 # What it has to be able to do: if these fail, the others prove nothing.
 attempt("may: write its state", lambda: write("/var/lib/superfluid/x"))
 attempt("may: write its cache", lambda: write("/var/cache/superfluid/x"))
+attempt("may: have short slices", lambda: call(314, 0, struct.pack("=IIQiIQQQ", 48, 0, 0, 0, 0, 100000, 0, 0), 0))
 attempt("may: write beside its socket", lambda: write("/run/superfluid/x"))
 attempt("may: write its own /tmp", lambda: write("/tmp/x"))
 attempt("may: write into a guest's folder of sockets", lambda: write("/run/superfluid-guests/guest/x"))
@@ -136,6 +138,8 @@ attempt("handle faults of pages", lambda: call(323, 0))
 attempt("add a key", lambda: call(248, b"user", b"x", b"y", 1, -2))
 attempt("change the personality", lambda: call(135, 0x0040000))
 attempt("run in real time", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
+attempt("run in real time by attributes", lambda: call(314, 0, struct.pack("=IIQiIQQQ", 48, 1, 0, 0, 1, 0, 0, 0), 0))
+attempt("run by deadlines", lambda: call(314, 0, struct.pack("=IIQiIQQQ", 48, 6, 0, 0, 0, 100000, 1000000, 1000000), 0))
 attempt("be nicer to itself", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5))
 attempt("change a file's owner", lambda: os.chown("/var/lib/superfluid/x", 0, 0))
 attempt("open by handle", lambda: call(304, -100, ctypes.create_string_buffer(64), 0))

@@ -8,6 +8,7 @@
 //! and leaves again and again has no more of them than attachments.
 
 use crate::session::Line;
+use local_socket::be_prompt;
 use native_abi::{owner, words};
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, wait, wake};
@@ -28,6 +29,7 @@ const ABSENT_AFTER: u32 = 500;
 /// Waits for the end of the thread that attached; `tell` is called once, when it has ended.
 pub(crate) fn begin(line: Arc<Line>, tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let waiting = move || {
+        be_prompt();
         if has_died(&line) {
             line.dying.store(true, Release);
             tell();
