@@ -11,9 +11,9 @@ use crate::{settings, time};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -291,7 +291,7 @@ impl Audit {
 }
 
 fn open(path: &std::path::Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let file = local_file::open_log(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
 }
@@ -304,7 +304,7 @@ fn is_removed(file: &File) -> bool {
 fn last_byte(path: &std::path::Path, bytes: u64) -> io::Result<u8> {
     use std::os::unix::fs::FileExt;
     let mut last = [0];
-    File::open(path)?.read_exact_at(&mut last, bytes - 1)?;
+    local_file::open(path)?.read_exact_at(&mut last, bytes - 1)?;
     Ok(last[0])
 }
 

@@ -43,12 +43,9 @@ pub(crate) fn claim(socket: &Socket) -> Result<Claim, BindError> {
         return Err(BindError::TooLong { path: path.clone(), found, allowed: PATH_MAX - 6 });
     }
     let file = |what| move |source| BindError::File { path: path.clone(), what, source };
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(beside(path, "lock"))
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let lock = local_file::open_with(&beside(path, "lock"), &mut options)
         .map_err(file("cannot make the lock file beside the socket"))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}

@@ -9,6 +9,9 @@ use rustls::{RootCertStore, ServerConfig};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Largest file of certificates or of a key that is read.
+const LARGEST: u64 = 1 << 20;
+
 /// What the files say, for the server: TLS 1.2 or 1.3, a client certificate required.
 pub(crate) fn configuration(tcp: &Tcp) -> Result<Arc<ServerConfig>, BindError> {
     let wrong = |path: &Path, what: String| BindError::Tls { path: path.to_owned(), what };
@@ -23,8 +26,7 @@ pub(crate) fn configuration(tcp: &Tcp) -> Result<Arc<ServerConfig>, BindError> {
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(|error| wrong(&tcp.client_ca, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&tcp.key)
-        .map_err(|error| wrong(&tcp.key, format!("not a private key in PEM: {error}")))?;
+    let key = private_key(&tcp.key)?;
     let mut configuration = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(&tcp.certificate, error.to_string()))?
@@ -39,8 +41,7 @@ pub(crate) fn configuration(tcp: &Tcp) -> Result<Arc<ServerConfig>, BindError> {
 pub(crate) fn for_browsers(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, BindError> {
     let wrong = |path: &Path, what: String| BindError::Tls { path: path.to_owned(), what };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let of_key = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| wrong(key, format!("not a private key in PEM: {error}")))?;
+    let of_key = private_key(key)?;
     let mut configuration = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(certificate, error.to_string()))?
@@ -51,10 +52,21 @@ pub(crate) fn for_browsers(certificate: &Path, key: &Path) -> Result<Arc<ServerC
     Ok(Arc::new(configuration))
 }
 
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, BindError> {
+    PrivateKeyDer::from_pem_slice(&bytes_of(path)?).map_err(|error| BindError::Tls {
+        path: path.to_owned(),
+        what: format!("not a private key in PEM: {error}"),
+    })
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, BindError> {
+    local_file::read(path, LARGEST)
+        .map_err(|error| BindError::Tls { path: path.to_owned(), what: error.to_string() })
+}
+
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BindError> {
     let wrong = |what: String| BindError::Tls { path: path.to_owned(), what };
-    let read: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?.collect();
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes_of(path)?).collect();
     match read {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         Ok(_) => Err(wrong("found no certificate; allowed: one or more in PEM".to_owned())),

@@ -2,8 +2,7 @@
 
 use crate::SettingsError;
 use std::fmt;
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -26,14 +25,8 @@ impl Secret {
     /// The file cannot be read, others may look into it, or there is something else in it; what, is not told.
     pub fn read(path: &Path) -> Result<Secret, SettingsError> {
         let failed = |source| SettingsError::File { path: path.to_owned(), source };
-        let file = File::open(path).map_err(failed)?;
+        let file = local_file::open(path).map_err(failed)?;
         let data = file.metadata().map_err(failed)?;
-        if !data.is_file() {
-            return Err(failed(Error::new(
-                ErrorKind::InvalidInput,
-                "not a file; allowed: a file with a token in it",
-            )));
-        }
         let mode = data.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(SettingsError::Open { path: path.to_owned(), mode });

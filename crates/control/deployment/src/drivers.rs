@@ -81,9 +81,12 @@ pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
 
 /// Ports whose capture files cannot be read or written, each with the reason: they could not be opened.
 /// Nothing is made.
-pub fn unusable_captures(wiring: &wiring::Wiring, catalog: &Catalog) -> Vec<(String, String)> {
+pub fn unusable_captures<'a>(
+    ports: impl IntoIterator<Item = (&'a String, &'a wiring::Port)>,
+    catalog: &Catalog,
+) -> Vec<(String, String)> {
     use port::pcap::{Config, PcapPort};
-    let captures = wiring.ports.iter().filter(|(_, port)| port.driver == "pcap");
+    let captures = ports.into_iter().filter(|(_, port)| port.driver == "pcap");
     let unusable = captures.filter_map(|(name, port)| {
         let config = with_whole_paths(Config::from_value(&port.settings).ok()?, catalog);
         let path = config.read.clone().or_else(|| config.write.clone())?;

@@ -35,7 +35,7 @@ pub enum PemFault {
 /// [`PemFault`]. That there is nothing in it is none.
 pub fn read_pem(path: &Path, most: u64) -> Result<Pem, PemFault> {
     let mut text = Vec::new();
-    std::fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut text)?;
+    local_file::open(path)?.take(most.saturating_add(1)).read_to_end(&mut text)?;
     if text.len() as u64 > most {
         return Err(PemFault::Large(most));
     }

@@ -100,7 +100,7 @@ impl Permits {
     /// # Errors
     /// [`LauncherError`]: every fault, or why it cannot be read.
     pub fn read(path: &Path) -> Result<Permits, LauncherError> {
-        let file = File::open(path).map_err(LauncherError::file(path))?;
+        let file = local_file::open(path).map_err(LauncherError::file(path))?;
         let found = file.metadata().map_err(LauncherError::file(path))?;
         if found.uid() != 0 || found.mode() & 0o022 != 0 {
             let found = format!("it is user {}'s, with mode {:03o}", found.uid(), found.mode() & 0o777);

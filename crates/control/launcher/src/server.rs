@@ -229,6 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn a_fifo_in_the_place_of_its_file_keeps_no_start_waiting() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("launcher.yaml");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        let told = Permits::read(&fifo).err().expect("no file").to_string();
+        assert!(told.contains("launcher.yaml: found a FIFO; allowed: a regular file"), "{told}");
+    }
+
+    #[test]
     fn a_client_that_opens_all_its_connections_takes_none_of_anothers() {
         let connections = Connections::default();
         assert!((0..CONNECTIONS_MAX).all(|_| connections.enter(998).is_ok()));

@@ -132,7 +132,7 @@ impl Credentials {
     pub fn from_file(path: &Path) -> Result<Credentials, CredentialsError> {
         let failed = |source| CredentialsError::File { path: path.to_owned(), source };
         let mut bytes = Vec::new();
-        std::fs::File::open(path)
+        local_file::open(path)
             .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
             .map_err(failed)?;
         if bytes.len() as u64 > MAX_FILE {

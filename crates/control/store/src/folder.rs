@@ -70,13 +70,9 @@ impl Folder {
     pub fn lock(path: &Path) -> Result<Self, OpenError> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error(path))?;
         let name = path.join("lock");
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&name)
-            .map_err(io_error(&name))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = local_file::open_with(&name, &mut options).map_err(io_error(&name))?;
         let begin = Instant::now();
         loop {
             match lock.try_lock() {

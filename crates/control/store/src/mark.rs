@@ -19,6 +19,8 @@ use crate::object::Revision;
 
 const MAGIC: [u8; 8] = *b"SFDURABL";
 const SIZE: usize = 32;
+/// Most bytes that are read of what may be none.
+const LARGEST: u64 = 4096;
 
 /// What a mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Mark {
 
     /// The mark in a file: none if there is no file, and an error in words if there is something else in it.
     pub fn read(path: &Path) -> io::Result<Option<Result<Self, String>>> {
-        match std::fs::read(path) {
+        match local_file::read(path, LARGEST) {
             Ok(bytes) => Ok(Some(Self::from_bytes(&bytes).ok_or_else(|| {
                 format!(
                     "{} bytes that are no mark, where {SIZE} with a right checksum should be",
@@ -70,7 +72,8 @@ pub(crate) struct MarkFile(File);
 impl MarkFile {
     /// Opens or makes the file, writes `mark` and waits until it is on disk.
     pub fn open(path: &Path, mark: Mark) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = local_file::open_with(path, options.write(true).create(true).truncate(false).mode(0o600))?;
         let file = Self(file);
         file.write(mark)?;
         file.0.set_len(SIZE as u64)?;

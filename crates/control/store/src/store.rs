@@ -113,7 +113,7 @@ impl Store {
         let skipped = if in_order { 0 } else { UNDURABLE_MAX };
         let revision = Revision(total.revision.0 + skipped);
         // After `kill -9` what is read here may still be on its way to the disk.
-        let log = File::open(folder.log()).map_err(io_error(&folder.log()))?;
+        let log = local_file::open(&folder.log()).map_err(io_error(&folder.log()))?;
         log.sync_all().map_err(io_error(&folder.log()))?;
         sync_folder(path).map_err(io_error(path))?;
         let (untouched, begun) =

@@ -356,7 +356,9 @@ fn failure(error: &rusqlite::Error) -> WriteFailure {
 fn check_header(file: &Path) -> Result<(), OpenError> {
     let damaged = |what: String| Err(OpenError::Damaged { file: file.to_owned(), what });
     let mut header = Vec::with_capacity(100);
-    File::open(file).and_then(|file| file.take(100).read_to_end(&mut header)).map_err(io_error(file))?;
+    local_file::open(file)
+        .and_then(|file| file.take(100).read_to_end(&mut header))
+        .map_err(io_error(file))?;
     let Ok(header) = <[u8; 100]>::try_from(header.as_slice()) else {
         return damaged(format!("{} bytes, where 100 at least should be", header.len()));
     };

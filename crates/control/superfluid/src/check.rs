@@ -84,7 +84,7 @@ fn read(file: &Path) -> Option<(String, Vec<u8>)> {
     let (name, mut bytes) = (named(file), Vec::new());
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes),
-        false => std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)),
+        false => local_file::open_given(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)),
     };
     match read {
         Ok(_) => Some((name, bytes)),
@@ -158,7 +158,7 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
             _ => format!("{name}: {error}"),
         })),
     }
-    let captures = deployment::unusable_captures(wiring, catalog);
+    let captures = deployment::unusable_captures(&wiring.ports, catalog);
     if !captures.is_empty() {
         let file = File::parse(name.clone(), bytes).ok();
         let fault = |(port, why)| Fault::new(format!("ports.{port}"), why);

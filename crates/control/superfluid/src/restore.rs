@@ -44,7 +44,7 @@ fn restored(file: &Path, state: &Path) -> Result<(About, u64), String> {
         let path = path.display().to_string();
         move |error: std::io::Error| format!("{path}: {error}")
     };
-    let archive = File::open(file).map_err(told(file))?;
+    let archive = local_file::open_given(file).map_err(told(file))?;
     // A link to the folder stays one.
     let state = match state.canonicalize() {
         Ok(state) => state,

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use machine_image::reduce::By;
 use machine_image::tiny::{Options, parse_options};
 use machine_image::{BuildError, Built, CopyOf, Kernel, Program, Reduction, Request};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -207,8 +208,10 @@ fn request(given: &VmOptions) -> Result<Request, BuildError> {
 }
 
 fn read(path: &Path) -> Result<Options, BuildError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| BuildError::File { path: path.to_owned(), source })?;
+    let mut text = String::new();
+    local_file::open_given(path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .map_err(|source| BuildError::File { path: path.to_owned(), source })?;
     parse_options(&text)
 }
 

@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 use support::daemon::Options;
 
 const RULE: &str = "alert tcp any any -> any any (msg:\"one\"; content:\"one\"; sid:1;)\n";
@@ -29,9 +30,6 @@ fn document(rules: &Path) -> Value {
 fn a_fifo_in_the_place_of_a_file_keeps_nothing_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     let (rules, fifo) = (folder.path().join("a.rules"), folder.path().join("fifo"));
-    let make_fifo = |path: &Path| {
-        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
-    };
     make_fifo(&fifo);
     fs::write(&rules, RULE).expect("written");
     let daemon = Options::new(folder.path()).state("kept").shared_cache().start();
@@ -67,28 +65,145 @@ fn a_fifo_in_the_place_of_a_file_keeps_nothing_waiting() {
     assert_eq!(status("fw")["state"], "running", "{}", status("fw"));
 }
 
+fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+}
+
+const IRREGULAR: &str = "found a FIFO; allowed: a regular file";
+
+#[test]
+fn a_fifo_in_the_place_of_a_certificate_or_a_key_keeps_no_start_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    fs::write(folder.path().join("cert.pem"), cert.pem()).expect("written");
+    fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).expect("written");
+    make_fifo(&folder.path().join("fifo"));
+    let listen = ["--listen", "127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let peers = [&listen[..], &["--tls-client-ca", "cert.pem"]].concat();
+    // On loopback it has no need of them.
+    let page = ["--page", "192.0.2.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    for (with, option) in [
+        (&peers[..], "--tls-cert"),
+        (&peers[..], "--tls-key"),
+        (&peers[..], "--tls-client-ca"),
+        (&page[..], "--tls-cert"),
+        (&page[..], "--tls-key"),
+    ] {
+        let mut arguments: Vec<String> = with.iter().map(|text| (*text).to_owned()).collect();
+        let at = with.iter().position(|text| *text == option).expect("it is given");
+        arguments[at + 1] = "fifo".to_owned();
+        let options = Options::new(folder.path()).shared_cache().arguments(arguments);
+        let said = options.spawn().fails();
+        assert!(said.contains(&format!("fifo: {IRREGULAR}")), "{with:?} {option}: {said}");
+    }
+}
+
+/// What lies in the folders of the daemon is its own; a FIFO there is another's mistake.
+#[test]
+fn a_fifo_in_the_place_of_a_file_of_the_state_keeps_no_start_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("kept");
+    let options = Options::new(folder.path()).state("kept").shared_cache();
+    let daemon = options.start();
+    daemon.put("/v1/ports/out", json!({"type": "sink"}));
+    daemon.end();
+    for (file, ends) in [
+        ("kept/store/lock", true),
+        ("kept/store/durable", true),
+        ("kept/store/store.db", true),
+        ("kept/images/lock", false),
+        ("kept/images/index.json", false),
+        ("kept/events/default.jsonl", false),
+        ("kept/audit.jsonl", true),
+        ("kept/snapshot-keys.json", true),
+        ("s.sock.lock", true),
+    ] {
+        let (path, aside) = (folder.path().join(file), folder.path().join("aside"));
+        let was_there = path.exists();
+        if was_there {
+            fs::rename(&path, &aside).expect("moved");
+        }
+        make_fifo(&path);
+        let listens = Options::new(folder.path()).state("kept").shared_cache().spawn().listens();
+        match listens {
+            Ok(daemon) => {
+                assert!(!ends, "{file}: it started");
+                assert_eq!(daemon.ask("GET", "/v1/ports/out", None).0, 200, "{file}");
+                daemon.end();
+            }
+            Err(said) => {
+                assert!(ends && said.contains("allowed: a regular file"), "{file}: {said}");
+            }
+        }
+        fs::remove_file(&path).expect("still there");
+        if was_there {
+            fs::rename(&aside, &path).expect("moved");
+        }
+    }
+    let daemon = Options::new(folder.path()).state("kept").shared_cache().start();
+    assert_eq!(daemon.ask("GET", "/v1/ports/out", None).0, 200, "{}", state.display());
+}
+
+/// What commands are given: a FIFO keeps none waiting, and the output of another command is read.
+#[test]
+fn a_fifo_in_the_place_of_a_document_keeps_no_command_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    make_fifo(&folder.path().join("fifo"));
+    let program = env!("CARGO_BIN_EXE_superfluid");
+    let bash = |command: &str| {
+        // Only a hang meets the bound.
+        let mut bash = Command::new("timeout");
+        bash.args(["60", "bash", "-c", command]).current_dir(folder.path());
+        bash.env("SUPERFLUID_SOCKET", folder.path().join("s.sock"));
+        bash.output().expect("bash")
+    };
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    for command in [
+        "check fifo",
+        "run fifo",
+        "apply -f fifo",
+        "diff -f fifo",
+        "function create f --image dpi --config @fifo",
+        "function create f --image dpi --config rules=@fifo",
+        "registry login localhost:1 --username u --password-file fifo",
+        "get functions --token-file fifo",
+        "restore fifo --state fresh",
+    ] {
+        let output = bash(&format!("{program} {command}"));
+        assert!(!output.status.success() && said(&output).contains(IRREGULAR), "{command}: {output:?}");
+    }
+    let document = "superfluid: 1\nports: {out: {type: sink}}\n";
+    let output = bash(&format!("{program} check <(printf '{document}')"));
+    assert!(output.status.success(), "{}", said(&output));
+    let output = bash(&format!("printf '{document}' | {program} check /dev/stdin"));
+    assert!(output.status.success(), "{}", said(&output));
+}
+
 #[test]
 fn a_fifo_in_the_place_of_credentials_keeps_nothing_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("given");
-    let make_fifo = || mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
     for option in ["--registry-ca-file", "--registry-auth-file"] {
         // No registry listens there, and none is asked.
         let arguments = [option, "given", "--registry-insecure", "127.0.0.1:1"].map(str::to_owned);
         let options = Options::new(folder.path()).shared_cache().arguments(arguments);
-        make_fifo();
+        make_fifo(&file);
         let said = options.spawn().listens().err().unwrap_or_default();
-        assert!(said.contains("given: found no regular file"), "{option}: {said}");
+        assert!(said.contains("given: found a FIFO; allowed: a regular file"), "{option}: {said}");
         fs::remove_file(&file).expect("removed");
         if option == "--registry-auth-file" {
             // It is read again.
             fs::write(&file, "{}").expect("written");
             let daemon = options.start();
             fs::remove_file(&file).expect("removed");
-            make_fifo();
+            make_fifo(&file);
             let function = json!({"spec": {"image": "127.0.0.1:1/nf/echo:1"}});
             let (status, answer) = daemon.ask("PUT", "/v1/functions/fw?wait=true", Some(function));
-            assert!(answer.to_string().contains("given: found no regular file"), "{status} {answer}");
+            assert!(
+                answer.to_string().contains("given: found a FIFO; allowed: a regular file"),
+                "{status} {answer}"
+            );
             daemon.end();
         }
     }

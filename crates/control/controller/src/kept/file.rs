@@ -6,7 +6,7 @@
 
 use super::ring::{Entry, What};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Line {
 /// # Errors
 /// The system's.
 pub(super) fn read(path: &Path, mut take: impl FnMut(Line)) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+    let mut file = local_file::open(path)?;
     let skipped = file.metadata()?.len().saturating_sub(READ);
     file.seek(SeekFrom::Start(skipped))?;
     let mut bytes = Vec::new();
@@ -75,6 +75,7 @@ pub(super) fn read(path: &Path, mut take: impl FnMut(Line)) -> io::Result<u64> {
 /// # Errors
 /// The system's.
 pub(super) fn append(path: &Path, lines: &[u8]) -> io::Result<u64> {
+    // Opened for reading as well, a FIFO is not waited for.
     let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
     let before = file.metadata()?.len();
     let torn = before > 0 && {

@@ -5,6 +5,7 @@ use super::files::Folder;
 use super::index::Index;
 use crate::{Digest, MAX_DOCUMENT, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -90,7 +91,9 @@ impl Content {
 pub(super) fn pins(folder: &Folder) -> Result<BTreeSet<Digest>, ImagesError> {
     let mut pins = BTreeSet::new();
     for (path, _) in folder.list("pins")? {
-        let text = std::fs::read_to_string(&path).map_err(ImagesError::file(&path))?;
+        let mut text = String::new();
+        let read = local_file::open(&path).and_then(|mut file| file.read_to_string(&mut text));
+        read.map_err(ImagesError::file(&path))?;
         pins.extend(text.lines().filter_map(|line| line.parse::<Digest>().ok()));
     }
     Ok(pins)

@@ -2,6 +2,7 @@
 
 use super::{ImagesError, absent};
 use crate::Digest;
+use local_file::Place;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 const MAX_BLOB: u64 = 1 << 30;
 
 const BLOBS: &str = "blobs/sha256";
+/// Largest file that says which layout it is.
+const MAX_LAYOUT: u64 = 4096;
 const UNFINISHED: &str = "unfinished";
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
@@ -21,8 +24,8 @@ const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Its device and inode.
-    id: (u64, u64),
+    /// It, and the folders in it.
+    places: Vec<Place>,
     /// Names for unfinished files.
     next: AtomicU64,
 }
@@ -49,25 +52,18 @@ impl Folder {
         if found.mode() & 0o077 != 0 {
             return Err(not_private(format!("others may enter it (mode {:03o})", found.mode() & 0o777)));
         }
-        for below in [BLOBS, "pins", UNFINISHED] {
-            make(&path.join(below))?;
+        let mut places = Vec::new();
+        for below in ["", BLOBS, "pins", UNFINISHED] {
+            let path = if below.is_empty() { path.to_owned() } else { path.join(below) };
+            make(&path)?;
+            places.push(Place::of(&path).map_err(ImagesError::file(&path))?);
         }
-        let id = (found.dev(), found.ino());
-        Ok(Folder { path: path.to_owned(), id, next: AtomicU64::new(0) })
+        Ok(Folder { path: path.to_owned(), places, next: AtomicU64::new(0) })
     }
 
-    /// That it is not there any more, or another one is.
+    /// That it, or a folder in it, is not there any more, or another one is.
     pub(super) fn removed(&self) -> Option<String> {
-        match fs::metadata(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Some(format!("{}: the folder was removed while it is in use", self.path.display()))
-            }
-            Ok(now) if (now.dev(), now.ino()) != self.id => {
-                Some(format!("{}: the folder was replaced while it is in use", self.path.display()))
-            }
-            // What cannot be looked at now may be there all the same.
-            _ => None,
-        }
+        self.places.iter().find_map(Place::removed)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -80,7 +76,9 @@ impl Folder {
             self.remove(&path)?;
         }
         let layout = self.path.join("oci-layout");
-        if absent(fs::read(&layout)).map_err(ImagesError::file(&layout))?.as_deref() != Some(LAYOUT) {
+        if absent(local_file::read(&layout, MAX_LAYOUT)).map_err(ImagesError::file(&layout))?.as_deref()
+            != Some(LAYOUT)
+        {
             self.put(Path::new("oci-layout"), LAYOUT)?;
         }
         Ok(())
@@ -89,7 +87,10 @@ impl Folder {
     /// Waits until no other process changes the folder.
     pub(super) fn lock(&self, most: Duration) -> Result<Lock, ImagesError> {
         let path = self.path.join("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = local_file::open_with(
+            &path,
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600),
+        );
         let file = file.map_err(ImagesError::file(&path))?;
         let begin = Instant::now();
         loop {
@@ -167,7 +168,7 @@ impl Folder {
     /// Content that is what it is called.
     pub(super) fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, ImagesError> {
         let path = self.blob_path(digest);
-        let Some(file) = absent(File::open(&path)).map_err(ImagesError::file(&path))? else {
+        let Some(file) = absent(local_file::open(&path)).map_err(ImagesError::file(&path))? else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
@@ -198,7 +199,7 @@ impl Folder {
     /// Notes that a manifest is used now.
     pub(super) fn touch(&self, digest: Digest) -> Result<(), ImagesError> {
         let path = self.blob_path(digest);
-        let touched = OpenOptions::new().append(true).open(&path);
+        let touched = local_file::open_with(&path, OpenOptions::new().append(true));
         absent(touched.and_then(|file| file.set_modified(SystemTime::now())))
             .map(drop)
             .map_err(ImagesError::file(&path))

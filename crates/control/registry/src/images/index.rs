@@ -5,7 +5,6 @@ use super::{ImagesError, absent};
 use crate::{Digest, MANIFEST_TYPE};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -55,7 +54,7 @@ impl Index {
     /// The index; an empty one where there is none.
     pub(super) fn read(folder: &Folder) -> Result<Index, ImagesError> {
         let path = folder.path().join(FILE);
-        let Some(file) = absent(File::open(&path)).map_err(ImagesError::file(&path))? else {
+        let Some(file) = absent(local_file::open(&path)).map_err(ImagesError::file(&path))? else {
             return Ok(Index::default());
         };
         let mut bytes = Vec::new();

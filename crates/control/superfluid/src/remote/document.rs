@@ -32,7 +32,7 @@ impl File {
         let read = if standard {
             std::io::stdin().take(most).read_to_end(&mut bytes)
         } else {
-            std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
+            local_file::open_given(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
         };
         read.map_err(|error| Failure::new(format_args!("{name}: {error}"), Outcome::BadInput))?;
         File::parse(name, &bytes)

@@ -268,7 +268,7 @@ impl Draft {
     fn read(&self) -> Result<String, Failure> {
         let (path, mut bytes) = (self.path(), Vec::new());
         let most = MAX_TEXT as u64 + 1;
-        let read = std::fs::File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        let read = local_file::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
         read.map_err(|error| broken(&path, &error))?;
         String::from_utf8(bytes).map_err(|_| {
             let text = format!("{}: is no text in UTF-8", path.display());

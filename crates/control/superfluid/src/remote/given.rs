@@ -4,6 +4,7 @@
 use super::document::value_of;
 use serde_json::{Map, Value};
 use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
 use yaml_document::{Document, spelling};
 
@@ -49,7 +50,7 @@ impl FromStr for Given {
 
 fn file(path: &str) -> Result<Value, String> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
+    local_file::open_given(Path::new(path))
         .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
         .map_err(|error| format!("{path}: {error}"))?;
     let text = yaml_document::text(path, &bytes).map_err(|fault| fault.to_string())?;

@@ -9,8 +9,8 @@ use crate::output::{Format, one};
 use api::{Name, NewRegistryLogin, Password};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegistryCommand {
@@ -87,7 +87,9 @@ fn password(file: &str) -> Result<Password, Failure> {
     let mut text = String::new();
     let read = match file {
         "-" => std::io::stdin().take(most).read_to_string(&mut text),
-        file => File::open(file).and_then(|file| file.take(most).read_to_string(&mut text)),
+        file => {
+            local_file::open_given(Path::new(file)).and_then(|file| file.take(most).read_to_string(&mut text))
+        }
     };
     read.map_err(|error| Failure::new(format_args!("{file}: {error}"), Outcome::BadInput))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);

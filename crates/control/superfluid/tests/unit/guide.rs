@@ -85,12 +85,15 @@ const PROVOKED: &[(&str, &str)] = &[
 const BY_SOURCE: &str = "mappings; sysctl vm.max_map_count shows the limit";
 /// These take a disk without room and files that are taken away, which `tests/kill/disk.rs` has: they are
 /// looked for in their sources.
-const BY_DISKS: [(&str, &str); 4] = [
+const BY_DISKS: [(&str, &str); 3] = [
     ("the audit log cannot be written", include_str!("../../../api_server/src/audit.rs")),
     ("the file was removed while the store is open", include_str!("../../../store/src/folder.rs")),
     ("the audit log was removed; a new one begins", include_str!("../../../api_server/src/audit.rs")),
-    ("the folder was removed while it is in use", include_str!("../../../registry/src/images/files.rs")),
 ];
+
+/// The same, put together by `local_file`, whose test has them.
+const BY_PLACES: [&str; 2] =
+    ["the file was removed while it is in use", "the folder was removed while it is in use"];
 
 #[test]
 fn the_guide_does_what_it_says_and_its_messages_are_the_programs() {
@@ -137,7 +140,11 @@ fn messages(machine: &Machine, chapter: &str) {
     for (message, source) in BY_DISKS {
         assert!(source.contains(message) && told.contains_key(message), "{message}");
     }
-    assert_eq!(told.len(), PROVOKED.len() + 1 + BY_DISKS.len(), "{told:#?}");
+    let place = include_str!("../../../../formats/local_file/src/place.rs");
+    for message in BY_PLACES {
+        assert!(place.contains(message) && told.contains_key(message), "{message}");
+    }
+    assert_eq!(told.len(), PROVOKED.len() + 1 + BY_DISKS.len() + BY_PLACES.len(), "{told:#?}");
     assert_eq!(machine.run("ls /tmp/fresh 2>/dev/null || echo nothing"), "nothing\n");
 }
 
