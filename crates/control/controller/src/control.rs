@@ -222,8 +222,12 @@ impl Control for Handle {
     }
 
     fn troubles(&self) -> Vec<String> {
-        let images = self.0.shelf.kept.as_ref().ok().and_then(|images| images.removed());
-        self.0.folder.removed().into_iter().chain(images).collect()
+        let this = &self.0;
+        let mut removed = this.folder.removed();
+        removed.extend(this.shelf.kept.as_ref().ok().and_then(|images| images.removed()));
+        removed.extend(this.shelf.containers.as_ref().ok().and_then(|images| images.removed()));
+        removed.extend(this.told.removed());
+        removed
     }
 
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {

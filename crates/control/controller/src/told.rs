@@ -18,6 +18,7 @@ use api::Kind;
 use api_server::Notices;
 use deployment::EventQueue;
 use engine::Event;
+use local_file::Place;
 use port::PortEvent;
 use std::io;
 use std::path::Path;
@@ -36,6 +37,8 @@ pub(super) struct Told {
     queue: EventQueue,
     sender: Sender<Message>,
     writer: Writer,
+    /// The folder of what is kept.
+    events: Option<Place>,
 }
 
 /// Where it goes.
@@ -80,13 +83,14 @@ impl Told {
     fn open(state: &Path) -> io::Result<(Told, Receiver<Message>)> {
         let (kept, troubles) = Kept::open(&state.join("events"));
         troubles.iter().for_each(|trouble| console::error().line(trouble));
+        let events = kept.place().cloned();
         let kept = Arc::new(Mutex::new(kept));
         let writer = Writer::begin(kept.clone())?;
         let (unhandled, notices, logs) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
         let (port_health, function_health) = (Mutex::default(), Mutex::default());
         let sink = Arc::new(Sink { unhandled, notices, logs, kept, port_health, function_health });
         let (sender, messages) = channel();
-        Ok((Told { sink, queue: EventQueue::default(), sender, writer }, messages))
+        Ok((Told { sink, queue: EventQueue::default(), sender, writer, events }, messages))
     }
 
     /// Takes what a worker tells, without waiting.
@@ -118,6 +122,12 @@ impl Told {
     pub(super) fn forget(&self, function: &str) {
         lock(&self.sink.logs).forget(function);
         lock(&self.sink.kept).forget(function);
+    }
+
+    /// That the folder of what is kept is not there any more, or another one is: the next start does not find
+    /// what functions have found until now.
+    pub(super) fn removed(&self) -> Option<String> {
+        self.events.as_ref()?.removed()
     }
 
     /// Handles what was told so far, and writes what is kept.

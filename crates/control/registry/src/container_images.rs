@@ -14,6 +14,7 @@ use crate::exchange::{Ask, Exchange};
 use crate::{Client, Digest, Fault, ImagesError, PullError, Reference, Step};
 use container_image::{ACCEPT, DOCUMENT_MAX, ImageError, Layout, Part, Parts, index_of, parts};
 use http_client::http::Method;
+use local_file::Place;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ const CHUNK: usize = 128 << 10;
 #[derive(Debug)]
 pub struct ContainerImages {
     path: PathBuf,
+    place: Place,
     /// Most bytes of one tenant's.
     limit: u64,
     next: AtomicU64,
@@ -56,10 +58,17 @@ impl ContainerImages {
         make(&unfinished)?;
         Ok(ContainerImages {
             path: path.to_owned(),
+            place: Place::of(path).map_err(ImagesError::file(path))?,
             limit,
             next: AtomicU64::new(0),
             moving: Mutex::default(),
         })
+    }
+
+    /// That the folder is not there any more, or another one is: containers run on, and do not start again
+    /// until their images are pulled.
+    pub fn removed(&self) -> Option<String> {
+        self.place.removed()
     }
 
     /// Where the image of this digest is, if the tenant has it.

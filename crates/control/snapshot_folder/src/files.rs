@@ -2,17 +2,18 @@
 //! opened.
 
 use crate::FolderError;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, renameat, stat, unlinkat};
+use local_file::Place;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, renameat, unlinkat};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A folder that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     fd: OwnedFd,
-    path: PathBuf,
+    place: Place,
     shown: String,
 }
 
@@ -21,24 +22,21 @@ impl Opened {
     pub(crate) fn new(path: &Path) -> Result<Opened, FolderError> {
         let shown = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Opened { fd, path: path.to_owned(), shown }),
-            Err(error) => Err(FolderError::Io { file: shown, source: error.into() }),
+        let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from);
+        match opened.and_then(|fd| Ok((fd, Place::of(path)?))) {
+            Ok((fd, place)) => Ok(Opened { fd, place, shown }),
+            Err(source) => Err(FolderError::Io { file: shown, source }),
         }
     }
 
     /// That the folder is not there any more under its name, or another one is.
     pub(crate) fn removed(&self) -> Option<String> {
-        match (stat(&self.path), fstat(&self.fd)) {
-            (Err(rustix::io::Errno::NOENT), _) => {
-                Some(format!("{}: the folder was removed while it is in use", self.shown))
-            }
-            (Ok(now), Ok(before)) if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino) => {
-                Some(format!("{}: the folder was replaced while it is in use", self.shown))
-            }
-            // What cannot be looked at now may be there all the same.
-            _ => None,
-        }
+        self.place.removed()
+    }
+
+    /// What a file's name leads to now.
+    pub(crate) fn place(&self, name: &str) -> Result<Place, FolderError> {
+        Place::of(Path::new(&self.shown(name))).map_err(|error| self.failed(name, error))
     }
 
     /// A file's name as errors tell it.

@@ -3,10 +3,11 @@
 use crate::FolderError;
 use crate::file::{self, FILE_MAX, Head};
 use crate::files::Opened;
-use crate::key::{Key, Keys};
+use crate::key::{KEY_FILE, Key, Keys};
 use crate::seal::Seal;
 use crate::sizes::Sizes;
 use api::{Name, Snapshot};
+use local_file::Place;
 use snapshot::Saved;
 use std::fs::{DirBuilder, File};
 use std::io::{self, BufReader, Read, Write};
@@ -29,6 +30,8 @@ pub struct Folder {
     state: Opened,
     folder: Opened,
     keys: Mutex<Arc<Keys>>,
+    /// Their file, as it was last written.
+    key_file: Mutex<Place>,
     sizes: Mutex<Sizes>,
     /// Held shared while a snapshot changes, and alone by a rotation.
     changing: RwLock<()>,
@@ -59,6 +62,7 @@ impl Folder {
         let (state, folder) = (Opened::new(state)?, Opened::new(&path)?);
         let (keys, made) = Keys::open(&state)?;
         let this = Folder {
+            key_file: Mutex::new(state.place(KEY_FILE)?),
             state,
             folder,
             keys: Mutex::new(Arc::new(keys)),
@@ -106,17 +110,25 @@ impl Folder {
     }
 
     /// That the folder of snapshots is not there any more, or another one is: what is saved is not found by
-    /// the next start, and nothing can be saved in one that was removed.
-    pub fn removed(&self) -> Option<String> {
-        self.folder.removed()
+    /// the next start, and nothing can be saved in one that was removed. The same of the file of the keys:
+    /// to the next start this host's snapshots are imported ones.
+    pub fn removed(&self) -> Vec<String> {
+        // A rotation replaces the file itself.
+        let quiet = self.changing.try_read();
+        let keys = quiet.is_ok().then(|| lock(&self.key_file).removed()).flatten();
+        self.folder.removed().into_iter().chain(keys).collect()
     }
 
     fn keys(&self) -> Arc<Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.keys).clone()
     }
 
-    fn use_keys(&self, keys: Keys) {
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    /// Writes keys down, and uses them from then on.
+    fn use_keys(&self, keys: Keys) -> Result<(), FolderError> {
+        keys.write(&self.state)?;
+        *lock(&self.key_file) = self.state.place(KEY_FILE)?;
+        *lock(&self.keys) = Arc::new(keys);
+        Ok(())
     }
 
     /// While it is held, no rotation begins.
@@ -125,7 +137,7 @@ impl Folder {
     }
 
     fn sizes(&self) -> MutexGuard<'_, Sizes> {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sizes)
     }
 
     /// The snapshot whose file this is, if it is one.
@@ -270,8 +282,7 @@ impl Folder {
         let before = self.keys();
         let former = std::iter::once(&before.current).chain(&before.former).cloned().collect();
         let keys = Keys { current: Key::generate()?, former };
-        keys.write(&self.state)?;
-        self.use_keys(keys);
+        self.use_keys(keys)?;
         self.seal_all()
     }
 
@@ -297,8 +308,11 @@ impl Folder {
             }
         }
         let keys = Keys::of(keys.current.clone());
-        keys.write(&self.state)?;
-        self.use_keys(keys);
+        self.use_keys(keys)?;
         Ok(rotated)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,10 +19,13 @@ mod ring;
 mod writer;
 
 use file::Line;
+use local_file::Place;
 use ring::Ring;
 pub(super) use ring::{Entry, What};
 use std::collections::{BTreeSet, HashMap};
+use std::fs::{DirBuilder, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) use writer::Writer;
@@ -39,6 +42,8 @@ const RESERVED: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     folder: PathBuf,
+    /// What it is, if there is one.
+    place: Option<Place>,
     functions: HashMap<String, Function>,
     tenants: HashMap<String, Tenant>,
     /// Functions so far.
@@ -91,6 +96,17 @@ struct Upto {
     reserved: u64,
 }
 
+/// The folder for this user alone, which is made if it is not there: what functions find is the tenants' and
+/// the administrator's. One that is open to others is narrowed.
+fn private(folder: &Path) -> io::Result<Place> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = std::fs::metadata(folder)?.permissions();
+    if found.mode() & 0o077 != 0 {
+        std::fs::set_permissions(folder, Permissions::from_mode(found.mode() & 0o700))?;
+    }
+    Place::of(folder)
+}
+
 /// The present time, in microseconds since the Unix epoch.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -102,9 +118,9 @@ impl Kept {
     pub(super) fn open(folder: &Path) -> (Kept, Vec<String>) {
         let mut kept = Kept { folder: folder.to_owned(), ..Kept::default() };
         let mut troubles = Vec::new();
-        let told = |error: io::Error| format!("{}: events of functions: {error}", folder.display());
-        if let Err(error) = std::fs::create_dir_all(folder) {
-            troubles.push(told(error));
+        match private(folder) {
+            Ok(place) => kept.place = Some(place),
+            Err(error) => troubles.push(format!("{}: events of functions: {error}", folder.display())),
         }
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -126,8 +142,13 @@ impl Kept {
         (kept, troubles)
     }
 
+    /// The folder as it was opened, if there is one.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
     fn read(&mut self, tenant: &str, path: &Path) -> io::Result<u64> {
-        // A FIFO or a device would hold up the start.
+        // What is here is the daemon's own; a link leads elsewhere.
         if !std::fs::symlink_metadata(path)?.is_file() {
             return Err(io::Error::other("this is no file"));
         }

@@ -4,9 +4,9 @@ use crate::support::commands::Commands;
 use crate::support::http::Socket;
 use crate::{files, options};
 use serde_json::{Value, json};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -185,15 +185,27 @@ fn what_else_is_removed_under_it_is_told_or_made_anew() {
     let mut socket = daemon.connect();
     chain(&mut socket);
     let state = folder.path().join("state");
-    for (removed, left) in [("snapshots", 1), ("images", 2)] {
+    let all = ["snapshots", "images", "events", "container-images", "snapshot-keys.json"];
+    for (n, removed) in all.into_iter().enumerate() {
+        let left = n + 1;
         assert_eq!(socket.get("/v1/health")["troubles"].as_array().map(Vec::len), Some(left - 1));
-        fs::remove_dir_all(state.join(removed)).expect("removed");
+        let path = state.join(removed);
+        let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        gone.expect("removed");
         let health = socket.get("/v1/health");
         let troubles: Vec<_> = health["troubles"].as_array().into_iter().flatten().collect();
-        let told = |trouble: &&Value| trouble.as_str().is_some_and(|text| text.contains(removed));
+        let told = |trouble: &&Value| {
+            trouble.as_str().is_some_and(|text| text.contains(&format!("state/{removed}: the ")))
+        };
         assert!(health["healthy"] == false && troubles.iter().any(told), "{removed}: {health}");
         assert_eq!(troubles.len(), left, "{health}");
     }
+    // A new key is in a file again.
+    let (status, answer) = socket.ask("POST", "/v1/snapshot-keys", None).expect("an answer");
+    assert_eq!(status, 200, "{answer}");
+    let health = socket.get("/v1/health");
+    assert!(health["troubles"].as_array().map(Vec::len) == Some(all.len() - 1), "{health}");
+    assert!(!health["troubles"].to_string().contains("snapshot-keys.json"), "{health}");
     // The next lines are in a file again.
     fs::remove_file(state.join("audit.jsonl")).expect("removed");
     assert_eq!(socket.put("functions/more", &json!({"image": "forwarder", "tenant": "default"})).0, 201);
@@ -201,10 +213,16 @@ fn what_else_is_removed_under_it_is_told_or_made_anew() {
     assert!(log.contains("function/more"), "{log}");
     moves(&mut socket);
     daemon.end();
-    // The next start makes them.
+    // The next start makes them, for this user alone.
+    fs::create_dir(state.join("events")).expect("made");
+    fs::set_permissions(state.join("events"), Permissions::from_mode(0o755)).expect("opened");
     let daemon = options(folder.path()).start();
     let mut socket = daemon.connect();
     assert_eq!(socket.get("/v1/health")["healthy"], true);
+    for made in all {
+        let mode = fs::metadata(state.join(made)).expect("made").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{made}: {mode:o}");
+    }
     moves(&mut socket);
     daemon.end();
 }
