@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! TENANT/DIGITS/         a layout: oci-layout, index.json, blobs/sha256; called after the digest that the tag meant
-//! unfinished/            layouts that are being fetched
+//! .unfinished/           layouts that are being fetched
 //! ```
 //!
 //! A tenant has what it has pulled, or an administrator for it, and nothing of others: layers that two have
@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-const UNFINISHED: &str = "unfinished";
+/// No tenant has such a name.
+const UNFINISHED: &str = ".unfinished";
 const BLOBS: &str = "blobs/sha256";
 const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// Most layouts of a tenant's that are kept though nothing needs them.

@@ -94,7 +94,7 @@ fn pull(images: &ContainerImages, server: &Server, tenant: &str, tag: &str) -> R
 fn is_clean(folder: &TempDir, tenant: &str, images: usize) {
     let count = |path: &Path| std::fs::read_dir(path).map_or(0, |entries| entries.count());
     let path = folder.path().join("containers");
-    assert_eq!((count(&path.join("unfinished")), count(&path.join(tenant))), (0, images));
+    assert_eq!((count(&path.join(".unfinished")), count(&path.join(tenant))), (0, images));
 }
 
 /// Why a tag is not pulled, of a registry whose answers are changed.
@@ -264,6 +264,21 @@ fn small_images_do_not_fill_the_folder() {
 }
 
 #[test]
+fn a_tenant_of_any_name_keeps_its_images() {
+    let mut content = Content::default();
+    let entry = content.image(MANIFEST, b"layer");
+    content.tag("1", &entry);
+    let (server, folder) = (content.serve(), tempfile::tempdir().expect("a folder"));
+    for tenant in ["unfinished", "red"] {
+        pull(&open(&folder), &server, tenant, "1").expect("pulled");
+    }
+    drop(open(&folder));
+    for tenant in ["unfinished", "red"] {
+        is_clean(&folder, tenant, 1);
+    }
+}
+
+#[test]
 fn two_that_pull_the_same_both_have_it() {
     let mut content = Content::default();
     let entry = content.image(MANIFEST, b"layer");
@@ -279,7 +294,7 @@ fn two_that_pull_the_same_both_have_it() {
     pulls.into_iter().for_each(|pull| pull.join().expect("no panic").expect("pulled"));
     is_clean(&folder, "red", 1);
     // What a killed daemon was fetching goes.
-    let left = folder.path().join("containers/unfinished/7/blobs");
+    let left = folder.path().join("containers/.unfinished/7/blobs");
     std::fs::create_dir_all(&left).expect("made");
     drop(open(&folder));
     is_clean(&folder, "red", 1);
