@@ -477,8 +477,18 @@ fn a_device_is_as_the_settings_say() {
             queue_length: Some(77),
             ..Settings::new("tap0")
         };
-        let (middle, port) = alone(settings.clone());
+        drop(alone(settings.clone()));
+        let (middle, mut port) = alone(settings.clone());
         assert!(matches!(port.status(), PortStatus::Down(reason) if reason.contains("ip link set tap0 up")));
+        assert!(
+            middle
+                .run("ip -details link show tap0", SECOND * 5)
+                .expect("it is there")
+                .stdout
+                .contains("persist off"),
+            "one that was never used does not stay"
+        );
+        port.receive(&small(), Nanos(0), 0, &mut Vec::new());
         let show = || {
             let shown = middle.run("ip -details link show tap0", SECOND * 5);
             shown.map(|shown| shown.stdout)

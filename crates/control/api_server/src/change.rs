@@ -411,7 +411,11 @@ impl State {
 
     /// Step 3; nothing is handed over yet.
     fn made_ready(&self, wanted: &Wanted, compared: &Compared) -> Result<Ready, Problem> {
-        let prepared = match self.control.prepare(&compared.changes) {
+        let prepared = match wanted.dry_run {
+            true => self.control.try_out(&compared.changes),
+            false => self.control.prepare(&compared.changes),
+        };
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Ready::Refused(refusal)),
         };

@@ -97,6 +97,15 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]: all that is wrong with the change, or the work that has to be done first.
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal>;
 
+    /// Tries changes as [`Control::prepare`] does, and touches nothing of the host. What comes of it says
+    /// what would be started again, and is not for [`Prepared::hand_over`].
+    ///
+    /// # Errors
+    /// As [`Control::prepare`].
+    fn try_out(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
+        self.prepare(changes)
+    }
+
     /// Lets a function stand still until it is resumed. To pause one that is paused changes nothing.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The start: all that the store says, at once.
 
+use super::change::Making;
 use super::controller::{Controller, lock};
 use super::refusal::{faults_of, is_about};
 use api::{Fault, Kind, ObjectName};
@@ -21,7 +22,7 @@ impl Controller {
         let mut wanted = objects;
         // Each time round, whatever is told to be wrong is left out.
         loop {
-            let refusal = match self.make(&wanted, true) {
+            let refusal = match self.make(&wanted, Making::Waiting) {
                 Ok(ready) => {
                     self.carry_out(ready, wanted);
                     break;

@@ -14,6 +14,17 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 use telemetry::steps;
 
+/// How changes are made ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Making {
+    /// What takes long is for the caller to do first.
+    Now,
+    /// The same, and nothing of the host is touched.
+    Tried,
+    /// However long it takes.
+    Waiting,
+}
+
 /// A fault of what names an object that is to be deleted, in words for that: other names are of no help.
 fn still_named(mut fault: Fault, deleted: &[ObjectChange]) -> Fault {
     let FaultKind::NotFound { kinds, name } = &fault.kind else { return fault };
@@ -59,7 +70,8 @@ impl Controller {
     }
 
     /// Makes changes ready beside whatever else is done: with no lock held but for short looks at what runs.
-    pub(super) fn make(&self, changes: &[ObjectChange], wait: bool) -> Result<Ready, Refusal> {
+    pub(super) fn make(&self, changes: &[ObjectChange], how: Making) -> Result<Ready, Refusal> {
+        let wait = how == Making::Waiting;
         let material = Material::of(&self.catalog);
         let generation = self.generation.load(Acquire);
         let Checked { plan, .. } = self.check(changes, &material, true)?;
@@ -100,7 +112,11 @@ impl Controller {
                 beginnings.insert(change.name.clone(), Beginning { paused: change.paused, saved });
             }
         }
-        let prepared = self.host.prepare(plan, beginnings, &self.catalog).map_err(refused)?;
+        let prepared = match how {
+            Making::Tried => self.host.try_out(plan, beginnings, &self.catalog),
+            Making::Now | Making::Waiting => self.host.prepare(plan, beginnings, &self.catalog),
+        };
+        let prepared = prepared.map_err(refused)?;
         Ok(Ready { prepared, restarted, generation, material: material.gathered() })
     }
 

@@ -1,6 +1,6 @@
 //! The host as the server sees it.
 
-use super::change::Change;
+use super::change::{Change, Making};
 use super::controller::{Controller, lock};
 use super::logs::now;
 use super::of_tenant;
@@ -83,6 +83,15 @@ impl Control for Handle {
         }
         let checked = this.check(&withheld.changes, &material, true);
         let checked = checked.map_err(|refusal| withheld.refusal(refusal))?;
+        // Files are the host's: no tenant's check says anything of one.
+        if tenant.is_none() {
+            let captures = deployment::unusable_captures(&checked.plan.add_ports, &this.catalog);
+            let fault = |(port, why)| Fault::new(format!("ports.{port}"), why);
+            let faults: Vec<Fault> = captures.into_iter().map(fault).collect();
+            if !faults.is_empty() {
+                return Err(Refusal::Invalid(faults));
+            }
+        }
         let unanswered = this.launcher_check(&checked.plan, &withheld.changes, tenant)?;
         // Warnings are found by a look at all objects, of which a tenant has some.
         Ok(if tenant.is_none() {
@@ -93,7 +102,12 @@ impl Control for Handle {
     }
 
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
-        let ready = self.0.make(changes, false)?;
+        let ready = self.0.make(changes, Making::Now)?;
+        Ok(Box::new(Change { controller: self.0.clone(), ready, changes: changes.to_vec() }))
+    }
+
+    fn try_out(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
+        let ready = self.0.make(changes, Making::Tried)?;
         Ok(Box::new(Change { controller: self.0.clone(), ready, changes: changes.to_vec() }))
     }
 

@@ -101,18 +101,36 @@ impl Host {
         catalog: &Catalog,
     ) -> Result<Prepared, PrepareError> {
         let mut notices = Vec::new();
-        let prepared = self.make(plan, beginnings, catalog, &mut notices)?;
+        let prepared = self.make(plan, beginnings, catalog, Some(&mut notices))?;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
         Ok(prepared)
     }
 
+    /// Finds out whether a plan could be made ready: as [`Host::prepare`], but what ports lead to is as it is
+    /// after it. None is opened; captures are looked at. Others wait for what is not there, and are refused
+    /// for nothing that a look at their settings does not show.
+    ///
+    /// # Errors
+    /// [`PrepareError`].
+    pub fn try_out(
+        &self,
+        plan: Plan,
+        beginnings: HashMap<String, Beginning>,
+        catalog: &Catalog,
+    ) -> Result<Prepared, PrepareError> {
+        self.make(plan, beginnings, catalog, None)
+    }
+
+    /// Without `notices` it is tried alone.
     fn make(
         &self,
         plan: Plan,
         mut beginnings: HashMap<String, Beginning>,
         catalog: &Catalog,
-        notices: &mut Vec<String>,
+        notices: Option<&mut Vec<String>>,
     ) -> Result<Prepared, PrepareError> {
+        let (opens, mut untold) = (notices.is_some(), Vec::new());
+        let notices = notices.unwrap_or(&mut untold);
         // Taken out of what runs, so that functions start and devices open while others look at it.
         let (in_use, nothing_runs, changed) = {
             let deployed = self.deployed();
@@ -196,7 +214,10 @@ impl Host {
         }
         steps::done("shell");
         let mut ports = HashMap::new();
-        for (name, port) in &plan.add_ports {
+        if !opens && let Some((name, why)) = drivers::unusable_captures(&plan.add_ports, catalog).pop() {
+            return Err(failed("port", &name)(&why));
+        }
+        for (name, port) in plan.add_ports.iter().filter(|_| opens) {
             let pool = pool_of(&port.tenant)?;
             let opened = drivers::open(name, port, &pool, (catalog, &self.stations), notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);

@@ -180,6 +180,101 @@ fn a_fifo_in_the_place_of_a_document_keeps_no_command_waiting() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
+/// What is there stays as it is, until a port that writes it runs.
+#[test]
+fn a_change_that_is_only_tried_leaves_captures_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("there.pcapng"), "kept").expect("written");
+    fs::write(at("none"), "no capture").expect("written");
+    let daemon = Options::new(folder.path()).shared_cache().start();
+    let with = |ports: Value| json!({"superfluid": 1, "ports": ports});
+    let writing = |name: &str| json!({"type": "pcap", "write": at(name)});
+    let good = with(json!({"a": writing("there.pcapng"), "b": writing("new.pcapng")}));
+    let bad = with(json!({"a": writing("there.pcapng"), "z": {"type": "pcap", "read": at("none")}}));
+    for path in ["/v1/check", "/v1/apply?dry_run=true"] {
+        assert_eq!(daemon.ask("POST", path, Some(good.clone())).0, 200);
+    }
+    assert_eq!(daemon.ask("POST", "/v1/apply", Some(bad)).0, 422);
+    assert_eq!(fs::read(at("there.pcapng")).expect("there"), b"kept");
+    assert!(!at("new.pcapng").exists(), "it was made and is left");
+    daemon.post("/v1/apply?wait=true", Some(good));
+    let written = |name: &str| fs::metadata(at(name)).is_ok_and(|found| found.len() > 28);
+    daemon.wait("both are begun", || written("there.pcapng") && written("new.pcapng"));
+    assert_ne!(fs::read(at("there.pcapng")).expect("there"), b"kept");
+}
+
+/// A device that would stay is not made, and one that is there keeps its settings, until a port uses it.
+#[test]
+fn a_change_that_is_only_tried_leaves_devices_as_they_are() {
+    testbed::isolated("a_change_that_is_only_tried_leaves_devices_as_they_are", || {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("none"), "no capture").expect("written");
+        let ip = |command: &str| {
+            let output = Command::new("ip").args(command.split(' ')).output().expect("ip");
+            (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        assert!(ip("tuntap add dev kept mode tap vnet_hdr").0);
+        let daemon = Options::new(folder.path()).shared_cache().start();
+        let with = |more: Value| {
+            let mut ports = json!({
+                "made": {"type": "tap", "interface": "made", "persist": true},
+                "kept": {"type": "tap", "interface": "kept", "mtu": 1400, "persist": true},
+            });
+            ports.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+            json!({"superfluid": 1, "ports": ports})
+        };
+        let capture = json!({"z": {"type": "pcap", "read": folder.path().join("none")}});
+        for path in ["/v1/check", "/v1/apply?dry_run=true"] {
+            assert_eq!(daemon.ask("POST", path, Some(with(json!({})))).0, 200);
+        }
+        let (shown, text) = ip("link show kept");
+        assert!(shown && text.contains("mtu 1500") && text.contains("state DOWN"), "{text}");
+        assert!(!ip("link show made").0, "it was made");
+        assert_eq!(daemon.ask("POST", "/v1/apply?wait=true", Some(with(capture))).0, 422);
+        assert!(!ip("link show made").0, "a change that failed has left it");
+        daemon.post("/v1/apply?wait=true", Some(with(json!({}))));
+        daemon.wait("both are used", || {
+            let (made, kept) = (ip("-d link show made").1, ip("link show kept").1);
+            made.contains("persist on") && kept.contains("mtu 1400")
+        });
+        daemon.end();
+        assert!(ip("link show made").0, "it stays");
+    });
+}
+
+/// A check says what an apply would be refused for.
+#[test]
+fn a_check_by_the_daemon_looks_at_captures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("text"), "no capture").expect("written");
+    make_fifo(&at("fifo"));
+    let daemon = Options::new(folder.path()).shared_cache().start();
+    for (port, told) in [
+        (json!({"type": "pcap", "read": at("absent")}), "No such file"),
+        (json!({"type": "pcap", "read": at("text")}), "no capture"),
+        (json!({"type": "pcap", "read": at("fifo")}), "not a regular file"),
+        (json!({"type": "pcap", "write": at("fifo")}), "not a regular file"),
+        (json!({"type": "pcap", "write": at("absent/out")}), "No such file"),
+    ] {
+        let document = json!({"superfluid": 1, "ports": {"fine": {"type": "sink"}, "p": port}});
+        for path in ["/v1/check", "/v1/apply?dry_run=true", "/v1/apply"] {
+            let (_, answer) = daemon.ask("POST", path, Some(document.clone()));
+            let fault = &answer["faults"][0];
+            let is_it = fault["at"] == "ports.p" && fault["message"].to_string().contains(told);
+            assert!(is_it, "{path} {document}: {answer}");
+        }
+    }
+    // A port that is as it was is not looked at: its file may be in use, or gone by now.
+    let document = json!({"superfluid": 1, "ports": {"p": {"type": "pcap", "write": at("out")}}});
+    daemon.post("/v1/apply?wait=true", Some(document.clone()));
+    fs::remove_file(at("out")).expect("written");
+    make_fifo(&at("out"));
+    let report = daemon.post("/v1/check", Some(document));
+    assert_eq!(report["faults"], json!([]), "{report}");
+}
+
 #[test]
 fn a_fifo_in_the_place_of_credentials_keeps_nothing_waiting() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -85,11 +85,12 @@ impl Device {
         }
         let lost_before = set_up(inquiry, settings)?;
         let ready = gather(&queues).map_err(system(name, "gathering its queues"))?;
-        // Last: what failed until here leaves no device behind.
-        if settings.persist {
-            first.set_persistent().map_err(system(name, "making it stay"))?;
-        }
         Ok(Device { queues, ready, lost_before })
+    }
+
+    /// Has the device stay when its queues are closed.
+    pub fn stay(&self) -> io::Result<()> {
+        self.queues[0].set_persistent()
     }
 
     /// A device of which another process has made ready this one queue, and nothing is left to us yet.

@@ -140,7 +140,16 @@ impl TapPort {
         }
     }
 
+    /// What is to be done with a device once the port is used, and knows its pool. Only then does it stay: a
+    /// port that was opened for a change that failed leaves no device behind.
     fn fit_again(&mut self) {
+        if self.settings.persist
+            && let (Some(_), Some(device), None) = (self.room, &self.device, &self.hold)
+            && let Err(error) = device.stay()
+        {
+            let name = &self.settings.interface;
+            self.condition.notice(format!("interface `{name}`: it does not stay: {error}"));
+        }
         if let (Some(room), Some(device)) = (self.room, &self.device)
             && let Err(words) = leave_to_us(device, &self.inquiry, room, &self.settings, self.hold.is_some())
         {

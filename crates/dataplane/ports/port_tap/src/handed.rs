@@ -36,7 +36,6 @@ pub fn make(interface: &str, mtu: Option<u32>, mac: [u8; 6]) -> Result<(), OpenE
         // Without an owner each process that may open the driver's file could take a queue that is free. A
         // guest's users are none of the host's, so that none of them is this one.
         user: Some("0".to_owned()),
-        persist: true,
         state: DeviceState::Keep,
         mtu,
         mac: Some(mac),
@@ -57,8 +56,8 @@ pub fn make(interface: &str, mtu: Option<u32>, mac: [u8; 6]) -> Result<(), OpenE
     let made = made.map_err(system("asking how it is"))?;
     let change = Change { gso_max_size: Some(SEGMENTS), ..Change::default() };
     inquiry.change(made.index, &change).map_err(system("limiting its segments"))?;
-    drop(device);
-    Ok(())
+    // Last: what failed until here leaves no device behind.
+    device.stay().map_err(system("making it stay"))
 }
 
 /// Opens the queue of a device that was made, in the network namespace of the calling thread.

@@ -1,6 +1,8 @@
 //! Capture files: packets come from one and go to another.
 //!
-//! 1. [`PcapPort::open`] opens the files and reads the first one's headers.
+//! 1. [`PcapPort::open`] opens the files and reads the first one's headers. What is in the file to be written
+//!    stays there until the port is used for the first time: a change that is tried, or that fails, leaves
+//!    it as it was.
 //! 2. `receive` gives the capture's packets, at the times that were recorded (or faster or slower), or as
 //!    fast as they are taken; once, so many times, or again and again. Then the port is finished.
 //! 3. `transmit` writes packets as pcapng, with their time of reception. A write that fails ends the writing:
@@ -46,6 +48,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod unbegun;
 mod writer;
 
 pub use self::capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
@@ -65,6 +68,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
+use unbegun::Unbegun;
 use writer::Writer;
 
 /// A port between capture files. See the module's documentation.
@@ -79,6 +83,8 @@ pub struct PcapPort {
 enum Output {
     /// Nothing is to be written.
     Discard,
+    /// Nothing was written yet.
+    Unbegun(Unbegun),
     Writing(PathBuf, Writer),
     /// Nothing more can be written; why.
     Ended(String),
@@ -110,18 +116,11 @@ impl PcapPort {
             None if source.is_none() && config.side_of.is_none() => return Err(OpenError::NoPath),
             None => Output::Discard,
             Some(path) => {
-                // Emptied only when it is known not to be the file to be read.
-                let mut options = OpenOptions::new();
-                options.write(true).create(true).truncate(false);
-                let (file, metadata) = open_file(&path, &options)?;
+                let (unbegun, metadata) = Unbegun::open(path)?;
                 if read_from == Some((metadata.dev(), metadata.ino())) {
-                    return Err(OpenError::SameFile { path });
+                    return Err(OpenError::SameFile { path: unbegun.path().to_owned() });
                 }
-                let writer = file.set_len(0).and_then(|()| Writer::new(Box::new(file)));
-                match writer {
-                    Ok(writer) => Output::Writing(path, writer),
-                    Err(source) => return Err(OpenError::File { path, source }),
-                }
+                Output::Unbegun(unbegun)
             }
         };
         // Last: what cannot be opened takes nothing of a capture that is being read.
@@ -163,6 +162,20 @@ impl PcapPort {
         }
     }
 
+    /// Begins to write, when the port is used for the first time.
+    fn begin_writing(&mut self) {
+        self.output = match std::mem::replace(&mut self.output, Output::Discard) {
+            Output::Unbegun(unbegun) => {
+                let path = unbegun.path().to_owned();
+                match unbegun.begin() {
+                    Ok(writer) => Output::Writing(path, writer),
+                    Err(error) => return self.end_writing(&path, &error),
+                }
+            }
+            begun => begun,
+        };
+    }
+
     fn end_writing(&mut self, path: &Path, error: &io::Error) {
         let why = format!("writing to {} ended after {} packets: {error}", path.display(), self.written);
         self.events.push(match self.reader {
@@ -175,6 +188,9 @@ impl PcapPort {
 
 impl Port for PcapPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        if matches!(self.output, Output::Unbegun(_)) {
+            self.begin_writing();
+        }
         if let Some(reader) = &mut self.reader {
             reader.begin();
             reader.with(|source, side| source.receive(side, &mut self.counters, pool, now, budget, out));
@@ -182,9 +198,12 @@ impl Port for PcapPort {
     }
 
     fn transmit(&mut self, pool: &Pool, _: Nanos, packets: &mut Vec<Packet>) {
+        if matches!(self.output, Output::Unbegun(_)) {
+            self.begin_writing();
+        }
         let written = match &mut self.output {
             Output::Discard => packets.len(),
-            Output::Ended(_) => 0,
+            Output::Unbegun(_) | Output::Ended(_) => 0,
             Output::Writing(path, writer) => {
                 let (written, error) = writer.write(pool, packets);
                 self.written += written as u64;
@@ -251,7 +270,7 @@ impl Port for PcapPort {
             Output::Writing(path, mut writer) => {
                 writer.sync().map_err(|error| format!("{}: {error}", path.display()))
             }
-            Output::Discard | Output::Ended(_) => Ok(()),
+            Output::Discard | Output::Unbegun(_) | Output::Ended(_) => Ok(()),
         }
     }
 }

@@ -495,6 +495,27 @@ fn a_full_disk_ends_the_writing_and_every_packet_is_accounted_for() {
 }
 
 #[test]
+fn a_file_is_as_it_was_until_the_port_is_used() {
+    let folder = Folder::new();
+    let (there, made) = (folder.file("there", b"kept"), folder.path("made"));
+    let open = |path: &Path| PcapPort::open(Config { write: Some(path.to_owned()), ..Config::default() });
+    for path in [&there, &made] {
+        drop(open(path).unwrap());
+        drop((open(path).unwrap().maintain(NOW), open(path).unwrap().status()));
+    }
+    assert_eq!(std::fs::read(&there).unwrap(), b"kept");
+    assert!(!made.exists(), "what was made for a port that was never used is gone with it");
+    let pool = pool(8);
+    for path in [&there, &made] {
+        let mut port = open(path).unwrap();
+        port.receive(&pool, NOW, 0, &mut Vec::new());
+        port.close(&pool).unwrap();
+        let (packets, fault) = read(&std::fs::read(path).unwrap());
+        assert!(packets.is_empty() && fault.is_none(), "a capture without packets");
+    }
+}
+
+#[test]
 fn a_capture_goes_through_unchanged() {
     let folder = Folder::new();
     let pool = pool(8);
