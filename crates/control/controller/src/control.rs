@@ -85,7 +85,10 @@ impl Control for Handle {
         let checked = checked.map_err(|refusal| withheld.refusal(refusal))?;
         // Files are the host's: no tenant's check says anything of one.
         if tenant.is_none() {
-            let captures = deployment::unusable_captures(&checked.plan.add_ports, &this.catalog);
+            let plan = &checked.plan;
+            let after = plan.ports_after(&this.host.wiring());
+            let new = |name: &str| plan.add_ports.contains_key(name);
+            let captures = deployment::unusable_captures(&after, new, &this.catalog);
             let fault = |(port, why)| Fault::new(format!("ports.{port}"), why);
             let faults: Vec<Fault> = captures.into_iter().map(fault).collect();
             if !faults.is_empty() {

@@ -7,7 +7,10 @@ use indexmap::IndexMap;
 use packet_memory::Pool;
 use port::Port;
 use port::fault::{self, FaultPort};
+use port::pcap::{self, PcapPort};
 use port::station::StationPort;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wiring::{BypassSide, ON_A_LINK, is_container_port};
 
@@ -47,7 +50,7 @@ pub(crate) fn check(
     settings: &schema::Value,
     fault: Option<&schema::Value>,
 ) -> Result<(), String> {
-    use port::{generator, pcap};
+    use port::generator;
     if let Some(fault) = fault {
         fault::Config::from_value(fault).map_err(|why| format!("fault: {why}"))?;
     }
@@ -80,24 +83,74 @@ pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
 }
 
 /// Ports whose capture files cannot be read or written, each with the reason: they could not be opened.
-/// Nothing is made.
-pub fn unusable_captures<'a>(
-    ports: impl IntoIterator<Item = (&'a String, &'a wiring::Port)>,
+/// Nothing is made. Of all these `ports` those are looked at that are `new`.
+pub fn unusable_captures(
+    ports: &IndexMap<String, wiring::Port>,
+    new: impl Fn(&str) -> bool,
     catalog: &Catalog,
 ) -> Vec<(String, String)> {
-    use port::pcap::{Config, PcapPort};
-    let captures = ports.into_iter().filter(|(_, port)| port.driver == "pcap");
+    let captures = ports.iter().filter(|(name, port)| port.driver == "pcap" && new(name));
     let unusable = captures.filter_map(|(name, port)| {
-        let config = with_whole_paths(Config::from_value(&port.settings).ok()?, catalog);
+        let config = with_whole_paths(pcap::Config::from_value(&port.settings).ok()?, catalog);
         let path = config.read.clone().or_else(|| config.write.clone())?;
-        let looked = catalog.look(&path, move |_| PcapPort::look(&config).map_err(|error| error.to_string()));
+        let look = move |_: &Path| PcapPort::look(&config).map_err(|error| error.to_string());
+        let looked = catalog.look(&path, look);
         Some((name.clone(), looked.and_then(|looked| looked).err()?))
     });
-    unusable.collect()
+    let mut unusable: Vec<_> = unusable.collect();
+    unusable.extend(shared_capture(ports, new, catalog));
+    unusable
+}
+
+/// A new port that writes a file which another port writes or reads, or reads one that another writes, and
+/// what it does: each would spoil what the other has.
+pub(crate) fn shared_capture(
+    ports: &IndexMap<String, wiring::Port>,
+    new: impl Fn(&str) -> bool,
+    catalog: &Catalog,
+) -> Option<(String, String)> {
+    let captures = || ports.iter().filter(|(_, port)| port.driver == "pcap");
+    if captures().count() < 2 || !captures().any(|(name, _)| new(name)) {
+        return None;
+    }
+    let place = |path: PathBuf| catalog.look(&path, canonical).unwrap_or(path);
+    let files = captures().filter_map(|(name, port)| {
+        let config = with_whole_paths(pcap::Config::from_value(&port.settings).ok()?, catalog);
+        let read = config.read.map(|path| (place(path), "read"));
+        Some((name, [read, config.write.map(|path| (place(path), "write"))]))
+    });
+    let mut found: HashMap<PathBuf, Vec<(&str, &str)>> = HashMap::new();
+    for (name, files) in files {
+        for (path, how) in files.into_iter().flatten() {
+            let others = found.entry(path).or_default();
+            let clash = others.iter().find(|(other, theirs)| {
+                other != name && (how, *theirs) != ("read", "read") && (new(name) || new(other))
+            });
+            if let Some((other, theirs)) = clash {
+                let (one, what, by) =
+                    if new(name) { (name.as_str(), how, *other) } else { (*other, *theirs, name.as_str()) };
+                return Some((
+                    one.to_owned(),
+                    format!("{what}: the port `{by}` has this file; allowed: another one"),
+                ));
+            }
+            others.push((name.as_str(), how));
+        }
+    }
+    None
+}
+
+/// A path without links, also of a file that is not there yet.
+fn canonical(path: &Path) -> PathBuf {
+    let whole = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(whole).unwrap_or_else(|| path.to_owned())
 }
 
 /// Paths as they stand in the file are relative to the file.
-fn with_whole_paths(mut config: port::pcap::Config, catalog: &Catalog) -> port::pcap::Config {
+fn with_whole_paths(mut config: pcap::Config, catalog: &Catalog) -> pcap::Config {
     for path in [&mut config.read, &mut config.write].into_iter().flatten() {
         *path = catalog.path(&*path);
     }
@@ -138,7 +191,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn open(&mut self, driver: &str, settings: &schema::Value) -> Result<Box<dyn Port>, String> {
-        use port::{generator, null, pcap, sink};
+        use port::{generator, null, sink};
         let pool = self.pool.clone();
         Ok(match driver {
             "af_packet" => {
@@ -194,7 +247,7 @@ impl Opening<'_> {
             "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
             "pcap" => {
                 let config = with_whole_paths(pcap::Config::from_value(settings)?, self.catalog);
-                let opened = pcap::PcapPort::open_among(self.name, config, self.catalog.meetings());
+                let opened = PcapPort::open_among(self.name, config, self.catalog.meetings());
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),

@@ -135,9 +135,7 @@ impl Host {
         let (in_use, nothing_runs, changed) = {
             let deployed = self.deployed();
             if plan.add_ports.values().any(drivers::names_another) {
-                let mut after = deployed.wiring.ports.clone();
-                after.retain(|name, _| !plan.remove_ports.contains(name));
-                after.extend(plan.add_ports.clone());
+                let after = plan.ports_after(&deployed.wiring);
                 drivers::pair(&after).map_err(|(name, reason)| failed("port", &name)(&reason))?;
             }
             let changed: Result<Vec<_>, _> =
@@ -214,8 +212,16 @@ impl Host {
         }
         steps::done("shell");
         let mut ports = HashMap::new();
-        if !opens && let Some((name, why)) = drivers::unusable_captures(&plan.add_ports, catalog).pop() {
-            return Err(failed("port", &name)(&why));
+        if plan.add_ports.values().any(|port| port.driver == "pcap") {
+            let (after, new) =
+                (plan.ports_after(&self.wiring()), |name: &str| plan.add_ports.contains_key(name));
+            let unusable = match opens {
+                true => drivers::shared_capture(&after, new, catalog),
+                false => drivers::unusable_captures(&after, new, catalog).pop(),
+            };
+            if let Some((name, why)) = unusable {
+                return Err(failed("port", &name)(&why));
+            }
         }
         for (name, port) in plan.add_ports.iter().filter(|_| opens) {
             let pool = pool_of(&port.tenant)?;

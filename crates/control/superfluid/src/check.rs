@@ -158,7 +158,7 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
             _ => format!("{name}: {error}"),
         })),
     }
-    let captures = deployment::unusable_captures(&wiring.ports, catalog);
+    let captures = deployment::unusable_captures(&wiring.ports, |_| true, catalog);
     if !captures.is_empty() {
         let file = File::parse(name.clone(), bytes).ok();
         let fault = |(port, why)| Fault::new(format!("ports.{port}"), why);

@@ -266,6 +266,30 @@ fn a_check_by_the_daemon_looks_at_captures() {
             assert!(is_it, "{path} {document}: {answer}");
         }
     }
+    // What one port writes is no other's to write or read.
+    std::os::unix::fs::symlink(folder.path(), at("link")).expect("linked");
+    for (other, told) in [
+        (json!({"type": "pcap", "write": at("link/shared")}), "write: the port `one` has this file"),
+        (json!({"type": "pcap", "read": at("shared")}), "read: the port `one` has this file"),
+    ] {
+        let ports = json!({"one": {"type": "pcap", "write": at("shared")}, "two": other});
+        let document = json!({"superfluid": 1, "ports": ports});
+        // Of no packets.
+        fs::write(
+            at("shared"),
+            [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0],
+        )
+        .expect("written");
+        daemon.write("shared.yaml", &document.to_string());
+        let by_file = daemon.refused("check shared.yaml");
+        assert!(by_file.1.contains(told), "{by_file:?}");
+        for path in ["/v1/check", "/v1/apply?dry_run=true", "/v1/apply"] {
+            let (_, answer) = daemon.ask("POST", path, Some(document.clone()));
+            let fault = &answer["faults"][0];
+            let is_it = fault["at"] == "ports.two" && fault["message"].to_string().contains(told);
+            assert!(is_it, "{path} {document}: {answer}");
+        }
+    }
     // A port that is as it was is not looked at: its file may be in use, or gone by now.
     let document = json!({"superfluid": 1, "ports": {"p": {"type": "pcap", "write": at("out")}}});
     daemon.post("/v1/apply?wait=true", Some(document.clone()));

@@ -158,6 +158,15 @@ pub struct PlanMismatch {
 }
 
 impl Plan {
+    /// The ports that there are when it was carried out, of a wiring.
+    #[must_use]
+    pub fn ports_after(&self, wiring: &Wiring) -> IndexMap<String, Port> {
+        let mut ports = wiring.ports.clone();
+        ports.retain(|name, _| !self.remove_ports.contains(name));
+        ports.extend(self.add_ports.clone());
+        ports
+    }
+
     /// The plan that leads from `old` to `new`.
     pub fn between(old: &Wiring, new: &Wiring) -> Plan {
         let same_pool = |a: &Tenant, b: &Tenant| a.pool == b.pool;
