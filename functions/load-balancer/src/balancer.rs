@@ -9,6 +9,9 @@
 //!    remembered (`stateless`), and so does what follows until there is room: a flood of SYNs costs no
 //!    connection its place, and servers answer it with SYN cookies as they would without a balancer. A client
 //!    that is known (affinity) has its server there too.
+//! 4. In a full table the oldest half-open one makes room, if its packets go to the same server without being
+//!    remembered; what takes its place is chosen so that this holds for it too. So the handshake of a client
+//!    is not torn between two servers, however many forged SYNs come behind its own.
 //!
 //! Sequence numbers are not looked at but for the handshake. A connection that was reset goes on with any
 //! packet that is no reset, so that a forged one ends nothing.
@@ -216,6 +219,13 @@ impl Balancer {
         self.services.by_hash(key.service, choice_hash(key, by_address))
     }
 
+    /// The server of the client's connections before (affinity), if it takes further ones.
+    fn server_before(&self, key: &Key) -> Option<u16> {
+        self.services.get(key.service)?.settings.affinity?;
+        let before = self.affinity.find(&key.client, key.service, self.connections.now);
+        before.filter(|server| self.services.takes_new(*server))
+    }
+
     fn begin_connection(
         &mut self,
         key: &Key,
@@ -227,30 +237,24 @@ impl Balancer {
         let has_affinity = settings.affinity.is_some();
         // Nothing shows there that a client's address is not forged: none is noted.
         let is_by_address = has_affinity && settings.is_direct;
-        let hash = choice_hash(key, has_affinity);
-        let now = self.connections.now;
-        let before = if has_affinity { self.affinity.find(&key.client, key.service, now) } else { None };
+        let before = self.server_before(key);
         // Without being remembered too: a later packet of the connection goes the same way when there is room
         // again.
-        let before = before.filter(|server| self.services.takes_new(*server));
+        let unremembered = before.or_else(|| self.by_hash(key)).ok_or(none)?;
         // A reset begins nothing.
         let begins = segment.is_none_or(|segment| !segment.has(flag::RST));
-        if !begins || !self.connections.takes_half_open() {
-            let server = before.or_else(|| self.services.by_hash(key.service, hash)).ok_or(none)?;
+        let is_full = self.connections.is_full();
+        if !begins || !self.connections.takes_half_open() || is_full && !self.makes_room() {
             self.turnover.stateless += 1;
-            return Ok(server);
+            return Ok(unremembered);
         }
-        // The middle of a connection that is not known went where Maglev sent its SYN.
-        let is_new = (is_syn || segment.is_none()) && !is_by_address;
-        let server = before.or_else(|| match is_new {
-            true => self.services.for_new(key.service, hash),
-            false => self.services.by_hash(key.service, hash),
-        });
-        let server = server.ok_or(none)?;
-        if let Some(oldest) = self.connections.in_the_way() {
-            self.close(oldest);
-            self.turnover.evicted += 1;
-        }
+        // The middle of a connection that is not known went where Maglev sent its SYN, and what may have to
+        // make room goes there from its first packet on.
+        let is_new = (is_syn || segment.is_none()) && !is_by_address && !is_full && before.is_none();
+        let server = match is_new {
+            true => self.services.for_new(key.service, choice_hash(key, has_affinity)).ok_or(none)?,
+            false => unremembered,
+        };
         let is_direct = self.services.rewrite(server).is_some_and(|server| server.is_direct);
         let state = if is_syn || is_direct { State::Opening } else { State::OneSided };
         match self.open(key, server, state) {
@@ -261,9 +265,23 @@ impl Balancer {
             // All places that its hash may have are taken.
             None => {
                 self.turnover.stateless += 1;
-                before.or_else(|| self.services.by_hash(key.service, hash)).ok_or(none)
+                Ok(unremembered)
             }
         }
+    }
+
+    /// Ends the oldest half-open connection of a full table; false, and nothing ends, when its packets would
+    /// go to another server then.
+    fn makes_room(&mut self) -> bool {
+        let Some(oldest) = self.connections.oldest_half_open() else { return false };
+        let (key, server) = (self.connections.key(oldest), self.connections.server(oldest));
+        let unremembered = self.server_before(&key).or_else(|| self.by_hash(&key));
+        if unremembered != Some(server) && self.services.is_up(server) {
+            return false;
+        }
+        self.close(oldest);
+        self.turnover.evicted += 1;
+        true
     }
 
     /// Both sides have agreed; where answers do not pass, the client has sent a second packet.

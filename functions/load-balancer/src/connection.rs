@@ -268,9 +268,14 @@ impl Connections {
         self.half_open < self.max_half_open && (!self.entries.is_full() || self.oldest != 0)
     }
 
-    /// The entry that makes room when all are taken: the oldest that only one side has agreed to.
-    pub fn in_the_way(&self) -> Option<u32> {
-        (self.entries.is_full() && self.oldest != 0).then_some(self.oldest)
+    /// All are taken.
+    pub fn is_full(&self) -> bool {
+        self.entries.is_full()
+    }
+
+    /// The oldest that only one side has agreed to.
+    pub fn oldest_half_open(&self) -> Option<u32> {
+        (self.oldest != 0).then_some(self.oldest)
     }
 
     /// Puts a connection in whose key is not there; `None` when there is no room.

@@ -53,12 +53,11 @@ proptest! {
                 _ => {}
             }
             prop_assert_eq!((table.len(), table.half_open()), (model.len(), half_open.len()));
-            let oldest = half_open.first().copied().filter(|_| model.len() == 20);
-            let in_the_way = table.in_the_way().map(|entry| {
+            let oldest = table.oldest_half_open().map(|entry| {
                 let key = table.key(entry);
                 key.client[0] * 2 + u32::from(key.is_v6)
             });
-            prop_assert_eq!(in_the_way, oldest);
+            prop_assert_eq!((oldest, table.is_full()), (half_open.first().copied(), model.len() == 20));
         }
         for (id, (server, state, expires)) in model {
             let (number, is_v6) = (id / 2, id % 2 == 1);

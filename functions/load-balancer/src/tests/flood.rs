@@ -195,3 +195,64 @@ fn forged_connections_without_answers_break_none() {
         assert_eq!(server(&mut bench, number, ACK), *expected, "{number}");
     }
 }
+
+/// What a flood evicts from a full table goes the same way without being remembered: the handshakes of clients
+/// that come meanwhile are not torn between two servers, whichever way servers are chosen and answer.
+#[test]
+fn handshakes_that_a_flood_evicts_keep_their_servers() {
+    for (choose, forward) in
+        [("maglev", "translate"), ("least-loaded", "translate"), ("least-loaded", "direct")]
+    {
+        let servers: Vec<String> =
+            (1..=20).map(|n| format!("{{address: 10.0.0.{n}, mac: 02:00:00:00:00:{n:02}}}")).collect();
+        let mut bench = Bench::new(&format!(
+            "services: [{{name: web, address: {VIP}, protocol: tcp, ports: '80', forward: {forward}, choose: {choose}, \
+             servers: [{}]}}]\nmax_connections: 100\nmax_half_open: 20\n",
+            servers.join(", ")
+        ));
+        let server = |bench: &mut Bench, number: u32, flags| -> Vec<u8> {
+            let (verdict, bytes) = bench.show(0, tcp(&client(number), &end(VIP, 80), flags));
+            assert_eq!(verdict, TO_SERVER);
+            bytes[..6].to_vec()
+        };
+        let answer = |bench: &mut Bench, number: u32, server: &[u8]| {
+            if forward == "translate" {
+                let from = end(&format!("10.0.0.{:x}", server[5]), 80);
+                bench.answer(tcp(&from, &client(number), SYN | ACK));
+            }
+        };
+        let connect = |bench: &mut Bench, number: u32| {
+            let first = server(bench, number, SYN);
+            answer(bench, number, &first);
+            assert_eq!(server(bench, number, ACK), first, "{choose}, {forward}: {number}");
+            first
+        };
+        // Established ones are as many as leave room for fewer half-open ones than there may be.
+        let known: Vec<Vec<u8>> = (0..90).map(|number| connect(&mut bench, number)).collect();
+        let mut forged = 1000..;
+        let mut flood = |bench: &mut Bench, count| {
+            for number in forged.by_ref().take(count) {
+                server(bench, number, SYN);
+            }
+        };
+        let mut met = vec![];
+        for honest in 200..260 {
+            // It begins while the flood fills the table and while the table is full of it, and its second packet
+            // comes when others have taken its place.
+            let first = server(&mut bench, honest, SYN);
+            answer(&mut bench, honest, &first);
+            flood(&mut bench, 30);
+            assert_eq!(server(&mut bench, honest, ACK), first, "{choose}, {forward}: {honest}");
+            met.push((honest, first));
+            if honest % 10 == 0 {
+                bench.wait(12.0);
+            }
+        }
+        for (number, server_of) in (0..90).zip(known).chain(met) {
+            assert_eq!(server(&mut bench, number, ACK), server_of, "{choose}, {forward}: {number}");
+        }
+        let connections = &bench.report()["connections"];
+        assert!(connections["now"].as_u64() <= Some(100) && connections["half_open"].as_u64() <= Some(20));
+        assert!(bench.event("connections-evicted") > 0, "{choose}, {forward}");
+    }
+}
