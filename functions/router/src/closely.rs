@@ -15,8 +15,8 @@ use nf_sdk::{Host, Nanos, Packet, Verdict};
 use packet::checksum::{self, Endpoints};
 use packet::{Fragment, Network, Transport, arp, dissect, ethernet, icmpv4, icmpv6, ipv4, protocol};
 
-/// Bytes of the longest payload of an IPv4 datagram.
-const LONGEST_PAYLOAD: usize = 65_535 - 20;
+/// Bytes of the longest IPv4 datagram.
+const LONGEST_DATAGRAM: usize = 65_535;
 /// Options of IPv4 that say where the packet is to go by: loose and strict.
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
@@ -155,30 +155,20 @@ impl Router {
             complete_checksum(packet.bytes_mut(), record.csum_start, record.csum_offset, network.end);
         }
         forward4(packet.bytes_mut(), way);
-        let bytes = packet.bytes();
-        let (Some(headers), Some(payload)) = (bytes.first_chunk::<34>(), bytes.get(34..network.end)) else {
+        let Some(bytes) = packet.bytes().get(..network.end) else {
             return self.tally.drop(Reason::Malformed);
         };
-        let place = u16::from_be_bytes([headers[20], headers[21]]);
+        let place = usize::from(u16::from_be_bytes([bytes[20], bytes[21]]) & 0x1fff) * 8;
         // Behind the end of what a datagram can be, no place is left to say: it would be that of a first
         // fragment, with a header of the sender's that no filter before this one has seen.
-        if usize::from(place & 0x1fff) * 8 + payload.len() > LONGEST_PAYLOAD {
+        if place + network.end - ETHERNET > LONGEST_DATAGRAM {
             return self.tally.drop(Reason::Malformed);
         }
-        let piece = (way.mtu as usize - 20) & !7;
-        let pieces = payload.len().div_ceil(piece);
-        let mut made = Vec::with_capacity(pieces);
-        for (number, data) in payload.chunks(piece).enumerate() {
-            let mut frame = headers.to_vec();
-            let more = if number + 1 < pieces { 0x2000 } else { place & 0x2000 };
-            let place = place & 0x1fff | more;
-            let offset = (number * piece / 8) as u16;
-            frame[16..18].copy_from_slice(&((20 + data.len()) as u16).to_be_bytes());
-            frame[20..22].copy_from_slice(&place.wrapping_add(offset).to_be_bytes());
-            frame[24..26].fill(0);
-            let sum = checksum::of(&frame[ETHERNET..]);
-            frame[24..26].copy_from_slice(&sum.to_be_bytes());
-            frame.extend(data);
+        let Some(fragments) = path_mtu::fragments(bytes, ETHERNET, way.mtu) else {
+            return self.tally.drop(Reason::Malformed);
+        };
+        let mut made = Vec::with_capacity(fragments.len());
+        for frame in fragments {
             match host.packet_new(&frame) {
                 Ok(slot) => made.push(slot),
                 Err(_) => {
@@ -449,13 +439,11 @@ fn longest(packet: &Packet<'_>, network: &Network) -> usize {
     whole.min(network.l4_offset - ETHERNET + transport + usize::from(record.gso_size))
 }
 
-/// Whether an IPv4 packet may be sent in fragments: nothing forbids it, it has no options, and it is one
-/// packet.
+/// Whether an IPv4 packet may be sent in fragments: nothing forbids it, and it is one packet.
 fn may_be_fragmented(packet: &Packet<'_>, network: &Network) -> bool {
     let bytes = packet.bytes();
     network.source.is_ipv4()
         && packet.record().gso_type == 0
-        && bytes.get(ETHERNET) == Some(&0x45)
         && bytes.get(20).is_some_and(|flags| flags & 0x40 == 0)
 }
 

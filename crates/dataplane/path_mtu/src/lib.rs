@@ -27,6 +27,7 @@ mod fragment;
 mod tests;
 
 use alloc::vec::Vec;
+pub use fragment::fragments;
 use packet::ethernet::{self, ethertype};
 
 /// What is to be done about a packet that is too long.

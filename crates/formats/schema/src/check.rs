@@ -109,6 +109,16 @@ impl Checker<'_> {
             match node.entry(&key.name) {
                 Some((_, value)) => {
                     let place = place.key(&key.name, value.position);
+                    if let (Some(file), Some(count)) = (schema.file_beside(key), beyond(&key.kind, value)) {
+                        place.report(self.faults, || {
+                            format!(
+                                "found {count} items; allowed: {}, and more in `{file}`",
+                                key.kind.allowed()
+                            )
+                        });
+                        complete = false;
+                        continue;
+                    }
                     match self.value(&key.kind, key.unit.as_deref(), &place, value) {
                         Some(value) => map.insert(&key.name, value),
                         None => complete = false,
@@ -204,7 +214,20 @@ impl Checker<'_> {
     }
 }
 
+/// How many items a list has, if these are more than it may have.
+fn beyond(kind: &Kind, node: &Node) -> Option<usize> {
+    let (Kind::List { max, .. }, Some(items)) = (kind, node.as_list()) else { return None };
+    (items.len() as u64 > *max).then_some(items.len())
+}
+
 impl Schema {
+    /// The key of a file that has further items of a list: `routes_file` beside `routes`.
+    fn file_beside(&self, list: &SchemaKey) -> Option<&str> {
+        let name = list.name.as_str();
+        let file = self.keys.iter().find(|key| key.name.strip_suffix("_file") == Some(name))?;
+        matches!(file.kind, Kind::File { .. }).then_some(file.name.as_str())
+    }
+
     fn names<'a>(&'a self, beside: &'a [&'a str]) -> impl Iterator<Item = &'a str> + Clone {
         beside.iter().copied().chain(self.keys.iter().map(|key| key.name.as_str()))
     }

@@ -288,6 +288,23 @@ fn literals() {
 }
 
 #[test]
+fn a_list_that_is_too_long_names_the_file_that_takes_more() {
+    let list = "{type: list, max: 2, default: [], items: {type: integer, min: 0, max: 9}}";
+    for (beside, more) in [
+        ("routes_file: {type: file, max: 1KiB, required: false}", ", and more in `routes_file`"),
+        ("routes_file: {type: boolean, default: false}", ""),
+        ("paths_file: {type: file, max: 1KiB, required: false}", ""),
+    ] {
+        let schema = Schema::from_text("s", &format!("routes: {list}\n{beside}\n")).expect("a schema");
+        let document = Document::parse("c", "routes: [1, 2, 3]\n").expect("YAML");
+        let mut faults = Vec::new();
+        assert_eq!(schema.check("c", "", Some(document.root()), &mut faults), None);
+        let told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
+        assert_eq!(told, [format!("found 3 items; allowed: a list of at most 2 items{more}")]);
+    }
+}
+
+#[test]
 fn documentation_lists_every_key() {
     let lines: Vec<String> = firewall().documentation().iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -162,6 +162,37 @@ fn fragments_make_the_datagram_again() {
     }
 }
 
+/// The first fragment has all options, further ones those that are copied (RFC 791, section 3.1).
+#[test]
+fn options_of_a_packet_go_with_its_fragments() {
+    // Record route, which is not copied; router alert and a basic security label, which are.
+    let options = [7, 7, 4, 0, 0, 0, 0, 1, 148, 4, 0, 0, 130, 3, 9, 0];
+    let mut frame = packet("192.0.2.9", "10.1.2.3", 17, &[5; 3000]);
+    frame.splice(34..34, options);
+    frame[14] = 0x40 | (20 + options.len() as u8) / 4;
+    let total = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = checksum::of(&frame[14..34 + options.len()]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    let mut runner = router(ROUTES);
+    assert_eq!(verdict(&mut runner, &frame), Verdict::Consume);
+    let mut whole = Vec::new();
+    let emitted = runner.host().emitted();
+    assert_eq!(emitted.len(), 3);
+    for (number, one) in emitted.iter().enumerate() {
+        let bytes = one.bytes.as_deref().expect("its own");
+        let header = packet::ipv4::View::new(&bytes[14..]).expect("a header");
+        assert!(header.verify_checksum() && bytes.len() <= 1414, "{number}");
+        assert_eq!((header.ttl(), usize::from(header.fragment_offset())), (63, whole.len()));
+        let expected: &[u8] = if number == 0 { &options } else { &[148, 4, 0, 0, 130, 3, 9, 0] };
+        assert_eq!(header.options_bytes(), expected, "{number}");
+        whole.extend_from_slice(header.payload());
+    }
+    assert!(whole == frame[50..], "the payload");
+    assert_eq!((counted(&runner, "fragmented"), counted(&runner, "too-big")), (1, 0));
+}
+
 #[test]
 fn a_fragment_is_cut_at_its_own_place() {
     let mut runner = router(ROUTES);
