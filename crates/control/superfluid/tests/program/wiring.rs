@@ -102,29 +102,67 @@ fn devices_share_a_port_and_openers_share_a_device() {
     assert_eq!(of("devices", "suspects")["from_openers"], packets("ids"), "one that is no more than a wire");
 }
 
-/// MVMP, figure 3 and table 1: every packet goes where the table says, and what leaves by `nic1` is in VXLAN.
+/// MVMP, figure 3 and table 1: every packet goes where the table says. What comes by `nic1` is in VXLAN, and what
+/// leaves by it; of `nic5` two VLANs are wanted and a third one is not.
 #[test]
 fn the_wiring_of_the_paper_carries_packets_as_its_table_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["mvmp-vxlan.pcap", "mvmp-vlan.pcap"] {
+        fs::copy(root().join("examples").join(name), folder.path().join(name)).expect("copied");
+    }
     let yaml = fs::read_to_string(root().join("examples/mvmp.yaml")).expect("the example");
     let limited = yaml
         .replace("rate: 50kpps", "rate: 50kpps, count: 2000")
-        .replace("rate: 10kpps", "rate: 10kpps, count: 500");
-    let (lines, output) = run_file(&limited, &[]);
+        .replace("mvmp-vxlan.pcap, loop: 0", "mvmp-vxlan.pcap, loop: 50, write: nic1.pcapng")
+        .replace("mvmp-vlan.pcap, loop: 0", "mvmp-vlan.pcap, loop: 50")
+        .replace("suspicious: {type: sink}", "suspicious: {type: pcap, write: suspicious.pcapng}")
+        .replace("seen: {type: sink}", "seen: {type: pcap, write: seen.pcapng}");
+    let (lines, output) = run_in(folder.path(), &limited, &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let account = last(&lines);
     let number = |value: &serde_json::Value| value.as_u64().expect("a count");
     let port = |name: &str, key: &str| number(&account["ports"][name]["packets"][key]);
-    let packets = |function: &str| number(&account["functions"][function]["packets"]);
-    assert_eq!((packets("vx_gw"), port("nic1", "delivered")), (2000, 2000));
     let bytes = |name: &str, key: &str| number(&account["ports"][name][key]);
-    assert_eq!(
-        bytes("nic1", "delivered_bytes"),
-        bytes("nic2", "received_bytes") + 2000 * 50,
-        "headers of VXLAN"
-    );
+    let packets = |function: &str| number(&account["functions"][function]["packets"]);
+    // Of the first row 400 packets, and of the second one 2000 for this device.
+    assert_eq!((packets("vx_gw"), port("nic1", "delivered"), port("nic2", "delivered")), (2400, 2000, 400));
+    let headers = 50;
+    assert_eq!(bytes("nic1", "delivered_bytes"), bytes("nic2", "received_bytes") + 2000 * headers);
+    assert_eq!(bytes("nic2", "delivered_bytes"), bytes("nic1", "received_bytes") - 400 * headers);
     assert_eq!((packets("ids"), packets("dpi"), port("suspicious", "delivered")), (4000, 4000, 4000));
-    assert_eq!((packets("firewall"), packets("ips"), port("seen", "delivered")), (500, 500, 500));
-    assert_eq!(account["packets"]["dropped"], serde_json::json!({}));
+    assert_eq!((packets("firewall"), packets("ips"), port("seen", "delivered")), (400, 400, 400));
+    let dropped = serde_json::json!({"no-device": 100});
+    assert_eq!(
+        (&account["packets"]["dropped"], &account["ports"]["nic5"]["packets"]["dropped"]),
+        (&dropped, &dropped)
+    );
+    // By the sources: bridge0 has what it wants of nic2, bond0 the rest of what it wants there.
+    let among = |name: &str, wanted: &dyn Fn(&[u8]) -> bool| {
+        let capture = fs::read(folder.path().join(name)).expect("a capture");
+        let word =
+            |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().expect("four bytes")) as usize;
+        let (mut at, mut count) = (0, 0);
+        while at < capture.len() {
+            // An enhanced packet block.
+            if word(at) == 6 {
+                let frame = &capture[at + 28..at + 28 + word(at + 20)];
+                assert!(wanted(frame), "{name}: {frame:02x?}");
+                count += 1;
+            }
+            at += word(at + 4);
+        }
+        count
+    };
+    let in_vxlan = |frame: &[u8]| frame[36..38] == [0x12, 0xb5] && frame[76..78] == [192, 168];
+    assert_eq!(among("nic1.pcapng", &in_vxlan), 2000);
+    assert_eq!(
+        among("suspicious.pcapng", &|frame| frame[26] == 192 || frame[26..29] == [198, 51, 100]),
+        4000
+    );
+    assert_eq!(
+        among("seen.pcapng", &|frame| frame[12..15] == [0x81, 0, 0] && matches!(frame[15], 1 | 2)),
+        400
+    );
 }
 
 #[test]
