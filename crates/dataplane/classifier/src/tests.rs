@@ -285,6 +285,38 @@ proptest! {
         prop_assert!(pairs.iter().all(|(earlier, later)| list[*earlier].priority <= list[*later].priority));
         prop_assert!(pairs.starts_with(&classifier.never_taken()));
     }
+
+    /// What is told of policies is so: a rule that is said never to take a packet takes none, because the other
+    /// one wants each packet that it wants, or because there is none.
+    #[test]
+    fn a_rule_that_is_said_to_get_no_packet_gets_none(
+        texts in prop::collection::vec((expressions(), 0u32..3), 1..6),
+        joined in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>(), 0u32..3), 0..6),
+        frames in prop::collection::vec(frames(), 1..40),
+        longer in 0u32..40,
+    ) {
+        // Of parts of each other, so that many a rule is covered.
+        let joined = joined.iter().map(|(one, other, is_and, priority)| {
+            let word = if *is_and { "and" } else { "or" };
+            (format!("({}) {word} ({})", one.get(&texts).0, other.get(&texts).0), *priority)
+        });
+        let rules = texts.iter().cloned().chain(joined).zip(0..).filter_map(|((text, priority), class)| {
+            Some(Rule { filter: Some(Filter::parse(&text).ok()?), priority, class, observes: false })
+        });
+        let rules: Vec<Rule> = rules.collect();
+        let classifier = Classifier::new(rules.clone());
+        for packet in frames {
+            let length = packet.len() as u32 + longer;
+            let taken = classifier.classify(&packet, length, |_| ());
+            for (first, never) in classifier.never_taken() {
+                let [first, never] = [&rules[first], &rules[never]];
+                prop_assert_ne!(taken, Some(never.class), "{:?}: {:02x?}", never.filter, packet);
+                if never.wants(&packet, length) {
+                    prop_assert!(first.class != never.class && first.wants(&packet, length), "{:?}: {:02x?}", first.filter, packet);
+                }
+            }
+        }
+    }
 }
 
 /// A thousand classes by VLAN, network, prefix and port, and a packet of each.
