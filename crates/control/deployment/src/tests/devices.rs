@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn device(name: &str, spec: Value) -> ObjectChange {
+pub(super) fn device(name: &str, spec: Value) -> ObjectChange {
     put(Kind::Device, name, spec)
 }
 
 /// A function that sends back what it gets, by the interface that it got it by.
-fn reflector(device: &str) -> Value {
+pub(super) fn reflector(device: &str) -> Value {
     json!({"image": "forwarder", "max_call": "10s", "config": {"reflect": true}, "attach": {"left": device}})
 }
 
@@ -22,14 +22,14 @@ fn rig(workers: usize) -> Rig {
     rig
 }
 
-fn delivered(rig: &Rig, port: &str) -> u64 {
+pub(super) fn delivered(rig: &Rig, port: &str) -> u64 {
     let account = rig.account();
     let port = account.ports.iter().find(|account| account.name == port);
     port.map_or(0, |port| port.counters.ledger.delivered)
 }
 
 /// Waits until a port has got more packets.
-fn arrive(rig: &Rig, port: &str) {
+pub(super) fn arrive(rig: &Rig, port: &str) {
     let before = delivered(rig, port);
     wait(&format!("packets arrive at {port}"), || delivered(rig, port) > before + 100);
 }

@@ -1,6 +1,7 @@
 //! Hosts that carry out what is wanted: stock images on a real fleet, with ports that need no kernel.
 
 mod desired;
+mod device_changes;
 mod devices;
 mod hand_over;
 mod lives;
