@@ -11,6 +11,7 @@ use crate::settings::{Timeouts, Tracking};
 use crate::tcp::{self, BEGUN_OUTSIDE, DOUBTED, Doubt, Segment, State, Step, USUAL_INSIDE, acknowledges};
 use alloc::boxed::Box;
 use alloc::vec;
+use core::cell::Cell;
 use nf_sdk::ticks::span;
 use nf_sdk::{HalfLine, Line, Nanos, Secret};
 
@@ -367,8 +368,9 @@ pub fn track<S: Slot>(
     Tracked::Pass
 }
 
-/// Makes room for a flow: what has ended goes first, then the flow that waits for an answer and would end
-/// first.
+/// Makes room for a flow: what has ended goes first, then the flow that has waited longest for an answer. Of
+/// several that came in one tick it is any, which a flood cannot foretell: were it the newest, none that came
+/// with the flood would live until its answer comes.
 #[cold]
 fn replace<S: Slot>(
     table: &mut FlowTable<S>,
@@ -377,13 +379,19 @@ fn replace<S: Slot>(
     key: &S::Key,
     flow: &Flow,
 ) -> bool {
+    const OLDEST: u32 = u32::MAX >> 4;
+    // The hash has a secret.
+    let place = Cell::new(hash as u32);
     let rank = |slot: &S| {
         let flow = slot.flow();
         if !terms.is_live(&flow) {
             return Some(0);
         }
+        place.set(place.get().wrapping_add(1));
         let agreed = State::of(flow.state).is_some_and(State::is_agreed);
-        (!agreed).then(|| flow.expires.wrapping_sub(terms.now).saturating_add(1))
+        // Time has another length after another configuration.
+        let age = (terms.expiry(flow.state).wrapping_sub(flow.expires) as i32).max(0) as u32;
+        (!agreed).then(|| (OLDEST - age.min(OLDEST - 1)) << 4 | place.get() & 15)
     };
     let Some(victim) = table.victim(hash, rank) else { return false };
     if terms.is_live(&table.get(victim).flow()) {

@@ -24,6 +24,7 @@ pub mod drop {
     pub const DENIED: Verdict = Verdict::Drop(0);
     pub const MALFORMED: Verdict = Verdict::Drop(1);
     pub const NO_FLOW: Verdict = Verdict::Drop(2);
+    pub const TABLE_FULL: Verdict = Verdict::Drop(4);
     pub const FRAGMENT: Verdict = Verdict::Drop(5);
     pub const NON_IP: Verdict = Verdict::Drop(6);
     pub const SPOOFED: Verdict = Verdict::Drop(8);
