@@ -258,6 +258,9 @@ impl Control for Handle {
             None => wiring.instances.contains_key(function) || wiring.containers.contains_key(function),
         }));
         drop(health);
+        let tight =
+            self.0.host.tight_links(|device| own.as_ref().is_none_or(|own| own.devices.contains(device)));
+        all.extend(tight.iter().map(|(device, link)| format!("device `{device}`: {}", link.in_words())));
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));
         }

@@ -3,7 +3,7 @@
 use super::controller::Controller;
 use super::neighbours::frames;
 use api::{DeviceAddress, DeviceOpener, DevicePort, DeviceState, DeviceStatus, Traffic};
-use deployment::{Catalog, DeviceReading, Host, OpenerReading, SideReading};
+use deployment::{Catalog, DeviceReading, Host, OpenerReading, SideReading, TightLink};
 use guest_wasm::watchdog;
 use virtual_device::Entered;
 use wiring::{Endpoint, Opener, Shadowed, container_port};
@@ -16,10 +16,8 @@ impl Controller {
         let shown = |opener: &&OpenerReading| tenant.is_none_or(|tenant| opener.tenant == tenant);
         let openers = reading.openers.iter().filter(shown);
         let openers: Vec<DeviceOpener> = openers.map(|opener| self.opener(opener)).collect();
-        let told = reading.device.station.as_ref().filter(|_| reading.device.has_station_inside());
-        let told = told.map(|station| station.mtu);
         let warnings = reading.shadowed.iter().map(|found| self.warning(name, found, tenant));
-        let warnings = warnings.chain(reading.sides.iter().filter_map(|side| too_little(side, told)));
+        let warnings = warnings.chain(reading.tight.iter().map(TightLink::in_words));
         let ports: Vec<DevicePort> = reading.sides.iter().map(|side| self.side(side)).collect();
         let (state, reason) = state(&ports);
         let station = reading.station.as_ref();
@@ -107,23 +105,6 @@ pub(crate) fn end_in_words(host: &Host, catalog: &Catalog, end: &Endpoint) -> St
     name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))
 }
 
-/// What is told of a port whose link has no room for the headers that are put on, beside packets as long as
-/// functions are told that they may be, or as each station of IPv4 takes (RFC 791, section 3.1).
-fn too_little(side: &SideReading, told: Option<u16>) -> Option<String> {
-    const LEAST: u32 = 576;
-    let (port, room) = (&side.port, side.room?);
-    match told {
-        Some(told) if room < u32::from(told) => Some(format!(
-            "the link of `{port}` has room for packets of {room} bytes with the headers that are put on, and functions are told \
-             {told}: longer ones are fragmented or dropped; `mtu: {room}` of the device says so"
-        )),
-        None if room < LEAST => Some(format!(
-            "the link of `{port}` has room for packets of {room} bytes with the headers that are put on, which is less than {LEAST}"
-        )),
-        _ => None,
-    }
-}
-
 /// Whether a device with these ports is up, and why it is not.
 fn state(ports: &[DevicePort]) -> (DeviceState, Option<String>) {
     let mut not_up = ports.iter().filter(|port| port.state != "up");
@@ -152,20 +133,6 @@ fn drops(reading: &DeviceReading) -> std::collections::BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_link_without_room_for_headers_is_told() {
-        let side = |room| SideReading { port: "nic".to_owned(), received: None, sent: None, room };
-        assert_eq!(too_little(&side(None), Some(1500)), None);
-        assert_eq!(too_little(&side(Some(1450)), Some(1450)), None);
-        assert_eq!(too_little(&side(Some(576)), None), None);
-        let told = too_little(&side(Some(1450)), Some(1500)).expect("a warning");
-        assert!(
-            told.contains("`nic` has room for packets of 1450 bytes") && told.contains("told 1500"),
-            "{told}"
-        );
-        assert!(too_little(&side(Some(575)), None).expect("a warning").ends_with("less than 576"));
-    }
 
     #[test]
     fn a_device_is_as_its_ports_are() {

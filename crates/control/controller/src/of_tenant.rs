@@ -11,7 +11,7 @@ use wiring::guarded_by;
 pub(super) struct Names {
     pub(super) functions: BTreeSet<String>,
     pub(super) ports: BTreeSet<String>,
-    devices: BTreeSet<String>,
+    pub(super) devices: BTreeSet<String>,
 }
 
 impl Controller {

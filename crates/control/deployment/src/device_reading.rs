@@ -6,16 +6,13 @@
 
 use crate::Host;
 use crate::deployed::Deployed;
-use crate::devices::LaidDevices;
 use crate::stations::StationReading;
-use engine::{Account, Forwarding, PortAccount, SwitchId};
+use crate::tight_links::{self, TightLink};
+use engine::{Account, PortAccount, SwitchId};
 use std::collections::{BTreeMap, HashMap};
 use telemetry::DropReason;
 use virtual_device::{Entered, Mode, Share, SwitchPort};
-use wiring::{Device, Endpoint, Joint, Opener, Opening, Port, Shadowed};
-
-/// Bytes of an Ethernet header.
-const ETHERNET: u32 = 14;
+use wiring::{Device, Endpoint, Opener, Opening, Port, Shadowed};
 
 /// A device at a moment. Counters are since it is there.
 #[derive(Clone, Debug)]
@@ -34,6 +31,8 @@ pub struct DeviceReading {
     pub station: Option<StationReading>,
     /// Policies of it that lose packets to others', or take them.
     pub shadowed: Vec<Shadowed>,
+    /// Its links that take less than functions are told.
+    pub tight: Vec<TightLink>,
 }
 
 /// Where a device is tapped.
@@ -65,9 +64,6 @@ pub struct SideReading {
     pub received: Option<Entered>,
     /// What left by it.
     pub sent: Option<Entered>,
-    /// Bytes of the longest IP packet that fits its link with the headers that are put on; nothing where none
-    /// are, or the link's MTU is not known.
-    pub room: Option<u32>,
 }
 
 /// One opener of a device.
@@ -153,8 +149,7 @@ impl DeviceReading {
         let side = |port: &String| {
             let plug = laid.plug_of_port(name, port);
             let received = plug.and_then(|plug| laid.entered(name, plug));
-            let room = plug.and_then(|plug| room(laid, name, &device, (port, plug)));
-            SideReading { port: port.clone(), received, sent: None, room }
+            SideReading { port: port.clone(), received, sent: None }
         };
         let opener = |(opener, opening): &(Opener, Opening)| {
             let (plug, guarded, tenant, observes) = match opener {
@@ -183,6 +178,7 @@ impl DeviceReading {
             drops: vec![(DropReason::NoDevice, lost.unreceived), (DropReason::SwitchFiltered, lost.filtered)],
             station: None,
             shadowed: laid.shadowed(name).to_vec(),
+            tight: tight_links::of_device(deployed, name),
             device,
         };
         Some((reading, alone))
@@ -244,17 +240,6 @@ impl DeviceReading {
             opener.received = got;
         }
     }
-}
-
-/// See [`SideReading::room`].
-fn room(laid: &LaidDevices, name: &str, device: &Device, (port, plug): (&str, SwitchPort)) -> Option<u32> {
-    let encapsulate = device.over.get(port)?.encapsulate.as_ref()?;
-    let Some(Forwarding::Device(there)) = laid.forwarding(&Joint::Device(name.to_owned())) else {
-        return None;
-    };
-    let longest = there.longest(plug);
-    let headers = u32::try_from(encapsulate.overhead()).ok()?.saturating_add(ETHERNET);
-    (longest < u32::MAX).then_some(longest.saturating_sub(headers))
 }
 
 /// All of them together; nothing where one is not known.

@@ -51,6 +51,7 @@ mod stripes;
 mod taking;
 #[cfg(test)]
 mod tests;
+mod tight_links;
 mod workshop;
 
 pub use beside::BesideReading;
@@ -73,6 +74,7 @@ pub use port_tap::Handed;
 pub use prepare::{Beginning, PrepareError, Prepared, WORKERS_LATER, rehearse};
 pub use shared_images::SharedImages;
 pub use stations::{DeviceFrames, ShownDevice, ShownNeighbour, ShownStation, StationFrames, StationReading};
+pub use tight_links::{TightLink, Told};
 pub use workshop::{Workshop, cache_directory};
 
 use api::DEFAULT_TENANT;

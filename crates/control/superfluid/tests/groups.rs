@@ -189,10 +189,38 @@ fn scribe(folder: &Path, pool: u32) -> PathBuf {
 #[test]
 fn what_a_tenant_writes_to_packets_that_it_has_sent_is_checked_or_without_effect() {
     isolated("what_a_tenant_writes_to_packets_that_it_has_sent_is_checked_or_without_effect", || {
-        let line = line();
-        let folder = tempfile::tempdir().expect("a folder");
-        let (buffers, size) = (128, 2048);
-        let text = format!(
+        writes_are_without_effect(false);
+    });
+}
+
+/// The same where headers are put on between the check and the link.
+#[test]
+fn what_a_tenant_writes_to_packets_for_a_tunnel_is_checked_or_without_effect() {
+    isolated("what_a_tenant_writes_to_packets_for_a_tunnel_is_checked_or_without_effect", || {
+        writes_are_without_effect(true);
+    });
+}
+
+/// Where the EtherType and the destination port of a UDP packet are that is inside of VXLAN: behind its header,
+/// and that of Ethernet and IPv4.
+const INNER_KIND: usize = 8 + 12;
+const INNER_PORT: usize = 8 + 14 + 20 + 2;
+
+/// A function on another worker writes to all packets of its tenant, which are sent through a device with
+/// security groups: to port 53, which is allowed, and to port 54 when they have been written to.
+fn writes_are_without_effect(in_tunnel: bool) {
+    let line = line();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (buffers, size) = (128, 2048);
+    // The other end of the tunnel reads it as any UDP.
+    let over = match in_tunnel {
+        false => "[lan]".to_owned(),
+        true => format!(
+            "{{lan: {{receive: udp port 4789, decapsulate: [vxlan], encapsulate: [{{vxlan: {{vni: 7, local: 10.83.0.77, \
+                 remote: {CLIENT}, local_mac: '02:00:00:00:00:77', remote_mac: '02:00:00:00:00:01'}}}}]}}}}"
+        ),
+    };
+    let text = format!(
             "\
 superfluid: 1
 workers: {{count: 2}}
@@ -204,58 +232,65 @@ ports:
 groups:
   names: {{tenant: red, rules: [{{direction: out, protocol: udp, ports: '53'}}]}}
 devices:
-  red: {{mode: direct, over: [lan], tenant: red, addresses: [{SERVER}/24], mac: '{MAC}', groups: [names], zone: 1}}
+  red: {{mode: direct, over: {over}, tenant: red, addresses: [{SERVER}/24], mac: '{MAC}', groups: [names], zone: 1}}
 functions:
   gate: {{image: monitor, tenant: red, worker: 0, attach: {{left: red, right: wan}}}}
   scribe: {{image: {}, tenant: red, worker: 1, max_call: 1s, attach: {{left: clock}}}}
 ",
             scribe(folder.path(), buffers * size).display()
         );
-        let file = folder.path().join("groups.yaml");
-        fs::write(&file, text).expect("written");
-        let (allowed, other) = line.client.enter(|| {
-            let bind = |port| UdpSocket::bind((CLIENT, port)).expect("a socket");
-            (bind(53), bind(54))
-        });
-        // What is rewritten does not come: more is sent then.
-        allowed.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
-        other.set_nonblocking(true).expect("a setting");
-        let sender = line.server.enter(|| UdpSocket::bind((SERVER, 0x1111)).expect("a socket"));
-        // On a busy machine the scribe may not have its turn between a packet's coming and its copy.
-        let all = Instant::now();
-        loop {
-            let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
-            let mut program =
-                Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
-            let (begin, mut received, enough) = (Instant::now(), 0, 20_000);
-            while received < enough && begin.elapsed() < LIMIT {
-                assert!(program.is_running(), "{:?}", program.finish());
-                for _ in 0..32 {
-                    sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
-                }
-                while received < enough && allowed.recv(&mut [0; 16]).is_ok() {
-                    received += 1;
-                    sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
-                }
-            }
-            let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
-            let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let account = events.rfind(|event| event["event"] == "final").expect("an account");
-            assert_eq!(account["balanced"], true, "{account}");
-            let answer = other.recv(&mut [0; 16]);
-            assert!(
-                answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
-                "it was written to after the check"
-            );
-            assert!(received > 100, "{received}: {account}");
-            // What was written to before it was copied is denied: it was tried.
-            let counters = &account["functions"]["groups@red~gate:0"]["counters"];
-            if counters["denied"].as_u64() > Some(0) {
-                break;
-            }
-            assert!(all.elapsed() < LIMIT, "{received}: {account}");
-        }
+    let file = folder.path().join("groups.yaml");
+    fs::write(&file, text).expect("written");
+    let (allowed, other) = line.client.enter(|| {
+        let bind = |port| UdpSocket::bind((CLIENT, port)).expect("a socket");
+        (bind(if in_tunnel { 4789 } else { 53 }), bind(54))
     });
+    // What is rewritten does not come: more is sent then.
+    allowed.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
+    other.set_nonblocking(true).expect("a setting");
+    let sender = line.server.enter(|| UdpSocket::bind((SERVER, 0x1111)).expect("a socket"));
+    // On a busy machine the scribe may not have its turn between a packet's coming and its copy.
+    let all = Instant::now();
+    loop {
+        let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
+        let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
+        let (begin, mut received, enough) = (Instant::now(), 0, 20_000);
+        while received < enough && begin.elapsed() < LIMIT {
+            assert!(program.is_running(), "{:?}", program.finish());
+            for _ in 0..32 {
+                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+            }
+            let mut packet = [0; 128];
+            while received < enough && allowed.recv(&mut packet).is_ok() {
+                if in_tunnel {
+                    // The device's own ARP goes the same way.
+                    if packet[INNER_KIND..INNER_KIND + 2] != [8, 0] {
+                        continue;
+                    }
+                    let port = &packet[INNER_PORT..INNER_PORT + 2];
+                    assert_eq!(port, 53u16.to_be_bytes(), "written to after the check");
+                }
+                received += 1;
+                sender.send_to(b"hello", (CLIENT, 53)).expect("sent");
+            }
+        }
+        let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
+        let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let account = events.rfind(|event| event["event"] == "final").expect("an account");
+        assert_eq!(account["balanced"], true, "{account}");
+        let answer = other.recv(&mut [0; 16]);
+        assert!(
+            answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+            "it was written to after the check"
+        );
+        assert!(received > 100, "{received}: {account}");
+        // What was written to before it was copied is denied: it was tried.
+        let counters = &account["functions"]["groups@red~gate:0"]["counters"];
+        if counters["denied"].as_u64() > Some(0) {
+            break;
+        }
+        assert!(all.elapsed() < LIMIT, "{received}: {account}");
+    }
 }
 
 /// Of a device that two functions open, one of them with an address of its own: each has a guard, and what is
@@ -299,6 +334,49 @@ functions:
         assert!(counted(other, "misaddressed") > Some(10), "{account}");
         assert_eq!(counted(other, "accepted"), Some(of("other")), "{account}");
         assert_eq!(account["packets"]["dropped"]["no-buffer"].as_u64(), None, "{account}");
+    });
+}
+
+/// The MTU of an interface is the kernel's to change: what no longer fits is told of as long as it does not.
+#[test]
+fn a_link_that_takes_less_than_functions_are_told_is_warned_of() {
+    isolated("a_link_that_takes_less_than_functions_are_told_is_warned_of", || {
+        let line = line();
+        let folder = tempfile::tempdir().expect("a folder");
+        let daemon = Options::new(folder.path()).shared_cache().limit(LIMIT).start();
+        daemon.put("/v1/ports/lan", json!({"type": "af_packet", "interface": "sf-lan"}));
+        let device = json!({"mode": "direct", "over": ["lan"], "addresses": [format!("{SERVER}/24")]});
+        daemon.put("/v1/devices/red", device);
+        daemon.put("/v1/functions/fw", json!({"image": "forwarder", "attach": {"left": "red"}}));
+        let warnings = || {
+            let health = daemon.get("/v1/health");
+            let warnings = health["warnings"].as_array().expect("a list").iter();
+            warnings
+                .filter_map(|it| Some(it.as_str()?.strip_prefix("device `red`: ")?.to_owned()))
+                .collect::<Vec<String>>()
+        };
+        let mtu = |mtu: u16| line.middle.ip(&format!("link set sf-lan mtu {mtu}")).expect("a length");
+        assert_eq!(warnings(), [""; 0]);
+        mtu(1400);
+        let told = "the link of `lan` has room for packets of 1400 bytes, and functions are told 1500: longer ones are \
+                    fragmented or dropped; `mtu: 1400` of the device says so";
+        daemon.wait("it is told", || warnings() == [told]);
+        let described = daemon.done("describe device red");
+        assert!(described.contains(told), "{described}");
+        daemon.put(
+            "/v1/devices/red",
+            json!({"mode": "direct", "over": ["lan"], "addresses": [format!("{SERVER}/24")], "mtu": 1400}),
+        );
+        daemon.wait("it says so", || warnings().is_empty());
+        let own = json!({"left": {"to": "red", "addresses": ["10.83.0.50/24"], "mtu": 9000}});
+        daemon.put("/v1/functions/fw", json!({"image": "forwarder", "attach": own}));
+        let of_interfaces =
+            told.replace("1500", "9000").replace("the device says", "the interfaces that open it says");
+        daemon.wait("it is told", || warnings() == [of_interfaces.clone()]);
+        mtu(9000);
+        daemon.wait("there is room", || warnings().is_empty());
+        let ended = daemon.end();
+        assert!(ended.contains("the account balances"), "{ended}");
     });
 }
 
