@@ -192,6 +192,8 @@ impl Guests {
             self.note(&mut table);
             log
         };
+        // A share that the launcher before was told ended with it.
+        self.cgroups.set_quota(name, record.start.limits.cap);
         watch::begin(self, name, watched, output, log).ok()?;
         // One that cannot be asked how it is runs on; nothing else is lost with the thread that there is none
         // for.
@@ -366,13 +368,16 @@ impl Guests {
         drop(table);
         // By its name: until this is done no other guest has it.
         self.runtime.update(name, &bundle::resources(limits, false).to_string())?;
-        if let Some(entry) = self.table().guests.get_mut(name) {
-            let files = entry.start.limits.files;
-            entry.start.limits = crate::Limits { files, ..*limits };
-            // The runtime has written another quota.
-            entry.share = None;
-        }
-        Ok(())
+        let mut table = self.table();
+        let entry = table.guests.get_mut(name).ok_or_else(|| none(name))?;
+        entry.start.limits = crate::Limits { files: entry.start.limits.files, ..*limits };
+        // The runtime has written another quota.
+        entry.share = None;
+        // The next launcher goes on with these. As long as the guest is in the table, its folder is there.
+        let folder = self.folder.join(name);
+        let mut record = Record::read(&folder).map_err(own)?;
+        record.start.limits = entry.start.limits;
+        record.write(&folder).map_err(own)
     }
 
     /// Sets what guests may use of the processors for [`SHARE_HOLDS`], and says what they have used.

@@ -132,8 +132,22 @@ fn a_launcher_finds_what_the_one_before_started() {
         host.start(host.guest("one", "echo before; sleep 1000"));
         host.start(host.guest("two", "sleep 1000"));
         let (one, two) = (host.pid("one"), host.pid("two"));
+        // What it may use by now is what the next launcher knows of it, without the share that it had.
+        let limits = Limits { cap: Some(300), ..host.guest("one", "").limits };
+        assert_eq!(host.ask(Request::Limit(Limit { name: "one".into(), limits })), Answer::Done);
+        let share = |host: &Host, most| {
+            let most = [("one".to_owned(), Some(most))].into();
+            let answer = host.ask(Request::Share(Share { most }));
+            assert!(matches!(&answer, Answer::Used(used) if used.contains_key("one")), "{answer:?}");
+        };
+        share(host, 200);
+        let own = format!("{}/one", host.group());
+        assert_eq!(quota(&own).as_deref(), Some("2000 10000"));
         host.replace();
         assert_eq!((host.pid("one"), host.pid("two")), (one, two));
+        assert_eq!(quota(&own).as_deref(), Some("3000 10000"));
+        share(host, 900);
+        assert_eq!(quota(&own).as_deref(), Some("3000 10000"));
         assert_eq!(host.stop("two"), Answer::Done);
         assert!(!support::is_alive(two));
         host.end();
@@ -384,6 +398,21 @@ fn limits_hold_and_change() {
     });
 }
 
+/// A file of a control group, by the version that has it.
+fn read(group: &str, file: &str) -> Option<String> {
+    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    let roots = hierarchies.map(|it| it.path()).chain(["/sys/fs/cgroup".into()]);
+    let mut found = roots.filter_map(|root| std::fs::read_to_string(root.join(group).join(file)).ok());
+    found.next().map(|text| text.trim().to_owned())
+}
+
+/// A group's quota of processor time and its period, in microseconds.
+fn quota(group: &str) -> Option<String> {
+    read(group, "cpu.max").or_else(|| {
+        Some(format!("{} {}", read(group, "cpu.cfs_quota_us")?, read(group, "cpu.cfs_period_us")?))
+    })
+}
+
 #[test]
 fn a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed() {
     tried("a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed", |host| {
@@ -391,22 +420,11 @@ fn a_share_bounds_a_guest_within_its_cap_until_it_is_not_renewed() {
         start.beside = Some(vec![0]);
         host.start(start);
         let group = format!("{}-beside", host.group());
-        let read = |below: &str, file: &str| -> Option<String> {
-            let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
-            let roots = hierarchies.map(|it| it.path()).chain(["/sys/fs/cgroup".into()]);
-            let mut found =
-                roots.filter_map(|root| std::fs::read_to_string(root.join(below).join(file)).ok());
-            found.next().map(|text| text.trim().to_owned())
-        };
         let own = format!("{group}/one");
         assert_eq!(read(&own, "cpuset.cpus").as_deref(), Some("0"));
         let weight = read(&group, "cpu.shares").or_else(|| read(&group, "cpu.weight"));
         assert!(matches!(weight.as_deref(), Some("512" | "50")), "it gives way: {weight:?}");
-        let quota = || {
-            read(&own, "cpu.max").or_else(|| {
-                Some(format!("{} {}", read(&own, "cpu.cfs_quota_us")?, read(&own, "cpu.cfs_period_us")?))
-            })
-        };
+        let quota = || quota(&own);
         let most = |name: &str, most: Option<u32>| {
             host.ask(Request::Share(Share { most: [(name.to_owned(), most)].into() }))
         };
