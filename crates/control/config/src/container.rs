@@ -38,6 +38,12 @@ pub(crate) struct ReadInterface {
     position: Position,
 }
 
+/// As the OCI image specification writes a digest.
+fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 impl Reader<'_> {
     /// Reads one; its name is known already.
     pub(crate) fn container(&mut self, kind: ContainerKind, place: &Location<'_>, key: &Key, node: &Node) {
@@ -53,6 +59,12 @@ impl Reader<'_> {
         let image = image.and_then(|values| values.get("image")).and_then(Value::as_text);
         if let Some(Err(reason)) = image.map(|image| self.catalog.container_image(image)) {
             place.key("image", at("image")).report(&mut self.faults, || reason);
+        }
+        let digest = values.as_ref().and_then(|values| values.get("digest")).and_then(Value::as_text);
+        if let Some(found) = digest.filter(|text| !is_digest(text)) {
+            place.key("digest", at("digest")).report(&mut self.faults, || {
+                format!("found `{found}`; allowed: sha256: and 64 digits, 0 to f")
+            });
         }
         let mut mounts = self.mounts(place, node);
         let Some(interfaces) = self.container_interfaces(kind, place, key, node) else { return };

@@ -58,6 +58,7 @@ pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, 
         "limits.files" => "files",
         "kvm" => "accel",
         "beside" => "worker",
+        "mounts" => file_of_machine(spec, reason).unwrap_or("mounts"),
         other => other,
     };
     // What is not said there has no place of its own.
@@ -67,6 +68,18 @@ pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, 
     };
     let told = refusal_for_tenant(reason);
     (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
+}
+
+/// The key of a virtual machine that names the file which a refusal names as well: the launcher knows of
+/// mounts alone.
+fn file_of_machine(spec: Option<&Value>, reason: &str) -> Option<&'static str> {
+    let refused = Path::new(reason.split('`').nth(1)?);
+    let names = |key: &&str| {
+        let said = spec.and_then(|spec| spec.get(*key)).and_then(Value::as_str);
+        // A relative one is from the folder of the operator's file.
+        said.is_some_and(|said| refused.ends_with(said.trim_start_matches("./")))
+    };
+    ["kernel", "initrd", "image"].into_iter().find(names)
 }
 
 /// What a launcher has against the guests of a wiring.
@@ -134,6 +147,13 @@ mod tests {
             ("something else", "functions.web"),
         ] {
             assert_eq!(place(reason), wanted);
+        }
+        let machine =
+            json!({"guest": "vm", "kernel": "/boot/linux", "initrd": "./vm/initramfs", "mounts": {}});
+        for (file, key) in [("/boot/linux", "kernel"), ("/srv/vm/initramfs", "initrd"), ("/srv/x", "mounts")]
+        {
+            let reason = format!("mounts: `{file}` lies elsewhere; allowed by the launcher's file: none");
+            assert_eq!(faults("m", Some(&machine), &reason).0.at, format!("functions.m.{key}"));
         }
         let told = |reason: &str| faults("web", Some(&spec), reason).1.message;
         assert!(told("limits.memory: found 4; allowed: 5 to 6").contains("allowed: 5 to 6"));

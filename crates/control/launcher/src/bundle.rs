@@ -153,27 +153,15 @@ pub(crate) fn config(
     image: &Unpacked,
     mounts: &[Value],
 ) -> Result<Value, Refusal> {
-    let Config { env, working_dir, volumes, .. } = &image.config;
+    let Config { env, working_dir, .. } = &image.config;
     let command = command(start, &image.config)?;
     let (uid, gid) = user(&image.config.user, &image.root)?;
     let mut env: Vec<&str> = env.iter().map(String::as_str).filter(|one| one.contains('=')).collect();
     if !env.iter().any(|one| one.starts_with("PATH=")) {
         env.push("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     }
-    if volumes.len() > VOLUMES_MAX {
-        let found = volumes.len();
-        return Err(Refusal::new(format!("image: it has {found} volumes; allowed: at most {VOLUMES_MAX}")));
-    }
     let mut all = fixed_mounts(start.limits.memory / 4);
-    let shown = ["/proc", "/sys", "/dev"];
-    for volume in volumes.keys().filter(|path| !shown.iter().any(|own| Path::new(path).starts_with(own))) {
-        if !volume.starts_with('/') || volume.split('/').any(|part| part == "..") {
-            return Err(Refusal::new(format!(
-                "image: found the volume `{volume}`; allowed: absolute paths without `..`"
-            )));
-        }
-        all.push(temporary(volume, start.limits.memory / 4, "0755"));
-    }
+    all.extend(volumes_of(&image.config)?.map(|path| temporary(path, start.limits.memory / 4, "0755")));
     all.extend_from_slice(mounts);
     // Where an interface has no address, what comes by it is read by a packet socket, or not at all.
     let raw = links(&start.interfaces).any(|interface| interface.addresses.is_empty());
@@ -300,6 +288,31 @@ fn sysctl(start: &Start) -> Value {
         }
     }
     set.into()
+}
+
+/// Whether an image has what its container needs, as far as its configuration says.
+pub(crate) fn check(start: &Start, config: &Config) -> Result<(), Refusal> {
+    command(start, config)?;
+    volumes_of(config).map(drop)
+}
+
+/// The folders that an image asks to write to, but for those that each guest has anyway.
+fn volumes_of(config: &Config) -> Result<impl Iterator<Item = &str>, Refusal> {
+    if config.volumes.len() > VOLUMES_MAX {
+        let found = config.volumes.len();
+        return Err(Refusal::new(format!("image: it has {found} volumes; allowed: at most {VOLUMES_MAX}")));
+    }
+    let shown = ["/proc", "/sys", "/dev"];
+    let all = move || {
+        let all = config.volumes.keys().map(String::as_str);
+        all.filter(move |path| !shown.iter().any(|own| Path::new(path).starts_with(own)))
+    };
+    if let Some(volume) = all().find(|it| !it.starts_with('/') || it.split('/').any(|part| part == "..")) {
+        return Err(Refusal::new(format!(
+            "image: found the volume `{volume}`; allowed: absolute paths without `..`"
+        )));
+    }
+    Ok(all())
 }
 
 /// What runs: the request's command, or the image's.

@@ -157,9 +157,10 @@ impl ImagesOfTenant<'_> {
     }
 }
 
-/// Whether a layout is one, for this machine, and the one that is pinned. Its layers are not read.
-pub(crate) fn check(layout: OwnedFd, pinned: Option<&Digest>) -> Result<(), Refusal> {
-    Layout::open(layout, pinned).map(drop).map_err(Refusal::of("image"))
+/// The configuration of a layout, if it is one, for this machine, and the one that is pinned. Its layers are
+/// not read.
+pub(crate) fn config(layout: OwnedFd, pinned: Option<&Digest>) -> Result<Config, Refusal> {
+    Layout::open(layout, pinned).map(|layout| layout.config().clone()).map_err(Refusal::of("image"))
 }
 
 /// Makes a folder through which other users may pass and in which they cannot look around: the tenants' users

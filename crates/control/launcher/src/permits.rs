@@ -272,10 +272,21 @@ impl Tenant {
             }
             Err(Refusal::new(format!("limits.{key}: found {found}; allowed: {least} to {most}")))
         };
-        within("memory", limits.memory, 1 << 20, self.memory)?;
+        let (least, most) = (1 << 20, self.memory);
+        if !(least..=most).contains(&limits.memory) {
+            let [found, least, most] = [limits.memory, least, most].map(Value::Size);
+            let told =
+                format!("limits.memory: found {found}; allowed by the launcher's file: {least} to {most}");
+            return Err(Refusal::new(told));
+        }
         within("weight", limits.weight.into(), 1, 10_000)?;
         within("cap", limits.cap.unwrap_or(1000).into(), 10, 1_000_000)?;
-        within("processes", limits.processes.into(), 1, self.processes.into())?;
+        if !(1..=self.processes).contains(&limits.processes) {
+            return Err(Refusal::new(format!(
+                "limits.processes: found {}; allowed by the launcher's file: 1 to {}",
+                limits.processes, self.processes
+            )));
+        }
         within("files", limits.files.into(), 3, 1 << 20)
     }
 }

@@ -14,8 +14,10 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How soon what takes too long is ended again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How much of what the runtime says is told.
-const TOLD: u64 = 512;
+/// How many characters of what the runtime says are told.
+const TOLD: usize = 512;
+/// How much of the end of its log is looked at.
+const LOOKED_AT: u64 = 16 << 10;
 
 /// Namespaces that each guest has, as the kernel names their bounds.
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
@@ -117,7 +119,7 @@ impl Runtime {
         let mut command = Command::new(&self.program);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.current_dir("/").arg("--root").arg(&self.state);
-        command.arg("--log").arg(self.log(what)).arg(what);
+        command.arg("--log").arg(self.log(what)).args(["--log-format", "json", what]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
@@ -185,13 +187,38 @@ impl Runtime {
     }
 }
 
-/// The end of a log.
+/// The last message of a log, whose lines are JSON.
 fn last(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(mut file) = File::open(path) {
         let length = file.metadata().map_or(0, |it| it.len());
-        let _ = file.seek(std::io::SeekFrom::Start(length.saturating_sub(TOLD)));
-        let _ = file.take(TOLD).read_to_end(&mut bytes);
+        let _ = file.seek(std::io::SeekFrom::Start(length.saturating_sub(LOOKED_AT)));
+        let _ = file.take(LOOKED_AT).read_to_end(&mut bytes);
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    message(&String::from_utf8_lossy(&bytes))
+}
+
+/// What a log's last line says: its `msg`, or all of one that is not read.
+fn message(log: &str) -> String {
+    let line = log.trim().lines().next_back().unwrap_or_default();
+    let read = serde_json::from_str::<serde_json::Value>(line).ok();
+    let text = read.as_ref().and_then(|read| read.get("msg")?.as_str()).unwrap_or(line);
+    let skipped = text.chars().count().saturating_sub(TOLD);
+    text.chars().skip(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_runtime_said_last_is_told() {
+        let line = |text: &str| format!("{{\"level\":\"error\",\"msg\":{text:?},\"time\":\"2026-01-01\"}}\n");
+        let log = [line("a warning"), line("exec: \"/bin/x\": no such file")].concat();
+        assert_eq!(message(&log), "exec: \"/bin/x\": no such file");
+        assert_eq!(message(&line("next\nline")), "next\nline");
+        assert_eq!(message("2026-01-01 some text\n"), "2026-01-01 some text");
+        assert_eq!(message(""), "");
+        assert_eq!(message(&format!("x{}end", "y".repeat(TOLD))).len(), TOLD);
+    }
 }

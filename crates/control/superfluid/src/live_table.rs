@@ -4,6 +4,7 @@
 //! terminal, and no more than fit; [`Size::rows_of`] counts rows again where the terminal has become narrower
 //! meanwhile.
 
+use crate::run_guests::GuestRow;
 use engine::{Account, InstanceAccount, PortAccount};
 use port::PortStatus;
 use std::io::IsTerminal;
@@ -67,13 +68,23 @@ const NAME: std::ops::RangeInclusive<usize> = 8..=40;
 /// Columns beside the name, the wider table of the two.
 const BESIDE_NAME: usize = 66;
 
+/// An account, and what the launcher runs at that time.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) account: &'a Account,
+    pub(crate) guests: &'a [GuestRow],
+}
+
 /// Rates of ports and functions since the account before, as lines.
-pub(crate) fn lines(account: &Account, last: Option<&Account>, size: Size) -> Vec<String> {
+pub(crate) fn lines(shown: Shown<'_>, before: Option<Shown<'_>>, size: Size) -> Vec<String> {
+    let Shown { account, guests } = shown;
+    let last = before.map(|before| before.account);
     let seconds = last.map_or(0.0, |last| account.at.nanos.since(last.at.nanos).as_secs_f64());
     let rate =
         |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
     let names = account.ports.iter().map(|port| &port.name);
-    let longest = names.chain(account.instances.iter().map(|instance| &instance.name)).map(|name| name.len());
+    let names = names.chain(account.instances.iter().map(|instance| &instance.name));
+    let longest = names.chain(guests.iter().map(|guest| &guest.name)).map(|name| name.len());
     let room = size.columns.saturating_sub(BESIDE_NAME).clamp(*NAME.start(), *NAME.end());
     let width = longest.max().unwrap_or(0).clamp(*NAME.start(), room);
     let mut lines = vec![String::new()];
@@ -122,6 +133,23 @@ pub(crate) fn lines(account: &Account, last: Option<&Account>, size: Size) -> Ve
             instance.queue,
             count(instance.ledger.dropped.total()),
             state(instance, of(|instance| instance.throttled.0) > 0)
+        ));
+    }
+    // What the launcher runs is no function of a worker: a call, a promise and what is not counted are none.
+    for guest in guests {
+        let before = before.and_then(|before| before.guests.iter().find(|other| other.name == guest.name));
+        let of = |field: fn(&GuestRow) -> u64| rate(field(guest), before.map_or(0, field));
+        lines.push(format!(
+            "{} {:>8} {:>8} {:>7} {:>5.1}% {:>8} {:>6} {:>8} {}",
+            shortened(&guest.name, width),
+            short(of(|guest| guest.packets)),
+            short(of(|guest| guest.bytes) * 8.0),
+            "-",
+            of(|guest| guest.cpu_ns) / 1e7,
+            "-",
+            guest.queue,
+            count(guest.dropped),
+            guest.state
         ));
     }
     for (number, worker) in account.workers.iter().enumerate() {
@@ -263,22 +291,34 @@ mod tests {
     #[test]
     fn the_table_fits_the_terminal_and_says_what_does_not() {
         let (before, now) = (account(1, 10), account(2, 9_876_543));
+        let guest = |packets| GuestRow {
+            name: "ids".into(),
+            packets,
+            cpu_ns: packets * 50,
+            state: "running".into(),
+            ..GuestRow::default()
+        };
+        let (guests_before, guests) = ([guest(0)], [guest(5_000_000)]);
+        let before = Shown { account: &before, guests: &guests_before };
+        let now = Shown { account: &now, guests: &guests };
         for columns in [80, 100, 132] {
             let size = Size { rows: 24, columns };
-            let table = size.fitted(lines(&now, Some(&before), size));
-            assert_eq!(table.len(), 8, "a blank line, two heads, two ports, two functions, a worker");
+            let table = size.fitted(lines(now, Some(before), size));
+            assert_eq!(table.len(), 9, "a blank line, two heads, two ports, three functions, a worker");
             assert_eq!(size.rows_of(&table), table.len());
             // Nothing had to be cut.
-            assert_eq!(table, lines(&now, Some(&before), size), "{columns}");
+            assert_eq!(table, lines(now, Some(before), size), "{columns}");
             assert!(table[5].contains(" 9.88M ") && table[5].ends_with(" running"), "{table:#?}");
+            let words: Vec<&str> = table[7].split_whitespace().collect();
+            assert_eq!(words, ["ids", "5.00M", "0", "-", "25.0%", "-", "0", "0", "running"]);
         }
         assert!(
-            lines(&now, None, Size { rows: 24, columns: 132 })[6].starts_with("monitor-of-all-the-flows-1 ")
+            lines(now, None, Size { rows: 24, columns: 132 })[6].starts_with("monitor-of-all-the-flows-1 ")
         );
         let narrow = Size { rows: 6, columns: 40 };
-        let table = narrow.fitted(lines(&now, Some(&before), narrow));
+        let table = narrow.fitted(lines(now, Some(before), narrow));
         assert_eq!((table.len(), narrow.rows_of(&table)), (5, 5), "one row is left for the cursor");
-        assert_eq!(table[4], "4 more lines need a higher terminal");
+        assert_eq!(table[4], "5 more lines need a higher terminal");
         assert!(table.iter().all(|line| line.chars().count() <= 40), "{table:#?}");
     }
 

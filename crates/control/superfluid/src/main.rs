@@ -38,6 +38,7 @@ mod progress;
 mod remote;
 mod restore;
 mod run;
+mod run_guests;
 mod view;
 mod vm_command;
 

@@ -7,6 +7,7 @@ use crate::end_signals;
 use crate::event_json;
 use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hops, Running, Wanted};
+use crate::run_guests::RunGuests;
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
@@ -129,7 +130,10 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let may_end = wiring.ports.values().any(|port| ENDING.contains(&port.driver.as_str()));
     let (fleet, pauses) = (host.fleet().clone(), host.turns());
     let working = Working { fleet, balancer, pauses, may_end, sender, queue };
-    let (account, written, captured) = watch(options, working, &messages, event_log, captures);
+    let guests = RunGuests::new(&host, &wiring, keeper.as_ref().map(|(keeper, _)| keeper.clone()));
+    let Ended { account, written, captured, down } =
+        watch(options, working, &guests, &messages, event_log, captures);
+    drop(guests);
     if let Some((keeper, dividing)) = keeper {
         dividing.store(false, Relaxed);
         keeper.end(CONTAINERS_END);
@@ -152,7 +156,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         console::output()
             .write(format!("{}{events}{captures}", view::final_account(&account, options.brief)));
     }
-    outcome(&account)
+    outcome(&account, down)
 }
 
 /// Begins to keep the containers of a wiring, if it has any; the launcher ends them with the run.
@@ -240,8 +244,8 @@ fn see_to_attaching(
 
 /// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet
 /// that it was given, or when the account does not balance. Each reason is a line on standard error.
-fn outcome(account: &Account) -> Outcome {
-    let mut failures: Vec<String> = account.instances.iter().filter_map(failure).collect();
+fn outcome(account: &Account, guests: Vec<String>) -> Outcome {
+    let mut failures: Vec<String> = account.instances.iter().filter_map(failure).chain(guests).collect();
     if let Err(imbalance) = account.balance() {
         failures
             .push(format!("the account does not balance: {imbalance}; this is a defect, please report it"));
@@ -298,13 +302,21 @@ fn set_up(
     Ok(host)
 }
 
-/// What is left when the workers have ended: their account, and what became of events and captures.
-type Ended = (Option<Account>, Vec<(String, PathBuf, Written)>, Vec<(String, Summary)>);
+/// What is left when the workers have ended.
+struct Ended {
+    account: Option<Account>,
+    /// What became of events and captures.
+    written: Vec<(String, PathBuf, Written)>,
+    captured: Vec<(String, Summary)>,
+    /// What the launcher runs and was down before they ended: with its ports it may end, too.
+    down: Vec<String>,
+}
 
 /// Shows the workers until they have ended.
 fn watch(
     options: &RunOptions,
     working: Working,
+    guests: &RunGuests,
     messages: &Receiver<Message>,
     mut event_log: EventLog,
     mut captures: Vec<Running>,
@@ -315,14 +327,17 @@ fn watch(
     // Programs may add the numbers up; a table stops no worker.
     let account = || if options.json { fleet.account(false) } else { fleet.survey() };
     if let Ok(account) = account() {
-        view.begin(account);
+        let rows = guests.rows(&account);
+        view.begin(account, rows);
     }
     let began = Instant::now();
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
     let mut next_look = began;
     let (mut stopping, mut next_check, mut lost) = (false, began, 0);
-    let stop = || {
+    let mut down = Vec::new();
+    let mut stop = || {
+        down = guests.failures();
         let (fleet, sender) = (fleet.clone(), sender.clone());
         let stopper = std::thread::Builder::new().name("stopping".into());
         // What is on its way may take its time; the view goes on meanwhile.
@@ -350,7 +365,8 @@ fn watch(
                     console::error()
                         .line(&format!("{lost} events were lost: they came faster than they were shown"));
                 }
-                return (account.map(|account| *account), event_log.finish(), finish(captures));
+                let (account, written) = (account.map(|account| *account), event_log.finish());
+                return Ended { account, written, captured: finish(captures), down };
             }
             Ok(Message::Event(event)) => {
                 lost += queue.taken(&event);
@@ -389,11 +405,15 @@ fn watch(
                     next += options.every.max(Duration::from_millis(10));
                     let account = fleet.sweep_switches().and_then(|()| account());
                     if let (false, Ok(account)) = (stopping, account) {
-                        view.show(&account);
+                        let rows = guests.rows(&account);
+                        view.show(account, rows);
                     }
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish(), finish(captures)),
+            Err(RecvTimeoutError::Disconnected) => {
+                let (written, captured) = (event_log.finish(), finish(captures));
+                return Ended { account: None, written, captured, down };
+            }
         }
         if may_end && !stopping && Instant::now() >= next_check {
             next_check = Instant::now() + FINISHED_CHECK;

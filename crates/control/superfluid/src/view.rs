@@ -2,7 +2,8 @@
 
 use crate::event_json;
 use crate::event_log::Written;
-use crate::live_table::{self, Size};
+use crate::live_table::{self, Shown, Size};
+use crate::run_guests::GuestRow;
 use capture::Summary;
 use engine::{Account, Event, SwitchAccount};
 use guest::Events;
@@ -21,7 +22,7 @@ pub(crate) struct View {
     terminal: bool,
     /// The table on the screen, to be drawn over.
     drawn: Vec<String>,
-    last: Option<Account>,
+    last: Option<(Account, Vec<GuestRow>)>,
 }
 
 impl View {
@@ -70,8 +71,8 @@ impl View {
     }
 
     /// Where rates are counted from.
-    pub(crate) fn begin(&mut self, account: Account) {
-        self.last = Some(account);
+    pub(crate) fn begin(&mut self, account: Account, guests: Vec<GuestRow>) {
+        self.last = Some((account, guests));
     }
 
     /// A line above the table.
@@ -87,18 +88,19 @@ impl View {
     }
 
     /// The state of things, and rates since the last time.
-    pub(crate) fn show(&mut self, account: &Account) {
+    pub(crate) fn show(&mut self, account: Account, guests: Vec<GuestRow>) {
         if self.json {
-            self.print(&format!("{}\n", printable::json(&metrics::json::account("account", account))));
+            self.print(&format!("{}\n", printable::json(&metrics::json::account("account", &account))));
         } else {
             let size = if self.terminal { Size::of_terminal() } else { Size::UNBOUNDED };
-            let lines = live_table::lines(account, self.last.as_ref(), size);
+            let last = self.last.as_ref().map(|(account, guests)| Shown { account, guests });
+            let lines = live_table::lines(Shown { account: &account, guests: &guests }, last, size);
             let table = size.fitted(lines.iter().map(|line| printable::harmless(line, usize::MAX)).collect());
             let clear = self.over();
             self.print(&format!("{clear}{}\n", table.join("\n")));
             self.drawn = table;
         }
-        self.last = Some(account.clone());
+        self.last = Some((account, guests));
     }
 
     /// What takes the cursor back to where the table began.

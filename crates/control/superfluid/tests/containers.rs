@@ -116,6 +116,13 @@ fn the_launcher_is_asked_by_check_and_before_a_run() {
             assert!(code == Some(2) && told.contains(taken) && told.contains("chain.yaml:9:5: "), "{told}");
             assert_eq!(said("check", "chain.yaml").0, Some(0), "the file is right");
             assert_eq!(launcher.ask(r#"{"stop": {"name": "router"}}"#), Ok(String::new()));
+            // What is not found out before it is started fails the run.
+            fs::write(folder.join("bad.yaml"), good.replacen("/bin/sleep", "/bin/missing", 1))
+                .expect("written");
+            let (code, told) = said("run", "bad.yaml");
+            let down = "function router: it was down at the end: ";
+            assert!(code == Some(1) && told.contains(down) && told.contains("/bin/missing"), "{told}");
+            assert!(!told.contains("level="), "{told}");
             // A missing interface is a warning, that the launcher was not asked is none.
             let (code, told) = said("check", "chain.yaml");
             assert_eq!((code, told.contains("launcher")), (Some(0), false), "{told}");
@@ -682,19 +689,23 @@ fn what_the_launcher_would_refuse_is_told_when_it_is_applied() {
             }
             assert_eq!(daemon.ask("GET", "/v1/functions/router", None).0, 404, "nothing of it was changed");
             assert_eq!(launcher.pid(), None);
-            let check = |image: &str| {
-                let router = json!({"guest": "container", "image": folder.join(image), "memory": "16MiB"});
+            let check = |image: &str, command: &[&str]| {
+                let image = folder.join(image);
+                let router =
+                    json!({"guest": "container", "image": image, "command": command, "memory": "16MiB"});
                 let document = json!({"superfluid": 1, "functions": {"router": router}});
                 daemon.post("/v1/check", Some(document))
             };
-            let report = check("images/missing");
+            let report = check("images/missing", &["/bin/sh"]);
             assert_eq!(report["faults"][0]["at"], "functions.router.image", "{report}");
-            let report = check("images/busybox");
+            let report = check("images/busybox", &[]);
+            assert_eq!(report["faults"][0]["at"], "functions.router.command", "{report}");
+            let report = check("images/busybox", &["/bin/sh"]);
             assert_eq!(report["faults"], json!([]), "{report}");
             assert!(!report["warnings"].to_string().contains("is not checked"), "{report}");
             // Without a launcher it is applied, and started when there is one.
             running.interrupt(LIMIT).expect("it ends");
-            let report = check("images/busybox");
+            let report = check("images/busybox", &["/bin/sh"]);
             assert_eq!(report["faults"], json!([]), "{report}");
             let warnings = report["warnings"].to_string();
             assert!(warnings.contains("whether it may be started is not checked"), "{report}");
@@ -759,7 +770,7 @@ fn a_tenant_makes_a_container_of_a_registry() {
             let document = fs::read_to_string(daemon.path("red.yaml")).expect("it was written");
             daemon.write("large.yaml", &document.replace("memory: 16MiB", "memory: 48MiB"));
             let (_, refused) = red.refused("apply -f large.yaml");
-            assert!(refused.contains("functions.router.memory: limits.memory: found 50331648"), "{refused}");
+            assert!(refused.contains("functions.router.memory: limits.memory: found 48MiB"), "{refused}");
             assert!(!refused.contains(folder.to_str().expect("text")), "{refused}");
             let seen = red.json("get functions router");
             let image = seen["spec"]["image"].as_str().expect("text");

@@ -113,6 +113,10 @@ fn a_container_beside_a_worker_claims_a_part_of_it_that_is_promised_once() {
 fn every_fault_of_a_container_has_its_place() {
     for (change, wanted) in [
         (("memory: 64MiB", "memory: 64KiB"), "functions.router.memory: found `64KiB`; allowed:"),
+        (
+            ("memory: 64MiB", "memory: 64MiB\n    digest: sha256:abc"),
+            "functions.router.digest: found `sha256:abc`; allowed: sha256: and 64 digits, 0 to f",
+        ),
         (("    memory: 64MiB\n", ""), "functions.router.memory: the required key `memory` is missing"),
         (
             ("guest: container", "guest: pod"),

@@ -42,8 +42,11 @@ impl Guests {
         let permitted = self.permits.check(start)?;
         self.runtime.is_there()?;
         runtime::has_namespaces(Path::new("/proc/sys/user"))?;
+        if start.kvm == KvmUse::Required {
+            self.kvm_works(&permitted).map_err(without_kvm)?;
+        }
         match permitted.files {
-            Files::Image(layout, pinned) => images::check(layout, pinned.as_ref()),
+            Files::Image(layout, pinned) => bundle::check(start, &images::config(layout, pinned.as_ref())?),
             Files::Host(_) => program::is_there(start),
         }
     }
@@ -124,23 +127,25 @@ impl Guests {
         })
     }
 
+    /// Whether a tenant's guests may use KVM, and can.
+    fn kvm_works(&self, permitted: &crate::Permitted) -> Result<(), String> {
+        match permitted.kvm {
+            true => self.kvm.works(),
+            false => Err("the launcher's file does not say `kvm: true` of the tenant's programs".to_owned()),
+        }
+    }
+
     /// The device of KVM for a guest that is to have it; `None` for one that runs without.
     fn kvm_for(&self, start: &Start, permitted: &crate::Permitted) -> Result<Option<PathBuf>, Refusal> {
         if start.kvm == KvmUse::No {
             return Ok(None);
         }
-        let node = match permitted.kvm {
-            true => self.kvm.works().and_then(|()| {
-                self.kvm.node(permitted.uids).map_err(|error| format!("the launcher's folder of it: {error}"))
-            }),
-            false => Err("the launcher's file does not say `kvm: true` of the tenant's programs".to_owned()),
-        };
+        let node = self.kvm_works(permitted).and_then(|()| {
+            self.kvm.node(permitted.uids).map_err(|error| format!("the launcher's folder of it: {error}"))
+        });
         match node {
             Ok(node) => Ok(Some(node)),
-            Err(why) if start.kvm == KvmUse::Required => Err(Refusal::new(format!(
-                "kvm: {} cannot be used ({why}); allowed: to run without it",
-                crate::kvm::DEVICE
-            ))),
+            Err(why) if start.kvm == KvmUse::Required => Err(without_kvm(why)),
             Err(why) => {
                 if let Some(entry) = self.table().guests.get(&start.name) {
                     let mut log = entry.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,6 +230,11 @@ impl Guests {
         probe::begin(self, start, pid).map_err(own)?;
         watch::begin(self, &start.name, watched, output, log).map_err(own)
     }
+}
+
+/// One that is not to run without KVM.
+fn without_kvm(why: String) -> Refusal {
+    Refusal::new(format!("kvm: {} cannot be used ({why}); allowed: to run without it", crate::kvm::DEVICE))
 }
 
 /// The pipe of a guest's output: its reading end, and the one that the guest gets. That is open for reading

@@ -467,6 +467,7 @@ fn what_is_checked_is_found_and_not_started() {
             (&|start| start.digest = Some(format!("sha256:{}", "0".repeat(64))), "image: "),
             (&|start| start.limits.memory = 1 << 40, "limits.memory: "),
             (&|start| start.tenant = "white".into(), "tenant: found `white`"),
+            (&|start| start.kvm = KvmUse::Required, "kvm: /dev/kvm cannot be used"),
         ] {
             let refused = check(change).expect_err(wanted);
             assert!(refused.starts_with(wanted), "{refused}");
