@@ -71,6 +71,9 @@ struct Table {
     /// Names of which something is being changed by the name alone, and how many changes: none is started by
     /// one of them, or it would get what was allowed for the guest before it.
     changing: BTreeMap<String, usize>,
+    /// Names of guests in which a program is being run: none is started by one of them either, or it would be
+    /// run in that.
+    entered: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -201,9 +204,13 @@ impl Guests {
         Some(())
     }
 
-    /// Takes a name for a change of what has it, when no other change has it.
-    fn claim<'a>(&'a self, name: &str) -> Result<(Changing<'a>, MutexGuard<'a, Table>), Refusal> {
-        let is_free = |table: &Table| !table.changing.contains_key(name);
+    /// Takes a name for a change of what has it, when no other change has it and it is free for this one.
+    fn claim<'a>(
+        &'a self,
+        name: &str,
+        is_free: impl Fn(&Table) -> bool,
+    ) -> Result<(ByName<'a>, MutexGuard<'a, Table>), Refusal> {
+        let is_free = |table: &Table| !table.changing.contains_key(name) && is_free(table);
         let mut table = self.wait(self.table(), LONGEST_CHANGE, is_free);
         if !is_free(&table) {
             return Err(Refusal::new(format!("name: `{name}` is being changed; allowed: to ask again")));
@@ -212,9 +219,20 @@ impl Guests {
     }
 
     /// Begins a change of what has a name, or had it.
-    fn change(&self, table: &mut Table, name: &str) -> Changing<'_> {
-        *table.changing.entry(name.to_owned()).or_default() += 1;
-        Changing { guests: self, name: name.to_owned() }
+    fn change(&self, table: &mut Table, name: &str) -> ByName<'_> {
+        let of: Counted = |table| &mut table.changing;
+        *of(table).entry(name.to_owned()).or_default() += 1;
+        ByName { guests: self, name: name.to_owned(), of }
+    }
+
+    /// Begins to run something in the guest with this first process, if it runs.
+    fn enter(&self, name: &str, pid: u32) -> Option<ByName<'_>> {
+        let mut table = self.table();
+        let of: Counted = |table| &mut table.entered;
+        runs_as(&table, name, pid).then(|| {
+            *of(&mut table).entry(name.to_owned()).or_default() += 1;
+            ByName { guests: self, name: name.to_owned(), of }
+        })
     }
 
     /// Ends whatever is left of a guest on this host.
@@ -280,9 +298,7 @@ impl Guests {
         program: &[String],
         within: Duration,
     ) -> Result<(), String> {
-        if !runs_as(&self.table(), name, pid) {
-            return Ok(());
-        }
+        let Some(_entered) = self.enter(name, pid) else { return Ok(()) };
         let pid_file = self.folder.join(name).join("probe");
         let late = || {
             let number = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok());
@@ -359,7 +375,7 @@ impl Guests {
     /// Changes limits.
     pub(crate) fn limit(&self, limit: &Limit) -> Result<(), Refusal> {
         let Limit { name, limits } = limit;
-        let (_changing, table) = self.claim(name)?;
+        let (_changing, table) = self.claim(name, |_| true)?;
         let entry = table.guests.get(name).ok_or_else(|| none(name))?;
         self.permits.check_limits(&entry.start.tenant, limits)?;
         if !matches!(entry.state, State::Running { .. }) {
@@ -548,19 +564,25 @@ impl Guests {
     }
 }
 
-/// Something of this name is being changed, until this is dropped. It must not be while the table is locked.
-struct Changing<'a> {
+/// Which of the tables of names with counts.
+type Counted = fn(&mut Table) -> &mut BTreeMap<String, usize>;
+
+/// Something is being done to the guest of this name, until this is dropped. It must not be while the table is
+/// locked.
+struct ByName<'a> {
     guests: &'a Guests,
     name: String,
+    of: Counted,
 }
 
-impl Drop for Changing<'_> {
+impl Drop for ByName<'_> {
     fn drop(&mut self) {
         let mut table = self.guests.table();
-        if let Some(changes) = table.changing.get_mut(&self.name) {
-            *changes -= 1;
-            if *changes == 0 {
-                table.changing.remove(&self.name);
+        let counts = (self.of)(&mut table);
+        if let Some(count) = counts.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.name);
             }
         }
         self.guests.changed.notify_all();

@@ -45,6 +45,7 @@ pub mod keeper;
 mod kvm;
 mod log;
 mod netlink;
+mod orphans;
 mod output;
 mod permits;
 mod probe;

@@ -14,6 +14,9 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How soon what takes too long is ended again.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How many times: where a guest has no room for another process the runtime waits without end, whether it
+/// has told the number by then or not. What is left of it is the launcher's child ([`crate::orphans`]).
+const LOOKS: u32 = 40;
 /// How many characters of what the runtime says are told.
 const TOLD: usize = 512;
 /// How much of the end of its log is looked at.
@@ -85,8 +88,8 @@ impl Runtime {
     }
 
     /// Runs a program in a container that runs, as what its `config.json` says; its number is written to
-    /// `pid_file`. What it writes is lost. One that takes too long is for `late` to end: the runtime, which
-    /// is its parent, waits for it, and the container's process namespace for that.
+    /// `pid_file`. What it writes is lost. One that takes too long is for `late` to end: the runtime,
+    /// which is its parent, waits for it, and the container's process namespace for that.
     pub(crate) fn exec(
         &self,
         name: &str,
@@ -163,7 +166,7 @@ impl Runtime {
         if ends_within(within).map_err(|error| failed(error.into()))? == 0 {
             if let Some(late) = late {
                 // The number may not be known yet.
-                for _ in 0..LIMIT.as_millis() / AGAIN.as_millis() {
+                for _ in 0..LOOKS {
                     late();
                     if ends_within(AGAIN) != Ok(0) {
                         break;

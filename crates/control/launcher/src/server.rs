@@ -42,6 +42,7 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     // Processes whose parents have ended become this one's: it is told how they ended.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| LauncherError::file("/proc/self")(error.into()))?;
+    crate::orphans::begin().map_err(LauncherError::file("threads"))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(LauncherError::file("signals"))?;
     let socket = &settings.socket;
     make_room(socket).map_err(LauncherError::file(socket))?;

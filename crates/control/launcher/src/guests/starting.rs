@@ -53,7 +53,8 @@ impl Guests {
 
     /// Takes the name, and the names of the interfaces, for this guest.
     fn reserve(&self, start: &Start, most: usize) -> Result<(), Refusal> {
-        let (_changing, mut table) = self.claim(&start.name)?;
+        let is_left = |table: &super::Table| !table.entered.contains_key(&start.name);
+        let (_changing, mut table) = self.claim(&start.name, is_left)?;
         if table.closing {
             return Err(Refusal::new("the launcher ends; allowed: to ask the next one"));
         }

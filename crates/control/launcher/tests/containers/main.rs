@@ -308,6 +308,62 @@ fn a_container_whose_probe_fails_is_killed_and_its_log_says_why() {
     });
 }
 
+/// A guest that makes processes as fast as it can leaves the runtime waiting without end for that of a probe,
+/// whose number is not known: the probe has failed, and keeps the tenant's others from their turns no longer
+/// than others that fail.
+#[test]
+fn a_guest_in_which_no_probe_can_be_run_is_killed() {
+    tried("a_guest_in_which_no_probe_can_be_run_is_killed", |host| {
+        std::fs::write(host.path("hangs"), "").expect("written");
+        let mut start = host.guest("one", "sleep 1000");
+        let exec = ["/bin/sleep", "0"].map(str::to_owned).into();
+        let (every_ms, within_ms) = (1000, 100);
+        start.probe = Some(Probe { exec, tcp: None, every_ms, within_ms, failures: 1, start_ms: 0 });
+        host.start(start);
+        let guest = host.await_guest("one", |guest| matches!(guest.state, State::Ended(_)));
+        assert_eq!(guest.state, State::Ended(Ended::Probe), "{guest:?}");
+    });
+}
+
+/// The runtime knows guests by their names alone: a program of one tenant's probe is not run in a guest of
+/// another one that has come to have the name meanwhile.
+#[test]
+fn a_probes_program_runs_in_its_own_guest_alone() {
+    tried("a_probes_program_runs_in_its_own_guest_alone", |host| {
+        std::fs::write(host.path("held"), "").expect("written");
+        let mut start = host.guest("one", "sleep 1000");
+        let exec = ["/bin/touch", "/tmp/entered"].map(str::to_owned).into();
+        let within_ms = 30_000;
+        start.probe = Some(Probe { exec, tcp: None, every_ms: 1000, within_ms, failures: 1, start_ms: 0 });
+        host.start(start);
+        let begin = Instant::now();
+        while !host.path("updating").exists() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the runtime is not asked");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(host.stop("one"), Answer::Done);
+        let mut next = host.guest("one", "sleep 1000");
+        next.tenant = "green".into();
+        next.limits.memory = 16 << 20;
+        let host = &*host;
+        std::thread::scope(|scope| {
+            let starting = scope.spawn(move || host.ask(Request::Start(Box::new(next))));
+            let begin = Instant::now();
+            while !starting.is_finished() && begin.elapsed() < Duration::from_secs(3) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::fs::remove_file(host.path("held")).expect("removed");
+            assert_eq!(starting.join().expect("no panic"), Answer::Done);
+        });
+        // The next one is started when the program has been tried.
+        let entered = format!("/proc/{}/root/tmp/entered", host.pid("one"));
+        for _ in 0..20 {
+            assert!(!std::path::Path::new(&entered).exists(), "it ran in the other tenant's guest");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
+
 #[test]
 fn a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes() {
     tried("a_guest_whose_client_says_that_it_failed_is_killed_by_one_of_its_processes", |host| {

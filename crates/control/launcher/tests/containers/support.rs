@@ -76,6 +76,9 @@ pub fn child(of: u32) -> u32 {
 /// Is the launcher, where the test executable was started for that; else does nothing.
 pub fn be_launcher() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
+    // With a test that is killed it ends, and its guests with it.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+        .expect("a valid signal");
     let served = launcher::serve(&settings(Path::new(&folder)));
     std::process::exit(i32::from(served.inspect_err(|error| eprintln!("{error}")).is_err()));
 }
@@ -120,10 +123,12 @@ impl Host {
             programs.path().display(),
             UIDS + 65_536
         );
-        // Changes limits only when the file `held` is gone, and says that it would.
+        // Changes limits and runs programs of probes only when the file `held` is gone, and says that it would;
+        // runs none where there is `hangs`.
         let script = format!(
-            "#!/bin/sh\ncase \"$*\" in *' update '*) if [ -e {root}/held ]; then touch {root}/updating; while [ -e {root}/held ]; \
-             do sleep 0.01; done; fi;; esac\nexec {runtime} \"$@\"\n"
+            "#!/bin/sh\ncase \"$*\" in *' update '*|*' exec '*) if [ -e {root}/held ]; then touch {root}/updating; while [ -e \
+             {root}/held ]; do sleep 0.01; done; fi;; esac\ncase \"$*\" in *' exec '*) if [ -e {root}/hangs ]; then exec sleep \
+             1000; fi;; esac\nexec {runtime} \"$@\"\n"
         );
         std::fs::write(folder.path().join("runtime"), script).expect("written");
         Command::new("chmod").arg("755").arg(folder.path().join("runtime")).status().expect("chmod");
