@@ -259,7 +259,7 @@ impl Reader<'_> {
                     let found = spelling::shown(&given);
                     let allowed = match kind.is_socket() {
                         true => "letters, digits, `_` and `-`, 15 characters at most, each name once",
-                        false => "a lower-case letter, then such, digits and `-`, each name once, not `lo`",
+                        false => "a lower-case letter, then such, digits and `-`, each name once, not `lo`, `all` and `default`",
                     };
                     format!("found `{found}`; allowed: {allowed}")
                 });
@@ -372,8 +372,18 @@ impl Reader<'_> {
         for (number, text) in texts.iter().enumerate().filter(|(_, text)| !is_address(text)) {
             place.item(number, list).report(&mut self.faults, || {
                 let found = spelling::shown(text);
-                format!("found `{found}`; allowed: an address and its prefix length, such as 192.0.2.1/24 or 2001:db8::1/64")
+                format!("found `{found}`; allowed: a host's address and its prefix length, such as 192.0.2.1/24 or 2001:db8::1/64")
             });
+        }
+        let address =
+            |text: &String| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
+        for (number, text) in texts.iter().enumerate().skip(1) {
+            if address(text).is_some_and(|it| texts[..number].iter().any(|other| address(other) == Some(it)))
+            {
+                place.item(number, list).report(&mut self.faults, || {
+                    format!("found `{}` once more; allowed: each address once", spelling::shown(text))
+                });
+            }
         }
         texts
     }
@@ -473,13 +483,20 @@ fn is_socket_name(name: &str) -> bool {
 }
 
 fn is_link_name(name: &str) -> bool {
-    name != "lo"
+    // The kernel gives none of these to an interface that is made.
+    !["lo", "all", "default"].contains(&name)
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
+/// An address that one host of a network has, and how long the network's part of it is.
 fn is_address(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else { return false };
-    length <= if address.is_ipv4() { 32 } else { 128 }
+    let is_hosts = match address {
+        IpAddr::V4(address) => !address.is_broadcast(),
+        IpAddr::V6(address) => address.to_ipv4_mapped().is_none(),
+    };
+    let is_hosts = is_hosts && !address.is_unspecified() && !address.is_loopback() && !address.is_multicast();
+    is_hosts && length <= if address.is_ipv4() { 32 } else { 128 }
 }

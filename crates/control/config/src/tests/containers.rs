@@ -147,8 +147,24 @@ fn every_fault_of_a_container_has_its_place() {
             "functions.router.interfaces.in.name: found `lo`; allowed: a lower-case",
         ),
         (
+            ("name: lan0", "name: default"),
+            "functions.router.interfaces.in.name: found `default`; allowed: a lower-case",
+        ),
+        (
             ("192.0.2.1/24", "192.0.2.1/33"),
             "functions.router.interfaces.out.addresses[0]: found `192.0.2.1/33`",
+        ),
+        (
+            ("192.0.2.1/24", "127.0.0.1/8"),
+            "functions.router.interfaces.out.addresses[0]: found `127.0.0.1/8`; allowed: a host's address",
+        ),
+        (
+            ("2001:db8::1/64", "ff02::1/64"),
+            "functions.router.interfaces.out.addresses[1]: found `ff02::1/64`; allowed: a host's address",
+        ),
+        (
+            ("2001:db8::1/64", "192.0.2.1/32"),
+            "functions.router.interfaces.out.addresses[1]: found `192.0.2.1/32` once more; allowed: each address once",
         ),
         (
             ("as: veth", "as: veth, gateways: [192.0.2.254]"),

@@ -198,7 +198,7 @@ fn every_fault_of_a_container_at_a_device_has_its_place() {
         ),
         (
             "tenant: red",
-            with("{addresses: [224.0.0.9/24]}", "d"),
+            with("{addresses: [192.0.2.255/24]}", "d"),
             "functions.web: `web:in`: ",
         ),
         (
