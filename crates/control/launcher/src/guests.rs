@@ -567,8 +567,8 @@ impl Guests {
 /// Which of the tables of names with counts.
 type Counted = fn(&mut Table) -> &mut BTreeMap<String, usize>;
 
-/// Something is being done to the guest of this name, until this is dropped. It must not be while the table is
-/// locked.
+/// Something is being done to the guest of this name, until this is dropped. It must not be while the table
+/// is locked.
 struct ByName<'a> {
     guests: &'a Guests,
     name: String,

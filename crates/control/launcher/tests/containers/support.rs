@@ -123,8 +123,8 @@ impl Host {
             programs.path().display(),
             UIDS + 65_536
         );
-        // Changes limits and runs programs of probes only when the file `held` is gone, and says that it would;
-        // runs none where there is `hangs`.
+        // Changes limits and runs programs of probes only when the file `held` is gone, and says that it
+        // would; runs none where there is `hangs`.
         let script = format!(
             "#!/bin/sh\ncase \"$*\" in *' update '*|*' exec '*) if [ -e {root}/held ]; then touch {root}/updating; while [ -e \
              {root}/held ]; do sleep 0.01; done; fi;; esac\ncase \"$*\" in *' exec '*) if [ -e {root}/hangs ]; then exec sleep \
