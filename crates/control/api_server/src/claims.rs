@@ -52,9 +52,9 @@ pub(crate) struct Claim {
     held: BTreeSet<Claimed>,
 }
 
-/// A place among the changes that wait, in their order; given up when it is dropped. Nothing is held by it, so
-/// that a tenant's change may stand in it until the tenant's turn comes, and an administrator's still finds
-/// all of it free.
+/// A place among the changes that wait, in their order; given up when it is dropped. Nothing is held by it,
+/// so that a tenant's change may stand in it until the tenant's turn comes, and an administrator's still
+/// finds all of it free.
 pub(crate) struct Place {
     shared: Arc<Shared>,
     turn: Turn,

@@ -38,8 +38,8 @@ pub struct Told {
     pub is_devices: bool,
 }
 
-/// By device and port, `None` standing for all of them: the longest that interfaces with addresses of their own
-/// are told.
+/// By device and port, `None` standing for all of them: the longest that interfaces with addresses of their
+/// own are told.
 type Interfaces<'a> = BTreeMap<(&'a str, Option<&'a str>), u16>;
 
 impl Host {
@@ -103,8 +103,8 @@ fn judged(link: TightLink) -> Option<TightLink> {
     is_tight.then_some(link)
 }
 
-/// Bytes of the longest IP packet that fits a port's link, with what is put on; `None` where the link's MTU is
-/// not known.
+/// Bytes of the longest IP packet that fits a port's link, with what is put on; `None` where the link's MTU
+/// is not known.
 fn room(laid: &LaidDevices, name: &str, device: &Device, (port, plug): (&str, SwitchPort)) -> Option<u32> {
     let Some(Forwarding::Device(there)) = laid.forwarding(&Joint::Device(name.to_owned())) else {
         return None;

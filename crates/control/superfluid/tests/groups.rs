@@ -201,8 +201,8 @@ fn what_a_tenant_writes_to_packets_for_a_tunnel_is_checked_or_without_effect() {
     });
 }
 
-/// Where the EtherType and the destination port of a UDP packet are that is inside of VXLAN: behind its header,
-/// and that of Ethernet and IPv4.
+/// Where the EtherType and the destination port of a UDP packet are that is inside of VXLAN: behind its
+/// header, and that of Ethernet and IPv4.
 const INNER_KIND: usize = 8 + 12;
 const INNER_PORT: usize = 8 + 14 + 20 + 2;
 

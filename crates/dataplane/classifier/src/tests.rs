@@ -286,8 +286,8 @@ proptest! {
         prop_assert!(pairs.starts_with(&classifier.never_taken()));
     }
 
-    /// What is told of policies is so: a rule that is said never to take a packet takes none, because the other
-    /// one wants each packet that it wants, or because there is none.
+    /// What is told of policies is so: a rule that is said never to take a packet takes none, because the
+    /// other one wants each packet that it wants, or because there is none.
     #[test]
     fn a_rule_that_is_said_to_get_no_packet_gets_none(
         texts in prop::collection::vec((expressions(), 0u32..3), 1..6),

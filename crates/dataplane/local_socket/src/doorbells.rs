@@ -103,8 +103,8 @@ impl Doorbells {
         has_news
     }
 
-    /// Readable when there is something new, and not for long after that was taken note of. What comes in that
-    /// moment may not make it readable again.
+    /// Readable when there is something new, and not for long after that was taken note of. What comes in
+    /// that moment may not make it readable again.
     pub fn news(&self) -> BorrowedFd<'_> {
         self.news_bell.as_fd()
     }

@@ -142,8 +142,8 @@ impl Endpoint {
         self.rests(Instant::now()).is_none().then(|| listener.readable())
     }
 
-    /// Waits until the worker, the peer that is there, or without one the next, wants something, or it is time
-    /// to look at the socket. One peer is there at a time: others wait for their turn.
+    /// Waits until the worker, the peer that is there, or without one the next, wants something, or it is
+    /// time to look at the socket. One peer is there at a time: others wait for their turn.
     pub fn wait(&self, bells: &Doorbells, peer: Option<Awaited<'_>>) -> Woken {
         let mut fds = Vec::with_capacity(3);
         let mut add = |fd| {

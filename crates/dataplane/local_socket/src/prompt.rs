@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 //! Threads that others wait for.
 
-/// The calling thread's slices are short from now on (`sched_setattr`, since Linux 6.12): when it is woken, it
-/// takes the processor from a thread whose slice is longer, and need not wait until that has been used up. It
-/// gets no more time by it. Where the kernel refuses, all is as before.
+/// The calling thread's slices are short from now on (`sched_setattr`, since Linux 6.12): when it is woken,
+/// it takes the processor from a thread whose slice is longer, and need not wait until that has been used up.
+/// It gets no more time by it. Where the kernel refuses, all is as before.
 pub fn be_prompt() {
     const SLICE_NANOS: u64 = 100_000;
     // SAFETY: all of its fields are numbers, for which 0 is a value.

@@ -9,8 +9,8 @@ const MORE: u16 = 0x2000;
 const RESERVED: u16 = 0x8000;
 
 /// The fragments of an IPv4 packet that may be fragmented, each a frame with a packet of at most `mtu` bytes;
-/// `None` when it may not, or when not even eight bytes fit. The packet begins `at` so many bytes of the frame,
-/// its checksums are complete.
+/// `None` when it may not, or when not even eight bytes fit. The packet begins `at` so many bytes of the
+/// frame, its checksums are complete.
 pub fn fragments(frame: &[u8], at: usize, mtu: u32) -> Option<Vec<Vec<u8>>> {
     let (link, packet) = frame.split_at_checked(at)?;
     let view = ipv4::View::new(packet).ok()?;

@@ -196,8 +196,8 @@ fn forged_connections_without_answers_break_none() {
     }
 }
 
-/// What a flood evicts from a full table goes the same way without being remembered: the handshakes of clients
-/// that come meanwhile are not torn between two servers, whichever way servers are chosen and answer.
+/// What a flood evicts from a full table goes the same way without being remembered: the handshakes of
+/// clients that come meanwhile are not torn between two servers, whichever way servers are chosen and answer.
 #[test]
 fn handshakes_that_a_flood_evicts_keep_their_servers() {
     for (choose, forward) in
@@ -237,8 +237,8 @@ fn handshakes_that_a_flood_evicts_keep_their_servers() {
         };
         let mut met = vec![];
         for honest in 200..260 {
-            // It begins while the flood fills the table and while the table is full of it, and its second packet
-            // comes when others have taken its place.
+            // It begins while the flood fills the table and while the table is full of it, and its second
+            // packet comes when others have taken its place.
             let first = server(&mut bench, honest, SYN);
             answer(&mut bench, honest, &first);
             flood(&mut bench, 30);

@@ -1,5 +1,5 @@
-//! Full tables: connections that both sides have agreed to go on, there are no more than there may be, and others
-//! connect while it lasts.
+//! Full tables: connections that both sides have agreed to go on, there are no more than there may be, and
+//! others connect while it lasts.
 
 use super::frames::{A, A6, Bench, IN, OUT, drop, to_port};
 use nf_sdk::native::frames::{flags, tcp, udp};

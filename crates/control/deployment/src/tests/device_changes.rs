@@ -1,13 +1,13 @@
-//! What devices are changes while packets pass: their modes, what is taken off and put on; and what stands around
-//! their openers fails.
+//! What devices are changes while packets pass: their modes, what is taken off and put on; and what stands
+//! around their openers fails.
 
 use super::devices::{arrive, delivered, device, reflector};
 use super::*;
 use image::{Image, Names};
 use telemetry::DropReason;
 
-/// A host whose `source` is shared by a device of a test's and whose `source2` and `out` by another one, which
-/// nothing changes: what that gets and sends is to be complete.
+/// A host whose `source` is shared by a device of a test's and whose `source2` and `out` by another one,
+/// which nothing changes: what that gets and sends is to be complete.
 fn shared(workers: usize) -> Rig {
     let mut rig = Rig::new(workers);
     let source = |source: &str| json!({"type": "generator", "rate": "30kpps", "flows": 10, "source": source});
@@ -38,8 +38,9 @@ fn losses(rig: &Rig, names: &[&str]) -> Vec<(String, DropReason, u64)> {
     .collect()
 }
 
-/// A device's mode, and what its ports take off and put on, come and go under its opener, which is not made anew.
-/// What it may lose is what has not the headers that are to be taken off; others at the same ports lose nothing.
+/// A device's mode, and what its ports take off and put on, come and go under its opener, which is not made
+/// anew. What it may lose is what has not the headers that are to be taken off; others at the same ports lose
+/// nothing.
 #[test]
 fn modes_and_tunnels_of_a_device_change_while_packets_pass() {
     let ends = json!({"local": "192.0.2.1", "remote": "192.0.2.2", "local_mac": "02:00:00:00:00:01", "remote_mac": "02:00:00:00:00:02"});
@@ -126,7 +127,8 @@ fn bytes(rig: &Rig, port: &str) -> (u64, u64) {
     (port.counters.ledger.delivered, port.counters.delivered_bytes)
 }
 
-/// Another program under the name of the one that checks security groups: it never comes to the end of a batch.
+/// Another program under the name of the one that checks security groups: it never comes to the end of a
+/// batch.
 fn endless_groups() -> Image {
     let manifest = include_str!("../../../../../functions/security-groups/function.yaml");
     let wat = r#"(module

@@ -102,8 +102,8 @@ fn devices_share_a_port_and_openers_share_a_device() {
     assert_eq!(of("devices", "suspects")["from_openers"], packets("ids"), "one that is no more than a wire");
 }
 
-/// MVMP, figure 3 and table 1: every packet goes where the table says. What comes by `nic1` is in VXLAN, and what
-/// leaves by it; of `nic5` two VLANs are wanted and a third one is not.
+/// MVMP, figure 3 and table 1: every packet goes where the table says. What comes by `nic1` is in VXLAN, and
+/// what leaves by it; of `nic5` two VLANs are wanted and a third one is not.
 #[test]
 fn the_wiring_of_the_paper_carries_packets_as_its_table_says() {
     let folder = tempfile::tempdir().expect("a folder");

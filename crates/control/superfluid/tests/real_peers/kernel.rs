@@ -1,5 +1,6 @@
 //! Tunnels of devices with the kernel's at the other end, behind its bridge and with its neighbours, over
-//! IPv4 and IPv6, and tags with those of its VLAN devices. A kind that this kernel has no devices of is told and passed over.
+//! IPv4 and IPv6, and tags with those of its VLAN devices. A kind that this kernel has no devices of is told
+//! and passed over.
 
 use crate::{LIMIT, Product, set};
 use testbed::{Line, SERVER, isolated};
@@ -210,8 +211,8 @@ fn vlan_of_a_provider() {
     isolated("kernel::vlan_of_a_provider", || tagged("802.1ad", true));
 }
 
-/// The kernel's tunnel of IP in IP, which has no frames: both ends know each other's Ethernet address, which the
-/// device keeps.
+/// The kernel's tunnel of IP in IP, which has no frames: both ends know each other's Ethernet address, which
+/// the device keeps.
 #[test]
 #[ignore = "make peers"]
 fn ipip() {

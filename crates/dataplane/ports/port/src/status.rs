@@ -30,9 +30,9 @@ pub enum PortEvent {
 pub struct Wake<'a> {
     /// Becomes readable when there is something to receive.
     pub readable: Option<BorrowedFd<'a>>,
-    /// Becomes readable when the port is not what it was, because a peer has come or gone, until that has been
-    /// taken note of. What there is to receive may wait outside, with a worker whose wake-ups are moderated;
-    /// this may not.
+    /// Becomes readable when the port is not what it was, because a peer has come or gone, until that has
+    /// been taken note of. What there is to receive may wait outside, with a worker whose wake-ups are
+    /// moderated; this may not.
     pub news: Option<BorrowedFd<'a>>,
     /// The time at which there will be something to receive; one that has passed means now.
     pub at: Option<Nanos>,
