@@ -235,7 +235,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let fifo = folder.path().join("launcher.yaml");
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
-        let told = Permits::read(&fifo).err().expect("no file").to_string();
+        let told = Permits::read(&fifo).map(drop).expect_err("no file").to_string();
         assert!(told.contains("launcher.yaml: found a FIFO; allowed: a regular file"), "{told}");
     }
 

@@ -37,11 +37,10 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// What the system says, or that it is no regular file.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    // A look before: some devices do something when they are opened.
-    match std::fs::metadata(path) {
-        Ok(found) => is_regular(&found)?,
-        // What cannot be looked at cannot be opened either, and that says why; or it is made.
-        Err(_) => {}
+    // A look before: some devices do something when they are opened. What cannot be looked at cannot be opened
+    // either, and that says why; or it is made.
+    if let Ok(found) = std::fs::metadata(path) {
+        is_regular(&found)?;
     }
     let file = without_waiting(path, options)?;
     is_regular(&file.metadata()?)?;

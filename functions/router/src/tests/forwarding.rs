@@ -169,7 +169,7 @@ fn options_of_a_packet_go_with_its_fragments() {
     let options = [7, 7, 4, 0, 0, 0, 0, 1, 148, 4, 0, 0, 130, 3, 9, 0];
     let mut frame = packet("192.0.2.9", "10.1.2.3", 17, &[5; 3000]);
     frame.splice(34..34, options);
-    frame[14] = 0x40 | (20 + options.len() as u8) / 4;
+    frame[14] = 0x40 | ((20 + options.len() as u8) / 4);
     let total = (frame.len() - 14) as u16;
     frame[16..18].copy_from_slice(&total.to_be_bytes());
     frame[24..26].fill(0);
