@@ -37,8 +37,8 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// What the system says, or that it is no regular file.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    // A look before: some devices do something when they are opened. What cannot be looked at cannot be opened
-    // either, and that says why; or it is made.
+    // A look before: some devices do something when they are opened. What cannot be looked at cannot be
+    // opened either, and that says why; or it is made.
     if let Ok(found) = std::fs::metadata(path) {
         is_regular(&found)?;
     }
