@@ -18,6 +18,9 @@
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
+#[macro_use]
+mod delegate;
+
 pub mod attachment;
 mod bell;
 pub mod bypass;

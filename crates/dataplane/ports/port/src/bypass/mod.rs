@@ -153,6 +153,8 @@ impl BypassPort {
 }
 
 impl Port for BypassPort {
+    delegate_to_inner!();
+
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         let first = out.len();
         if budget > 0 && self.sides[self.number].waiting.load(Acquire) > 0 {
@@ -186,10 +188,6 @@ impl Port for BypassPort {
         self.inner.status()
     }
 
-    fn mtu(&self) -> Option<u32> {
-        self.inner.mtu()
-    }
-
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         let events = self.inner.maintain(now);
         if !events.is_empty() {
@@ -203,10 +201,6 @@ impl Port for BypassPort {
         events
     }
 
-    fn needs_maintenance(&self) -> bool {
-        self.inner.needs_maintenance()
-    }
-
     fn counters(&self) -> &PortCounters {
         self.counters.as_ref().unwrap_or_else(|| self.inner.counters())
     }
@@ -217,34 +211,6 @@ impl Port for BypassPort {
             details.push(("passed_by", self.own.ledger.delivered));
         }
         details
-    }
-
-    fn reads_flow_hash(&self) -> bool {
-        self.inner.reads_flow_hash()
-    }
-
-    fn backlog(&self) -> usize {
-        self.inner.backlog()
-    }
-
-    fn waits_outside(&self) -> bool {
-        self.inner.waits_outside()
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        self.inner.capacity()
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn want_room(&self) {
-        self.inner.want_room();
-    }
-
-    fn signal(&mut self) {
-        self.inner.signal();
     }
 
     fn in_flight(&self) -> u64 {

@@ -78,6 +78,8 @@ impl FaultPort {
 }
 
 impl Port for FaultPort {
+    delegate_to_inner!();
+
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         if self.flush(pool, now) {
             // The worker has handed out nothing in this turn, and would wake nothing at its end.
@@ -99,10 +101,6 @@ impl Port for FaultPort {
         self.count();
     }
 
-    fn reads_flow_hash(&self) -> bool {
-        self.inner.reads_flow_hash()
-    }
-
     fn wake(&self) -> Wake<'_> {
         let inner = self.inner.wake();
         let at = [inner.at, self.receive.next(), self.transmit.next()].into_iter().flatten().min();
@@ -117,42 +115,10 @@ impl Port for FaultPort {
         }
     }
 
-    fn mtu(&self) -> Option<u32> {
-        self.inner.mtu()
-    }
-
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         let events = self.inner.maintain(now);
         self.count();
         events
-    }
-
-    fn needs_maintenance(&self) -> bool {
-        self.inner.needs_maintenance()
-    }
-
-    fn backlog(&self) -> usize {
-        self.inner.backlog()
-    }
-
-    fn waits_outside(&self) -> bool {
-        self.inner.waits_outside()
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        self.inner.capacity()
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn want_room(&self) {
-        self.inner.want_room();
-    }
-
-    fn signal(&mut self) {
-        self.inner.signal();
     }
 
     fn counters(&self) -> &PortCounters {

@@ -202,6 +202,8 @@ fn inside(tunnel: &Tunnel, pool: &Pool, packet: &Packet) -> Option<Head> {
 }
 
 impl Port for StationPort {
+    delegate_to_inner!();
+
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         if self.stations.is_signalled() {
             self.attend(pool, now);
@@ -243,10 +245,6 @@ impl Port for StationPort {
         events
     }
 
-    fn needs_maintenance(&self) -> bool {
-        self.inner.needs_maintenance()
-    }
-
     fn counters(&self) -> &PortCounters {
         self.counters.as_ref().unwrap_or_else(|| self.inner.counters())
     }
@@ -259,38 +257,6 @@ impl Port for StationPort {
             details.push(("station_frames_unsent", self.unsent));
         }
         details
-    }
-
-    fn mtu(&self) -> Option<u32> {
-        self.inner.mtu()
-    }
-
-    fn reads_flow_hash(&self) -> bool {
-        self.inner.reads_flow_hash()
-    }
-
-    fn backlog(&self) -> usize {
-        self.inner.backlog()
-    }
-
-    fn waits_outside(&self) -> bool {
-        self.inner.waits_outside()
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        self.inner.capacity()
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn want_room(&self) {
-        self.inner.want_room();
-    }
-
-    fn signal(&mut self) {
-        self.inner.signal();
     }
 
     fn in_flight(&self) -> u64 {
