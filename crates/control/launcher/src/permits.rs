@@ -266,28 +266,22 @@ impl Tenant {
     }
 
     fn check_limits(&self, limits: &Limits) -> Result<(), Refusal> {
-        let within = |key: &str, found: u64, least: u64, most: u64| {
+        let within = |key: &str, by: &str, shown: fn(u64) -> String, [least, found, most]: [u64; 3]| {
             if (least..=most).contains(&found) {
                 return Ok(());
             }
-            Err(Refusal::new(format!("limits.{key}: found {found}; allowed: {least} to {most}")))
+            let [least, found, most] = [least, found, most].map(shown);
+            Err(Refusal::new(format!("limits.{key}: found {found}; allowed{by}: {least} to {most}")))
         };
-        let (least, most) = (1 << 20, self.memory);
-        if !(least..=most).contains(&limits.memory) {
-            let [found, least, most] = [limits.memory, least, most].map(Value::Size);
-            let told =
-                format!("limits.memory: found {found}; allowed by the launcher's file: {least} to {most}");
-            return Err(Refusal::new(told));
-        }
-        within("weight", limits.weight.into(), 1, 10_000)?;
-        within("cap", limits.cap.unwrap_or(1000).into(), 10, 1_000_000)?;
-        if !(1..=self.processes).contains(&limits.processes) {
-            return Err(Refusal::new(format!(
-                "limits.processes: found {}; allowed by the launcher's file: 1 to {}",
-                limits.processes, self.processes
-            )));
-        }
-        within("files", limits.files.into(), 3, 1 << 20)
+        let size = |bytes| Value::Size(bytes).to_string();
+        let number = |number: u64| number.to_string();
+        let by_file = " by the launcher's file";
+        within("memory", by_file, size, [1 << 20, limits.memory, self.memory])?;
+        within("weight", "", number, [1, limits.weight.into(), 10_000])?;
+        within("cap", "", number, [10, limits.cap.unwrap_or(1000).into(), 1_000_000])?;
+        let processes = [1, limits.processes.into(), self.processes.into()];
+        within("processes", by_file, number, processes)?;
+        within("files", "", number, [3, limits.files.into(), 1 << 20])
     }
 }
 
