@@ -14,13 +14,19 @@
  *     sfn_attachment *in, *out;
  *     char reason[256];
  *     if (sfn_attach(SFN_VERSION, "/run/superfluid/in.sock", &in, reason, sizeof reason) != 0) ...
+ *     struct sfn_packet packets[64];
+ *     uint32_t count = 0, sent = 0;
  *     for (;;) {
- *         struct sfn_packet packets[64];
- *         uint32_t count = sfn_receive(in, packets, 64);
- *         if (count == 0 && sfn_wait(&in, 1, -1) == SFN_CLOSED)
+ *         if (sent == count) {
+ *             count = sfn_receive(in, packets, 64);
+ *             sent = 0;
+ *         }
+ *         sent += sfn_send(out, packets + sent, count - sent);
+ *         if (count > 0 && sent == count)
+ *             continue;
+ *         struct sfn_interest interests[] = {{in, count == 0 ? SFN_RECEIVE : 0}, {out, count == 0 ? 0 : SFN_SEND}};
+ *         if (sfn_poll(interests, 2, -1) == SFN_CLOSED)
  *             break;
- *         uint32_t sent = sfn_send(out, packets, count);
- *         sfn_release(out, packets + sent, count - sent);
  *     }
  *
  * Compile with `cc program.c -lsuperfluid_native`, or with libsuperfluid_native.a and `-lpthread -ldl -lm`.
@@ -123,7 +129,8 @@ void sfn_detach(sfn_attachment *attachment);
 /* Takes up to `capacity` packets; answers how many. Never waits. */
 uint32_t sfn_receive(sfn_attachment *attachment, struct sfn_packet *out, uint32_t capacity);
 
-/* Sends packets, in order; answers how many there was room for, from the first one on. The others stay the process's. */
+/* Sends packets, in order; answers how many there was room for, from the first one on. The others stay the process's: it
+ * sends them when sfn_poll has waited for room, so that what is before it waits as well, or gives them back. */
 uint32_t sfn_send(sfn_attachment *attachment, const struct sfn_packet *packets, uint32_t count);
 
 /* Gives buffers back; answers how many. There is room for all that the process can have. */
@@ -137,9 +144,21 @@ uint32_t sfn_allocate(sfn_attachment *attachment, struct sfn_packet *out, uint32
 uint8_t *sfn_data(const sfn_attachment *attachment, const struct sfn_packet *packet);
 
 /* Sleeps until there is something to receive by one of `count` attachments, or its device has changed, for `timeout` milliseconds at most; negative: for
- * ever. Answers 1, 0 when the time is over, or SFN_CLOSED. A process that neither receives nor waits for as long as
+ * ever. Answers 1, 0 when the time is over, or SFN_CLOSED. A process that neither receives, sends nor waits for as long as
  * the port's `heartbeat` says counts as hung. */
 int sfn_wait(sfn_attachment *const *attachments, uint32_t count, int32_t timeout);
+
+/* What is waited for by an attachment. */
+#define SFN_RECEIVE 1u /* something to receive, or a change of the device behind the port */
+#define SFN_SEND 2u    /* room for packets to send; a process that found none is woken when half of the ring is free */
+
+struct sfn_interest {
+    sfn_attachment *attachment;
+    uint32_t events; /* SFN_RECEIVE, SFN_SEND, both, or 0: the engine is shown that the process lives, and no more */
+};
+
+/* As sfn_wait, for what each of `count` interests says. */
+int sfn_poll(const struct sfn_interest *interests, uint32_t count, int32_t timeout);
 
 /* Whether the device behind the port is not what it was when this was last called: its link, addresses, gateways, and the
  * neighbours that processes and functions of the tenant asked for. Never waits. */

@@ -176,6 +176,23 @@ static uint64_t sfn_now_(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Sends packets; what there is no room for waits, and the function with it, as in a sandbox. Answers how many were sent: all,
+ * unless a port was closed. */
+static uint32_t sfn_send_all_(sfn_attachment **ports, uint32_t count, uint32_t out, const struct sfn_packet *packets,
+                              uint32_t length)
+{
+    uint32_t sent = sfn_send(ports[out], packets, length);
+    while (sent < length) {
+        struct sfn_interest interests[SFN_INTERFACES];
+        for (uint32_t n = 0; n < count; n++)
+            interests[n] = (struct sfn_interest){ports[n], n == out ? SFN_SEND : 0};
+        if (sfn_poll(interests, count, -1) == SFN_CLOSED)
+            break;
+        sent += sfn_send(ports[out], packets + sent, length - sent);
+    }
+    return sent;
+}
+
 /* One batch of one interface through the function. */
 static void sfn_batch_(sfn_attachment **ports, uint32_t count, uint32_t ingress, struct sf_native *native)
 {
@@ -211,7 +228,7 @@ static void sfn_batch_(sfn_attachment **ports, uint32_t count, uint32_t ingress,
         }
         uint32_t sent = 0, out = verdict >> 8;
         if ((verdict & 0xff) == SF_VERDICT_INTERFACE && out < count)
-            sent = sfn_send(ports[out], packets + first, next - first);
+            sent = sfn_send_all_(ports, count, out, packets + first, next - first);
         sfn_release(ports[ingress], packets + first + sent, next - first - sent);
     }
 }

@@ -4,6 +4,7 @@
 //! that knows which process each packet has passed. The processes of one are killed, at random moments, and
 //! stopped, so that they hang; the other one's live, and lose no packet.
 
+use crate::forward::forward;
 use crate::statistics::percentile;
 use crate::{BenchError, Measurement};
 use engine::{End, Fleet, PoolId, ThreadPlan, WorkerSettings};
@@ -17,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use superfluid_native::{Attachment, Packet as Descriptor, Woken};
+use superfluid_native::Attachment;
 use telemetry::clock::{Clock, Nanos};
 
 const BUFFERS: u32 = 4096;
@@ -45,19 +46,9 @@ pub(crate) fn child(arguments: &[usize]) -> Result<u64, BenchError> {
     let (mut input, mut output) = (attach("in")?, attach("out")?);
     println!("attached");
     std::io::stdout().flush().map_err(BenchError::setup)?;
-    let (own, mut packets) = (std::process::id(), [Descriptor::default(); 64]);
-    loop {
-        let count = input.receive(&mut packets);
-        output.beat();
-        packets[..count].iter_mut().for_each(|packet| packet.mark = own.into());
-        let sent = output.send(&packets[..count]);
-        input.release(&packets[sent..count]);
-        if count == 0
-            && let Woken::Closed(_) = superfluid_native::wait(&mut [&mut input, &mut output], None)
-        {
-            return Ok(0);
-        }
-    }
+    let own = std::process::id();
+    forward(&mut input, &mut output, |_, packet| packet.mark = own.into());
+    Ok(0)
 }
 
 /// A child that is ended with this.

@@ -28,6 +28,7 @@ mod dpi_rules;
 mod dpi_worst;
 mod feed;
 mod first_touch;
+mod forward;
 mod frames;
 mod functions;
 mod groups;

@@ -16,6 +16,7 @@ mod applications;
 mod shares;
 
 use crate::feed::{Counter, Feed, Frames};
+use crate::forward::{BURST, forward};
 use crate::frames::BATCH;
 use crate::{BenchError, CHILD, Measurement, RUNS};
 use ::peers::{Cores, Folder, MemifPair};
@@ -28,7 +29,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use superfluid_native::{Attachment, Packet, Woken};
+use superfluid_native::{Attachment, Packet};
 use telemetry::clock::{Clock, Nanos};
 use testbed::Namespace;
 
@@ -38,8 +39,6 @@ const BUFFERS: u32 = 4096;
 const SIZE: usize = 64;
 const WINDOW: Duration = Duration::from_millis(400);
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Most packets that the function takes at once.
-const BURST: usize = 64;
 
 /// The child: runs on processor `arguments[0]`, and exchanges the addresses of frames.
 pub(crate) fn child(arguments: &[usize]) -> Result<u64, BenchError> {
@@ -51,19 +50,8 @@ pub(crate) fn child(arguments: &[usize]) -> Result<u64, BenchError> {
     let (mut input, mut output) = (attach("in")?, attach("out")?);
     println!("attached");
     std::io::stdout().flush().map_err(BenchError::setup)?;
-    let mut packets = [Packet::default(); BURST];
-    loop {
-        let count = input.receive(&mut packets);
-        output.beat();
-        packets[..count].iter().for_each(|packet| exchange(&input, packet));
-        let sent = output.send(&packets[..count]);
-        input.release(&packets[sent..count]);
-        if count == 0
-            && let Woken::Closed(_) = superfluid_native::wait(&mut [&mut input, &mut output], None)
-        {
-            return Ok(0);
-        }
-    }
+    forward(&mut input, &mut output, |input, packet| exchange(input, packet));
+    Ok(0)
 }
 
 /// Exchanges the addresses of a frame.

@@ -17,12 +17,13 @@ mod sync;
 use ring::{Consuming, Entries, OutOfStep, Producing};
 use sync::{AtomicU32, AtomicU64, Relaxed};
 
-/// The memory of a ring of two places, and which side sleeps.
+/// The memory of a ring of two or four places, and which side sleeps.
 #[derive(Default)]
 struct Memory {
+    size: u32,
     tail: AtomicU32,
     head: AtomicU32,
-    words: [AtomicU64; 4],
+    words: [AtomicU64; 8],
     reader_sleeps: AtomicU32,
     writer_sleeps: AtomicU32,
     reader: Waker,
@@ -53,7 +54,7 @@ impl Waker {
 
 impl Entries<2> for Arc<Memory> {
     fn size(&self) -> u32 {
-        2
+        self.size
     }
     fn tail(&self) -> &AtomicU32 {
         &self.tail
@@ -76,9 +77,9 @@ fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 
 /// Passes entries 1 to `last`, each end asleep whenever it can do nothing, until all have arrived whole and
 /// in order.
-fn pass(preemptions: usize, last: u64) {
+fn pass(preemptions: usize, size: u32, last: u64) {
     bounded(preemptions, move || {
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(Memory { size, ..Memory::default() });
         let theirs = memory.clone();
         let writer = thread::spawn(move || {
             let mut ring = Producing::new(theirs.clone());
@@ -116,8 +117,7 @@ fn pass(preemptions: usize, last: u64) {
                 seen += 1;
                 assert_eq!((first, second), (seen, seen * 3), "an entry is whole");
             }
-            ring.release();
-            if sleep::should_wake(&memory.writer_sleeps) {
+            if ring.release() && sleep::should_wake(&memory.writer_sleeps) {
                 memory.writer.wake();
             }
         }
@@ -127,19 +127,20 @@ fn pass(preemptions: usize, last: u64) {
 
 #[test]
 fn entries_arrive_whole_and_a_reader_that_falls_asleep_is_woken() {
-    pass(3, 2);
+    pass(3, 2, 2);
 }
 
 #[test]
 fn a_writer_that_waits_for_room_is_woken() {
-    pass(2, 3);
+    pass(2, 2, 3);
+    pass(2, 4, 5);
 }
 
 /// A writer that publishes any count at any time moves nothing but what it has to lose.
 #[test]
 fn impossible_counts_are_found_and_possible_ones_stay_in_the_ring() {
     bounded(3, || {
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(Memory { size: 2, ..Memory::default() });
         let theirs = memory.clone();
         let hostile = thread::spawn(move || {
             for count in [2, u32::MAX, 1] {

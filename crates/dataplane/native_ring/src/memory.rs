@@ -241,7 +241,7 @@ mod tests {
                 assert_eq!(reader.pop(), Some([round, n, 2, 3]));
             }
             assert_eq!(reader.pop(), None);
-            reader.release();
+            assert!(reader.release(), "a writer may wait for room");
         }
         other.word(layout.sent().tail).store(u32::MAX / 2, Relaxed);
         other.word(layout.sent().head).store(u32::MAX / 2, Relaxed);

@@ -45,6 +45,10 @@ pub struct Producing<E, const W: usize> {
 pub struct Consuming<E, const W: usize> {
     entries: E,
     head: u32,
+    /// The count as the writer knows it.
+    released: u32,
+    /// Entries that were taken out since it was last time to look for a writer that waits for room.
+    taken: u32,
     /// Entries that are known to be there.
     ready: u32,
 }
@@ -136,7 +140,7 @@ impl<E: Entries<W>, const W: usize> Producing<E, W> {
 impl<E: Entries<W>, const W: usize> Consuming<E, W> {
     /// Of a ring that is empty.
     pub fn new(entries: E) -> Self {
-        Consuming { entries, head: 0, ready: 0 }
+        Consuming { entries, head: 0, released: 0, taken: 0, ready: 0 }
     }
 
     /// Looks how many entries there are, without taking note of it.
@@ -184,9 +188,22 @@ impl<E: Entries<W>, const W: usize> Consuming<E, W> {
         (self.head, self.ready) = (head, ready);
     }
 
-    /// Gives the places of what was taken out back to the writer.
+    /// Gives the places of what was taken out back to the writer. Whether it is time to look for a writer
+    /// that sleeps because there was no room: at least half of a ring was taken out since the last time, and
+    /// less than that is left.
+    ///
+    /// None sleeps on: before a ring that was full is empty, more than that was taken out, so that it is time
+    /// at least once after the writer said that it will sleep.
     #[inline]
-    pub fn release(&self) {
+    pub fn release(&mut self) -> bool {
+        let half = self.entries.size() / 2;
+        self.taken = self.taken.saturating_add(self.head.wrapping_sub(self.released));
+        self.released = self.head;
         self.entries.head().store(self.head, Release);
+        let is_time = self.taken >= half && self.ready < half;
+        if is_time {
+            self.taken = 0;
+        }
+        is_time
     }
 }

@@ -46,6 +46,9 @@ pub mod words {
     pub const OWNER: usize = 0x280;
     /// The engine writes: counts how often it has sent something on the socket for devices.
     pub const DEVICES: usize = 0x2c0;
+    /// Not zero: the process waits for room in the ring to the engine, and is to be woken when half of it is
+    /// free.
+    pub const SENDER_SLEEPS: usize = 0x300;
     /// Where the first ring begins.
     pub const END: usize = 0x1000;
 }

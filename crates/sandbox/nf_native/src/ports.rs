@@ -5,7 +5,7 @@ use manifest::{Access, Manifest};
 use nf_sdk::Nanos;
 use std::net::IpAddr;
 use std::time::Duration;
-use superfluid_native::{Attachment, DeviceEntry, Packet, Woken, wait};
+use superfluid_native::{Attachment, DeviceEntry, Interest, Packet, Woken, poll};
 
 /// An attachment for each interface; all share one pool.
 #[derive(Debug)]
@@ -97,11 +97,14 @@ impl Ports {
         }
     }
 
-    /// Sleeps until there is something, or the time is there; false when a port is closed.
-    pub fn wait(&mut self, now: Nanos, until: Option<Nanos>) -> bool {
-        let mut all: Vec<&mut Attachment> = self.0.iter_mut().collect();
+    /// Sleeps until there is something, or the time is there; false when a port is closed. Where something is
+    /// `blocked` by an interface, it sleeps until there is room there instead, and nothing is received.
+    pub fn wait(&mut self, now: Nanos, until: Option<Nanos>, blocked: impl Fn(usize) -> bool) -> bool {
+        let receive = !(0..self.0.len()).any(&blocked);
+        let interest = |(interface, attachment)| Interest { attachment, receive, send: blocked(interface) };
+        let mut all: Vec<Interest<'_>> = self.0.iter_mut().enumerate().map(interest).collect();
         let span = until.map(|until| Duration::from_nanos(until.since(now).0));
-        !matches!(wait(&mut all, span), Woken::Closed(_))
+        !matches!(poll(&mut all, span), Woken::Closed(_))
     }
 }
 

@@ -69,7 +69,10 @@ impl<F: NetworkFunction> Process<F> {
         loop {
             let mut received = 0;
             for interface in 0..self.ports.len() {
-                received += self.batch(interface);
+                // As in a sandbox, the function waits where what it sends has no room.
+                if !self.is_blocked() {
+                    received += self.batch(interface);
+                }
             }
             let now = now();
             self.expire(now);
@@ -79,7 +82,9 @@ impl<F: NetworkFunction> Process<F> {
             self.settle(now);
             self.refill();
             self.report_if_due(now);
-            if received == 0 && !self.ports.wait(now, self.next(now)) {
+            let next = self.next(now);
+            let blocked = |interface: usize| self.leaving.get(interface).is_some_and(|left| !left.is_empty());
+            if received == 0 && !self.ports.wait(now, next, blocked) {
                 break;
             }
         }
@@ -160,15 +165,17 @@ impl<F: NetworkFunction> Process<F> {
         for (interface, leaving) in self.leaving.iter_mut().enumerate() {
             let sent = self.ports.send(interface, leaving);
             self.account.sent += sent as u64;
-            for packet in leaving.drain(..).skip(sent) {
-                self.account.drop(Lost::PortFull);
-                self.returned.push(packet);
-            }
+            leaving.drain(..sent);
         }
         if !self.returned.is_empty() {
             self.ports.release(&self.returned);
             self.returned.clear();
         }
+    }
+
+    /// Whether anything waits for room to be sent.
+    fn is_blocked(&self) -> bool {
+        self.leaving.iter().any(|leaving| !leaving.is_empty())
     }
 
     /// A packet that was held, or is the function's own.
@@ -239,7 +246,8 @@ impl<F: NetworkFunction> Process<F> {
     /// A line of JSON on standard output.
     fn print_account(&self, now: Nanos) {
         use std::io::Write;
-        let held = self.slots.len() + self.runner.host().own();
+        let waiting: usize = self.leaving.iter().map(Vec::len).sum();
+        let held = self.slots.len() + self.runner.host().own() + waiting;
         let counter = |index| self.runner.host().counter(index);
         let report = self.runner.report(now);
         let line =
@@ -260,6 +268,9 @@ impl<F: NetworkFunction> Process<F> {
         }
         for _ in self.slots.drain() {
             self.account.drop(Lost::HeldAtStop);
+        }
+        for _ in self.leaving.iter_mut().flat_map(|leaving| leaving.drain(..)) {
+            self.account.drop(Lost::PortFull);
         }
         self.print_account(now);
     }

@@ -100,6 +100,15 @@ impl Bench {
 
     /// The ports have this text for their process.
     fn with_config(interfaces: usize, write: bool, longest: usize, text: &str) -> Bench {
+        Bench::with_settings(interfaces, write, longest, |settings| settings.config = text.to_owned())
+    }
+
+    fn with_settings(
+        interfaces: usize,
+        write: bool,
+        longest: usize,
+        change: impl Fn(&mut Settings),
+    ) -> Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let large = BufferSize::new(16 << 10).expect("a size");
         let buffer_size = if longest <= 1500 { BufferSize::DEFAULT } else { large };
@@ -109,9 +118,10 @@ impl Bench {
         let path = |n: usize| folder.path().join(n.to_string()).to_str().expect("text").to_owned();
         let sockets: Vec<String> = (0..interfaces).map(path).collect();
         let open = |socket: &String| {
-            let heartbeat = Nanos(60_000_000_000);
-            let config = text.to_owned();
-            let settings = Settings { write, heartbeat, config, ..Settings::new(socket) };
+            // A process that is not woken sleeps on for longer than a test waits.
+            let heartbeat = Nanos(600_000_000_000);
+            let mut settings = Settings { write, heartbeat, ..Settings::new(socket) };
+            change(&mut settings);
             NativePort::open(settings, pool.clone(), &processes).expect("opened")
         };
         let ports = sockets.iter().map(open).collect();
@@ -284,6 +294,50 @@ fn the_guides_configuration_comes_by_the_port() {
     let account = out.lines().rfind(|line| line.starts_with('{')).expect("an account");
     let account: Value = serde_json::from_str(account).expect("JSON");
     assert_eq!((&account["received"], &account["sent"]), (&2.into(), &1.into()), "{account}");
+}
+
+/// As in a sandbox: a function whose packets find no room gets no more, and what it has goes when there is.
+#[test]
+fn a_function_waits_for_room_and_loses_nothing() {
+    const RING: usize = 64;
+    let text = "rules: [{action: accept, from: inside}]";
+    let mut bench = Bench::with_settings(2, false, 60, |settings| {
+        (settings.config, settings.ring) = (text.to_owned(), RING as u32);
+    });
+    let running = Running::start("firewall", &bench.sockets);
+    bench.until("it is up", |bench| bench.ports.iter().all(|port| port.status() == PortStatus::Up));
+    let offer = |bench: &mut Bench| {
+        let mut packets = Vec::new();
+        bench.pool.allocate_batch(RING, &mut packets);
+        let request =
+            [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1][..], &[0; 38]].concat();
+        packets.iter_mut().for_each(|packet| bench.pool.write(packet, &request).expect("room"));
+        bench.ports[0].transmit(&bench.pool, NOW, &mut packets);
+        bench.ports[0].signal();
+    };
+    let waiting = |bench: &Bench| {
+        let details = bench.ports[0].details();
+        details.iter().find(|(name, _)| *name == "packets_waiting").expect("it is counted").1
+    };
+    // One batch fills the ring, the next one the process keeps, the last one stays before it.
+    for _ in 0..2 {
+        offer(&mut bench);
+        let begun = Instant::now();
+        while waiting(&bench) > 0 {
+            assert!(begun.elapsed() < LONG, "it takes them: {:?}", bench.ports[0].details());
+            std::thread::yield_now();
+        }
+    }
+    offer(&mut bench);
+    bench.until("all have come", |bench| bench.came[1].len() == 3 * RING);
+    let pool = bench.pool.clone();
+    bench.ports.iter_mut().for_each(|port| port.close(&pool).expect("closed"));
+    let (success, out, err) = running.ended();
+    assert!(success, "{err}");
+    let account = out.lines().rfind(|line| line.starts_with('{')).expect("an account");
+    let account: Value = serde_json::from_str(account).expect("JSON");
+    let all = serde_json::json!(3 * RING);
+    assert_eq!((&account["received"], &account["sent"]), (&all, &all), "{account}");
 }
 
 #[test]

@@ -117,7 +117,8 @@ impl Attachment {
         self.pool_file == other.pool_file
     }
 
-    /// Shows the engine that the process lives. [`Attachment::receive`] and [`crate::wait`] do it as well.
+    /// Shows the engine that the process lives. [`Attachment::receive`], [`Attachment::send`] and
+    /// [`crate::poll`] do it as well.
     #[inline]
     pub fn beat(&mut self) {
         self.beat = self.beat.wrapping_add(1);
@@ -153,10 +154,12 @@ impl Attachment {
         count
     }
 
-    /// Sends packets, in order; returns how many there was room for. The others stay the process's. Of a
-    /// process that may not write the engine takes packets as it gave them.
+    /// Sends packets, in order; returns how many there was room for. The others stay the process's, to be
+    /// sent when [`crate::poll`] has waited for room. Of a process that may not write the engine takes
+    /// packets as it gave them.
     #[inline]
     pub fn send(&mut self, packets: &[Descriptor]) -> usize {
+        self.beat();
         let room = self.sent.room();
         let Ok(room) = self.checked(room) else { return 0 };
         let count = packets.len().min(room as usize);
@@ -284,6 +287,11 @@ impl Attachment {
         !self.pending.is_empty() || self.packets.waiting() != Ok(0)
     }
 
+    /// Whether there is room to send. What is out of step is found out by sending.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sent.free() != Ok(0)
+    }
+
     /// The engine is woken if it sleeps.
     #[inline]
     fn wake(&self) {
@@ -354,9 +362,14 @@ fn answer(socket: &OwnedFd) -> Result<(Attached, Vec<OwnedFd>), AttachError> {
     }
 }
 
-/// The word that says that this process sleeps.
+/// The word that says that this process sleeps until there is something to receive.
 pub(crate) fn sleeps(attachment: &Attachment) -> &native_ring::AtomicU32 {
     attachment.rings.word(words::PROCESS_SLEEPS)
+}
+
+/// The word that says that this process sleeps until there is room to send.
+pub(crate) fn sender_sleeps(attachment: &Attachment) -> &native_ring::AtomicU32 {
+    attachment.rings.word(words::SENDER_SLEEPS)
 }
 
 /// What the engine sent to wake this process is read off; whether the socket is still open.

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 //! The interface for C: `include/superfluid_native.h`, which documents each function.
 
-use crate::{AttachError, Attachment, VERSION, Woken, wait};
+use crate::{AttachError, Attachment, Interest, VERSION, Woken, poll};
 use native_abi::Descriptor;
 use nf_abi::DEVICE_ENTRY;
 use std::ffi::{CStr, c_char, c_int};
@@ -26,6 +26,18 @@ const SYSTEM: c_int = -4;
 const ARGUMENT: c_int = -5;
 const CLOSED: c_int = -6;
 const LIMIT: c_int = -7;
+
+/// `SFN_RECEIVE` and `SFN_SEND`.
+const RECEIVE: u32 = 1;
+const SEND: u32 = 2;
+
+/// `struct sfn_interest`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SfnInterest {
+    attachment: *mut Attachment,
+    events: u32,
+}
 
 /// `struct sfn_device`, which has the fields of an entry in its order.
 #[derive(Clone, Copy, Debug)]
@@ -209,10 +221,36 @@ pub unsafe extern "C" fn sfn_wait(attachments: *const *mut Attachment, count: u3
     for n in 0..count as usize {
         // SAFETY: one of `count` pointers, each to an attachment that this thread alone uses.
         let Some(attachment) = (unsafe { attachments.add(n).read().as_mut() }) else { return ARGUMENT };
-        all.push(attachment);
+        all.push(Interest { attachment, receive: true, send: false });
     }
+    wait_for(&mut all, timeout)
+}
+
+/// # Safety
+/// There are `count` interests, in attachments that each come from `sfn_attach`, no two the same, and that no
+/// other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfn_poll(interests: *const SfnInterest, count: u32, timeout: i32) -> c_int {
+    if interests.is_null() || count == 0 {
+        return ARGUMENT;
+    }
+    let mut all = Vec::with_capacity(count as usize);
+    for n in 0..count as usize {
+        // SAFETY: one of `count` interests.
+        let SfnInterest { attachment, events } = unsafe { interests.add(n).read() };
+        // SAFETY: from `sfn_attach`, and used by this thread alone.
+        let Some(attachment) = (unsafe { attachment.as_mut() }) else { return ARGUMENT };
+        if events & !(RECEIVE | SEND) != 0 {
+            return ARGUMENT;
+        }
+        all.push(Interest { attachment, receive: events & RECEIVE != 0, send: events & SEND != 0 });
+    }
+    wait_for(&mut all, timeout)
+}
+
+fn wait_for(interests: &mut [Interest<'_>], timeout: i32) -> c_int {
     let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-    match wait(&mut all, timeout) {
+    match poll(interests, timeout) {
         Woken::Something => 1,
         Woken::Timeout => 0,
         Woken::Closed(_) => CLOSED,

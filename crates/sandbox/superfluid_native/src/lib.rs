@@ -9,7 +9,8 @@
 //!    [`Attachment::release`].
 //! 4. [`Attachment::allocate`] makes packets of empty buffers, which the engine gives when they are asked
 //!    for: a process touches no free list.
-//! 5. [`wait`] sleeps until there is something to receive, and shows the engine that the process lives.
+//! 5. [`wait`] sleeps until there is something to receive, and shows the engine that the process lives;
+//!    [`poll`] also until there is room for packets that could not be sent.
 //! 6. [`Attachment::devices_changed`] and [`Attachment::devices`] say what the device behind a port is, where
 //!    it has addresses, and which neighbours it has; [`Attachment::ask`] asks for one.
 //!
@@ -30,4 +31,4 @@ mod waiting;
 pub use attachment::{AttachError, Attachment};
 pub use native_abi::{Descriptor as Packet, VERSION, flags};
 pub use nf_abi::{DeviceEntry, NeighbourState};
-pub use waiting::{Woken, wait};
+pub use waiting::{Interest, Woken, poll, wait};

@@ -1,16 +1,16 @@
-//! Sleeping until there is something to receive, or to know.
+//! Sleeping until there is something to receive, or to know, or room to send.
 
 use crate::Attachment;
-use crate::attachment::{drain, longest_sleep, sleeps};
+use crate::attachment::{drain, longest_sleep, sender_sleeps, sleeps};
 use native_ring::sleep;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// There is something to receive by at least one attachment, or the device behind one has changed.
+    /// There is what was waited for by at least one attachment.
     Something,
     /// The time is over.
     Timeout,
@@ -18,29 +18,75 @@ pub enum Woken {
     Closed(usize),
 }
 
+/// What is waited for by an attachment. With neither the engine is shown that the process lives, and no more.
+#[derive(Debug)]
+pub struct Interest<'a> {
+    pub attachment: &'a mut Attachment,
+    /// Something to receive, or a change of the device behind the port.
+    pub receive: bool,
+    /// Room for packets to send. A process that found none is woken when half of the ring is free.
+    pub send: bool,
+}
+
+impl Interest<'_> {
+    /// Before it is looked, so that the other side sees it.
+    fn will_sleep(&self) {
+        if self.receive {
+            sleep::will_sleep(sleeps(self.attachment));
+        }
+        if self.send {
+            sleep::will_sleep(sender_sleeps(self.attachment));
+        }
+    }
+
+    fn awake(&self) {
+        if self.receive {
+            sleep::awake(sleeps(self.attachment));
+        }
+        if self.send {
+            sleep::awake(sender_sleeps(self.attachment));
+        }
+    }
+
+    fn is_met(&self) -> bool {
+        (self.receive && self.attachment.has_something()) || (self.send && self.attachment.has_room())
+    }
+}
+
 /// Sleeps until there is something to receive by one of the attachments or its device has changed, for
 /// `timeout` at most; `None`: for ever. Shows the engine that the process lives, also while it sleeps.
 pub fn wait(attachments: &mut [&mut Attachment], timeout: Option<Duration>) -> Woken {
+    let interest = |attachment| Interest { attachment, receive: true, send: false };
+    let mut interests: Vec<Interest<'_>> =
+        attachments.iter_mut().map(|attachment| interest(&mut **attachment)).collect();
+    poll(&mut interests, timeout)
+}
+
+/// Sleeps until there is something of what is waited for, for `timeout` at most; `None`: for ever. Shows the
+/// engine by all of the attachments that the process lives, also while it sleeps.
+pub fn poll(interests: &mut [Interest<'_>], timeout: Option<Duration>) -> Woken {
     let until = timeout.map(|span| Instant::now() + span);
     loop {
-        attachments.iter_mut().for_each(|attachment| attachment.beat());
-        attachments.iter().for_each(|attachment| sleep::will_sleep(sleeps(attachment)));
-        let ready = attachments
-            .iter()
-            .any(|attachment| attachment.has_something() || attachment.has_devices_to_read());
+        interests.iter_mut().for_each(|one| one.attachment.beat());
+        interests.iter().for_each(Interest::will_sleep);
+        let ready =
+            interests.iter().any(|one| one.is_met() || (one.receive && one.attachment.has_devices_to_read()));
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let span = attachments.iter().map(|attachment| longest_sleep(attachment)).min();
+        let span = interests.iter().map(|one| longest_sleep(one.attachment)).min();
         let span = Duration::from_millis(span.map_or(1000, u64::from)).min(left.unwrap_or(Duration::MAX));
         if !ready {
             let mut fds: Vec<PollFd<'_>> =
-                attachments.iter().map(|attachment| PollFd::new(&attachment.socket, PollFlags::IN)).collect();
+                interests.iter().map(|one| PollFd::new(&one.attachment.socket, PollFlags::IN)).collect();
             let span = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
-            let _ = poll(&mut fds, Some(&span));
+            let _ = rustix::event::poll(&mut fds, Some(&span));
         }
-        attachments.iter().for_each(|attachment| sleep::awake(sleeps(attachment)));
-        let closed = attachments.iter().position(|attachment| attachment.is_broken() || !drain(attachment));
-        let told = attachments.iter_mut().fold(false, |told, attachment| attachment.read_devices() | told);
-        let has_something = told || attachments.iter().any(|attachment| attachment.has_something());
+        interests.iter().for_each(Interest::awake);
+        let closed = interests.iter().position(|one| one.attachment.is_broken() || !drain(one.attachment));
+        let told = interests
+            .iter_mut()
+            .filter(|one| one.receive)
+            .fold(false, |told, one| one.attachment.read_devices() | told);
+        let has_something = told || interests.iter().any(Interest::is_met);
         if has_something && closed.is_none() {
             return Woken::Something;
         }

@@ -259,7 +259,9 @@ impl NativePort {
         drop(had);
         self.counters.ledger.received += received;
         self.counters.received_bytes += bytes;
-        session.sent.release();
+        if session.sent.release() {
+            session.line.wake_sender();
+        }
         drop(custody);
         if !self.freed.is_empty() {
             pool.return_buffers(self.freed.drain(..));

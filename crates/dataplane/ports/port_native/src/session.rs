@@ -70,7 +70,18 @@ impl Line {
     /// Wakes the process if it sleeps, after something was published for it.
     #[inline]
     pub fn wake(&self) {
-        if sleep::should_wake(self.memory.word(words::PROCESS_SLEEPS)) {
+        self.wake_at(words::PROCESS_SLEEPS);
+    }
+
+    /// Wakes the process if it waits for room to send.
+    #[cold]
+    pub fn wake_sender(&self) {
+        self.wake_at(words::SENDER_SLEEPS);
+    }
+
+    #[inline]
+    fn wake_at(&self, word: usize) {
+        if sleep::should_wake(self.memory.word(word)) {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             // A full socket wakes it as well, and a closed one has nothing to be woken.
             let _ = rustix::net::send(&self.socket, &Answer::Wake.to_bytes(), flags);

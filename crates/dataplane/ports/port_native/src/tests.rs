@@ -418,6 +418,44 @@ fn a_process_that_sleeps_is_woken_and_shows_that_it_lives() {
     });
 }
 
+#[test]
+fn a_process_that_waits_for_room_is_woken_when_half_of_the_ring_is_free() {
+    use superfluid_native::{Interest, Woken, poll};
+    // One that is not woken sleeps on for longer than this test waits.
+    let mut bench = Bench::new(|settings| (settings.ring, settings.heartbeat) = (64, Nanos(600_000_000_000)));
+    let mut process = bench.attach();
+    let fill = |bench: &mut Bench, process: &mut Attachment, count: usize| {
+        bench.transmit(count);
+        let packets = take(process);
+        assert_eq!((packets.len(), process.send(&packets)), (count, count));
+    };
+    let room = |process: &mut Attachment, span| {
+        poll(&mut [Interest { attachment: process, receive: false, send: true }], Some(span))
+    };
+    assert_eq!(room(&mut process, LONG), Woken::Something, "there is room from the beginning");
+    fill(&mut bench, &mut process, 64);
+    bench.transmit(1);
+    let packet = take(&mut process);
+    assert_eq!(process.send(&packet), 0);
+    assert_eq!(room(&mut process, Duration::ZERO), Woken::Timeout);
+    let sleeps = |bench: &Bench| bench.port.memory().word(words::SENDER_SLEEPS).load(Relaxed) != 0;
+    let waiting = std::thread::spawn(move || (room(&mut process, LONG), process.send(&packet), process));
+    bench.until("it sleeps", |bench| sleeps(bench));
+    let receive = |bench: &mut Bench, budget| {
+        let mut out = Vec::new();
+        bench.port.receive(&bench.pool, NOW, budget, &mut out);
+        assert_eq!(out.len(), budget);
+        bench.pool.free_batch(out);
+    };
+    receive(&mut bench, 32);
+    assert!(sleeps(&bench), "half of the ring is still full");
+    receive(&mut bench, 1);
+    assert!(!sleeps(&bench), "it was woken");
+    let (woken, sent, process) = waiting.join().expect("no panic");
+    assert_eq!((woken, sent), (Woken::Something, 1));
+    drop(process);
+}
+
 /// When, and when not, `pulse` says on a clock of its own.
 #[test]
 fn a_process_of_a_guest_that_hangs_or_was_cut_off_is_to_be_ended_and_another_ones_is_not() {

@@ -199,6 +199,68 @@ fn a_program_in_c_forwards_in_order_without_copies_and_a_killed_one_costs_no_buf
     }
 }
 
+/// Has a process forward into a ring that is not emptied, until it waits with a batch in its hands and
+/// another one before it; none of these is lost.
+fn nothing_is_lost_where_the_engine_takes_slowly(program: &Path, meanwhile: impl FnOnce(&mut Pair)) {
+    const RING: usize = 64;
+    // A process that is not woken sleeps on for longer than this test waits.
+    let heartbeat = Nanos(600_000_000_000);
+    let mut pair = Pair::new(|settings| {
+        (settings.ring, settings.heartbeat) = (RING as u32, heartbeat);
+    });
+    let _running = Running::start(program, &pair.paths());
+    pair.until_up();
+    let waiting = |pair: &Pair| {
+        let details = pair.ports[0].details();
+        details.iter().find(|(name, _)| *name == "packets_waiting").expect("it is counted").1
+    };
+    for _ in 0..2 {
+        pair.offer(RING);
+        pair.ports[0].signal();
+        pair.until("it takes them", |pair| waiting(pair) == 0);
+    }
+    pair.offer(RING);
+    pair.ports[0].signal();
+    meanwhile(&mut pair);
+    assert_eq!(waiting(&pair), RING as u64, "it takes no more than it has room for");
+    let mut came = Vec::new();
+    pair.until("all have come", |pair| {
+        came.extend(pair.collect());
+        came.len() == 3 * RING
+    });
+    assert!(came.iter().copied().eq(1..=pair.sent), "{came:?}");
+}
+
+#[test]
+fn a_program_in_c_waits_for_room_and_the_other_direction_does_not() {
+    nothing_is_lost_where_the_engine_takes_slowly(&forwarder(), |pair| {
+        let mut packets = Vec::new();
+        pair.pool.allocate_batch(8, &mut packets);
+        packets.iter_mut().for_each(|packet| pair.pool.write(packet, &[7; 60]).expect("room"));
+        pair.ports[1].transmit(&pair.pool, NOW, &mut packets);
+        pair.ports[1].signal();
+        pair.until("the other way is free", |pair| {
+            pair.ports[0].receive(&pair.pool, NOW, 64, &mut packets);
+            packets.len() == 8
+        });
+        pair.pool.free_batch(packets);
+    });
+}
+
+#[test]
+fn a_function_in_c_waits_for_room() {
+    let root = Path::new(ROOT);
+    let adapter = root.join("include/superfluid_native_function.h");
+    let options = ["-DSF_NATIVE", "-D_GNU_SOURCE", "-include", adapter.to_str().expect("text")];
+    // It forwards what it gets as it is.
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("as-it-is.c");
+    let text = "#include \"superfluid.h\"\nSF_FUNCTION(uint32_t)\nint32_t sf_init(void) { return 0; }\n\
+                void sf_process(uint32_t count, uint64_t now) {\n  (void)now;\n  for (uint32_t n = 0; n < count; n++)\n    \
+                sf_records()[n].verdict = sf_interface(1 - sf_records()[n].ingress);\n}\n";
+    std::fs::write(&source, text).expect("its folder");
+    nothing_is_lost_where_the_engine_takes_slowly(&compile("as-it-is", &source, &options), |_| ());
+}
+
 #[test]
 fn buffers_of_a_process_that_closed_its_socket_come_back_when_it_is_gone_and_not_before() {
     let mut pair = Pair::new(|_| ());
