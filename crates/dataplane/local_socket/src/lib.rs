@@ -28,7 +28,7 @@ pub use listener::{Kind, Listener, connect, connect_as};
 pub use messages::{receive, send};
 pub use open_error::{OpenError, PATH_MAX, check_path};
 pub use peer::{Peer, own_uid, peer};
-pub use prompt::be_prompt;
+pub use prompt::{Idling, be_prompt};
 pub use users::{GUEST_USERS, Users};
 
 #[cfg(test)]

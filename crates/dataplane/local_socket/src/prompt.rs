@@ -1,20 +1,63 @@
-// UNSAFETY: one call of `sched_setattr`, which `rustix` does not have. It is run by the tests of
-// `port_native`.
+// UNSAFETY: calls of `sched_setattr` and `sched_getattr`, which `rustix` does not have. It is run by the
+// tests of `port_native`.
 #![allow(unsafe_code)]
-//! Threads that others wait for.
+//! Threads that others wait for, and threads that can wait.
 
 /// The calling thread's slices are short from now on (`sched_setattr`, since Linux 6.12): when it is woken,
 /// it takes the processor from a thread whose slice is longer, and need not wait until that has been used up.
 /// It gets no more time by it. Where the kernel refuses, all is as before.
 pub fn be_prompt() {
     const SLICE_NANOS: u64 = 100_000;
+    let mut attributes = nothing();
+    attributes.sched_policy = libc::SCHED_OTHER as u32;
+    attributes.sched_runtime = SLICE_NANOS;
+    set(0, &attributes);
+}
+
+/// A thread that has a processor only where nothing else wants it (`SCHED_IDLE`), until this is dropped.
+#[derive(Debug)]
+pub struct Idling {
+    thread: u32,
+    before: libc::sched_attr,
+}
+
+impl Idling {
+    /// The first thread of a process; `None` where it is no ordinary thread or the kernel refuses, because
+    /// the process is another user's.
+    pub fn begin(pid: u32) -> Option<Idling> {
+        let mut before = nothing();
+        // SAFETY: the kernel writes at most `size` bytes.
+        let got =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &raw mut before, before.size as usize, 0) };
+        if got != 0 || before.sched_policy != libc::SCHED_OTHER as u32 {
+            return None;
+        }
+        let idle = libc::sched_attr { sched_policy: libc::SCHED_IDLE as u32, ..before };
+        set(pid, &idle).then_some(Idling { thread: pid, before })
+    }
+
+    /// The thread is gone: the number may soon be another one's.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Idling {
+    fn drop(&mut self) {
+        set(self.thread, &self.before);
+    }
+}
+
+fn nothing() -> libc::sched_attr {
     // SAFETY: all of its fields are numbers, for which 0 is a value.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size_of::<libc::sched_attr>() as u32;
-    attributes.sched_policy = libc::SCHED_OTHER as u32;
-    attributes.sched_runtime = SLICE_NANOS;
-    // SAFETY: the kernel reads as many bytes as `size` says, for the thread that calls.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    attributes
+}
+
+fn set(thread: u32, attributes: &libc::sched_attr) -> bool {
+    // SAFETY: the kernel reads as many bytes as `size` says.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const *attributes, 0) == 0 }
 }
 
 #[cfg(test)]
@@ -36,5 +79,21 @@ mod tests {
         let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, size, 0) };
         assert_eq!((got, now.sched_policy), (0, libc::SCHED_OTHER as u32));
         assert_eq!(now.sched_runtime, if version >= (6, 12) { 100_000 } else { 0 }, "{release}");
+    }
+
+    #[test]
+    fn a_process_that_can_wait_has_its_own_policy_again() {
+        let policy = |pid: u32| {
+            // SAFETY: a number is given, and a number comes back.
+            unsafe { libc::sched_getscheduler(pid.cast_signed()) }
+        };
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("it is there");
+        let idling = Idling::begin(child.id()).expect("a process of this user");
+        assert_eq!(policy(child.id()), libc::SCHED_IDLE);
+        drop(idling);
+        assert_eq!(policy(child.id()), libc::SCHED_OTHER);
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        assert!(Idling::begin(child.id()).is_none(), "it is gone");
     }
 }

@@ -21,6 +21,7 @@ pub enum Woken {
 /// What is waited for by an attachment. With neither the engine is shown that the process lives, and no more.
 #[derive(Debug)]
 pub struct Interest<'a> {
+    /// By which it is waited.
     pub attachment: &'a mut Attachment,
     /// Something to receive, or a change of the device behind the port.
     pub receive: bool,

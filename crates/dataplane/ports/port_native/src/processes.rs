@@ -6,6 +6,7 @@
 //! attends to something.
 
 use crate::custody::Custody;
+use crate::hint::Hints;
 use crate::pulse::Failed;
 use packet_memory::Pool;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -28,6 +29,8 @@ pub(crate) struct Process {
     custody: Mutex<Custody>,
     /// Sockets of the ports that it is attached to.
     ports: Mutex<Vec<String>>,
+    /// What is to learn of its end before it is gone.
+    pub hints: Hints,
 }
 
 /// The processes of a host. Ports of one host are opened with clones of one.
@@ -122,6 +125,7 @@ impl Processes {
                 pool: pool.clone(),
                 custody: Mutex::new(Custody::new(pool.config().buffers)),
                 ports: Mutex::default(),
+                hints: Hints::default(),
             });
             all.processes.push(process.clone());
             process
