@@ -42,6 +42,8 @@ pub mod flag {
 const SWEEP_BITS: u32 = 33;
 /// Time between two sweeps, at least.
 const SWEEP_PAUSE: Nanos = Nanos::from_millis(1);
+/// Among how many connections whose answers do not pass one is looked for that makes room.
+const COMPARED: u32 = 32;
 
 /// What is read of a TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +78,7 @@ pub struct Turnover {
     pub opened: u64,
     /// Those whose time was over.
     pub expired: u64,
-    /// Half-open ones that made room.
+    /// Half-open ones, and idle ones whose answers do not pass, that made room.
     pub evicted: u64,
     /// Packets of clients that went to Maglev's server without being remembered.
     pub stateless: u64,
@@ -97,6 +99,8 @@ pub struct Balancer {
     swept: Option<Nanos>,
     credit: u64,
     cursor: u32,
+    /// The connection that was last compared with others to make room.
+    hand: u32,
 }
 
 /// The hash by which Maglev chooses: of the client's end, with affinity of its address alone.
@@ -126,6 +130,7 @@ impl Balancer {
             swept: None,
             credit: 0,
             cursor: 0,
+            hand: 0,
         })
     }
 
@@ -152,12 +157,17 @@ impl Balancer {
         let due = (self.credit >> SWEEP_BITS).min(most as u64);
         self.credit -= due << SWEEP_BITS;
         for _ in 0..due {
-            self.cursor = if self.cursor + 1 >= self.connections.bound() { 1 } else { self.cursor + 1 };
+            self.cursor = self.after(self.cursor);
             if self.connections.is_over(self.cursor) {
                 self.close(self.cursor);
                 self.turnover.expired += 1;
             }
         }
+    }
+
+    /// The place behind another one, round the table.
+    fn after(&self, place: u32) -> u32 {
+        if place + 1 >= self.connections.bound() { 1 } else { place + 1 }
     }
 
     /// Ends a connection.
@@ -237,6 +247,8 @@ impl Balancer {
         let has_affinity = settings.affinity.is_some();
         // Nothing shows there that a client's address is not forged: none is noted.
         let is_by_address = has_affinity && settings.is_direct;
+        // What nothing vouches for has to be able to make room, however the table was filled.
+        let by_hash_alone = is_by_address || settings.is_direct && self.connections.is_half_full();
         let before = self.server_before(key);
         // Without being remembered too: a later packet of the connection goes the same way when there is room
         // again.
@@ -250,7 +262,7 @@ impl Balancer {
         }
         // The middle of a connection that is not known went where Maglev sent its SYN, and what may have to
         // make room goes there from its first packet on.
-        let is_new = (is_syn || segment.is_none()) && !is_by_address && !is_full && before.is_none();
+        let is_new = (is_syn || segment.is_none()) && !by_hash_alone && !is_full && before.is_none();
         let server = match is_new {
             true => self.services.for_new(key.service, choice_hash(key, has_affinity)).ok_or(none)?,
             false => unremembered,
@@ -270,18 +282,44 @@ impl Balancer {
         }
     }
 
-    /// Ends the oldest half-open connection of a full table; false, and nothing ends, when its packets would
-    /// go to another server then.
+    /// Ends a connection of a full table: the oldest half-open one, or an idle one whose answers do not pass;
+    /// false, and nothing ends, when the packets of neither would go to the same server then.
     fn makes_room(&mut self) -> bool {
-        let Some(oldest) = self.connections.oldest_half_open() else { return false };
-        let (key, server) = (self.connections.key(oldest), self.connections.server(oldest));
-        let unremembered = self.server_before(&key).or_else(|| self.by_hash(&key));
-        if unremembered != Some(server) && self.services.is_up(server) {
-            return false;
-        }
-        self.close(oldest);
+        let oldest = self.connections.oldest_half_open().filter(|oldest| self.goes_the_same_way(*oldest));
+        let Some(number) = oldest.or_else(|| self.idle_and_direct()) else { return false };
+        self.close(number);
         self.turnover.evicted += 1;
         true
+    }
+
+    /// Whether a connection's packets go to its server without being remembered too, or it is down.
+    fn goes_the_same_way(&self, number: u32) -> bool {
+        let (key, server) = (self.connections.key(number), self.connections.server(number));
+        !self.services.is_up(server)
+            || self.server_before(&key).or_else(|| self.by_hash(&key)) == Some(server)
+    }
+
+    /// Of the next ones round the table, the one that has been idle longest of those that no answer vouches
+    /// for and that lose no server by it: the approximate order of a clock, without a list that each packet
+    /// would have to keep.
+    fn idle_and_direct(&mut self) -> Option<u32> {
+        if !self.services.has_direct() {
+            return None;
+        }
+        let mut found: Option<(u32, u32)> = None;
+        for _ in 0..COMPARED.min(self.connections.bound()) {
+            self.hand = self.after(self.hand);
+            let number = self.hand;
+            let Some(idle) = self.connections.idle(number) else { continue };
+            let is_direct = || {
+                let server = self.services.rewrite(self.connections.server(number));
+                server.is_some_and(|server| server.is_direct)
+            };
+            if found.is_none_or(|(most, _)| idle > most) && is_direct() && self.goes_the_same_way(number) {
+                found = Some((idle, number));
+            }
+        }
+        found.map(|(_, number)| number)
     }
 
     /// Both sides have agreed; where answers do not pass, the client has sent a second packet.

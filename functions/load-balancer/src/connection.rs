@@ -5,8 +5,8 @@
 //!    index and the entry are touched, whichever way a packet goes.
 //! 2. Entries are half a cache line; the rest of an IPv6 address stands in a table of its own.
 //! 3. Those that only one side has agreed to ([`State::is_half_open`]) are in a list, the oldest first: they
-//!    have a bound of their own, and when the table is full the oldest makes room. Others are never removed
-//!    for room.
+//!    have a bound of their own, and when the table is full the oldest makes room. Of others only those whose
+//!    answers do not pass do ([`crate::balancer`]), by how long they have been idle ([`Connections::idle`]).
 
 use crate::ends::Words;
 use alloc::boxed::Box;
@@ -265,12 +265,26 @@ impl Connections {
 
     /// Whether another one that only one side has agreed to may come.
     pub fn takes_half_open(&self) -> bool {
-        self.half_open < self.max_half_open && (!self.entries.is_full() || self.oldest != 0)
+        self.half_open < self.max_half_open
     }
 
     /// All are taken.
     pub fn is_full(&self) -> bool {
         self.entries.is_full()
+    }
+
+    /// At least half of all are taken.
+    pub fn is_half_full(&self) -> bool {
+        self.entries.len() * 2 >= self.entries.limit()
+    }
+
+    /// How long a connection has been idle, in ticks, if it is not half open and that is as long as one that
+    /// is half open may be.
+    pub fn idle(&self, number: u32) -> Option<u32> {
+        let state = self.state(number).filter(|state| !state.is_half_open())?;
+        let left = self.get(number)[at::EXPIRES].wrapping_sub(self.now) as i32;
+        let idle = self.timeouts[state as usize].saturating_sub(left.max(0) as u32);
+        (idle >= self.timeouts[State::Opening as usize]).then_some(idle)
     }
 
     /// The oldest that only one side has agreed to.

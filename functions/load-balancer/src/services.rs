@@ -97,6 +97,7 @@ pub struct Services {
     pub server_ends: Ends,
     /// Services whose table is stale.
     stale: usize,
+    has_direct: bool,
 }
 
 impl Services {
@@ -150,8 +151,9 @@ impl Services {
             )
         })?;
         let connections = alloc::vec![0; servers.len()];
+        let has_direct = all.iter().any(|service| service.settings.is_direct);
         let mut services =
-            Services { all, servers, rewrites, connections, virtual_ends, server_ends, stale: 0 };
+            Services { all, servers, rewrites, connections, virtual_ends, server_ends, stale: 0, has_direct };
         for number in 0..services.all.len() {
             let of_service = services.all.get(number).map_or(0..0, |running| running.servers.clone());
             let takers = of_service.filter(|server| services.takes_new(*server)).collect();
@@ -166,6 +168,11 @@ impl Services {
     /// A service.
     pub fn get(&self, service: u16) -> Option<&Running> {
         self.all.get(usize::from(service))
+    }
+
+    /// Whether answers of one of them do not pass.
+    pub fn has_direct(&self) -> bool {
+        self.has_direct
     }
 
     /// What the usual packet needs of a server.

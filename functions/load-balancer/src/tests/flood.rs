@@ -196,6 +196,56 @@ fn forged_connections_without_answers_break_none() {
     }
 }
 
+/// Where answers do not pass, a table that forged sources have filled is not lost to clients for the idle time
+/// of a connection: those that have sent nothing for as long as a handshake may take make room, and a client
+/// that comes then keeps its server when servers come.
+#[test]
+fn forged_connections_without_answers_make_room_when_they_are_idle() {
+    for choose in ["maglev", "least-loaded"] {
+        let config = |servers: u32| {
+            let server = |n| format!("{{address: 10.0.0.{n}, mac: 02:00:00:00:00:{n:02}}}");
+            format!(
+                "services: [{{name: web, address: {VIP}, protocol: tcp, ports: '80', forward: direct, choose: {choose}, \
+                 servers: [{}]}}]\nmax_connections: 200\nmax_half_open: 20\n",
+                (1..=servers).map(server).collect::<Vec<_>>().join(", ")
+            )
+        };
+        let mut bench = Bench::new(&config(4));
+        let server = |bench: &mut Bench, number: u32, flags| -> Vec<u8> {
+            let (verdict, bytes) = bench.show(0, tcp(&client(number), &end(VIP, 80), flags));
+            assert_eq!(verdict, TO_SERVER);
+            bytes[..6].to_vec()
+        };
+        let connect = |bench: &mut Bench, number| {
+            let first = server(bench, number, SYN);
+            assert_eq!(server(bench, number, ACK), first);
+            first
+        };
+        for forged in 1000..2000 {
+            connect(&mut bench, forged);
+        }
+        assert_eq!(bench.report()["connections"]["now"], 200);
+        bench.wait(11.0);
+        // Those that go on while the attacker does keep their places.
+        let clients: Vec<Vec<u8>> = (0..50).map(|number| connect(&mut bench, number)).collect();
+        for round in 1..6 {
+            for forged in 0..60 {
+                connect(&mut bench, 1000 + round * 1000 + forged);
+            }
+            bench.wait(6.0);
+            for (number, expected) in (0..50).zip(&clients) {
+                assert_eq!(server(&mut bench, number, ACK), *expected, "{choose}: {number}");
+            }
+        }
+        let mut after = Bench::new(&config(40));
+        after.now = bench.now;
+        assert!(after.runner.import_state(&bench.runner.export_state().expect("offered")));
+        let broken =
+            (0..50).zip(&clients).filter(|(number, expected)| server(&mut after, *number, ACK) != **expected);
+        assert_eq!(broken.count(), 0, "{choose}");
+    }
+}
+
 /// What a flood evicts from a full table goes the same way without being remembered: the handshakes of
 /// clients that come meanwhile are not torn between two servers, whichever way servers are chosen and answer.
 #[test]
