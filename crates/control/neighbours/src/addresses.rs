@@ -16,6 +16,7 @@
 //!    [`MAX_FROM_OPENERS`] the one that was not seen for the longest time gives way, if that is
 //!    [`STAYS_UNSEEN`] or more.
 
+use crate::discovery::router::UNSAID;
 use crate::settings::{MAX_ADDRESSES, Prefix};
 use std::net::IpAddr;
 use telemetry::clock::Nanos;
@@ -121,7 +122,7 @@ pub(crate) struct Own {
     due: Nanos,
     preferred: Nanos,
     valid: Nanos,
-    /// When something was last seen of it, if an opener formed it.
+    /// When something was last seen of it, if an opener formed it, or it was given.
     seen: Nanos,
     /// When it was last defended.
     defended: Option<Nanos>,
@@ -254,12 +255,16 @@ impl Addresses {
         if let Some(own) = self.get_mut(prefix.address) {
             if own.shown.origin == origin {
                 (own.preferred, own.valid, own.shown.prefix.length) = (preferred, valid, prefix.length);
+                own.seen = now;
                 if own.shown.state == AddressState::Deprecated && preferred > now {
                     own.shown.state = AddressState::Valid;
                     self.changed = true;
                 }
             }
             return false;
+        }
+        if origin == Origin::Router {
+            self.make_room_for_router(now);
         }
         let of = |origin| self.list.iter().filter(|own| own.shown.origin == origin).count();
         let full = match origin {
@@ -278,6 +283,19 @@ impl Addresses {
         self.changed = true;
         self.generation += 1;
         true
+    }
+
+    /// Where routers have given as many addresses as they may, the one whose prefix was not advertised for
+    /// longest goes, if that is long enough.
+    fn make_room_for_router(&mut self, now: Nanos) {
+        let given = self.list.iter().filter(|own| own.shown.origin == Origin::Router);
+        if given.clone().count() < MAX_FROM_ROUTERS {
+            return;
+        }
+        let oldest = given.min_by_key(|own| own.seen).filter(|own| now.since(own.seen) > UNSAID);
+        if let Some(address) = oldest.map(|own| own.shown.prefix.address) {
+            self.remove(|own| own.prefix.address == address);
+        }
     }
 
     /// Something was seen of an address that an opener formed, which holds until `valid` now. A duplicate is

@@ -7,7 +7,9 @@
 //!    bytes and the configured one) and how long neighbours are reachable (between a second and an hour).
 //! 3. Of a prefix of 64 bits with the autonomous flag an address is made, with the modified EUI-64 of the
 //!    link-layer address. Its valid lifetime is shortened to two hours at least (RFC 4862 section 5.5.3 e).
-//! 4. All of it ends with its lifetime, and is bounded: 8 routers, 16 prefixes, 16 addresses.
+//! 4. All of it ends with its lifetime, and is bounded: 8 routers, 16 prefixes, 16 addresses. Where that many
+//!    are, the one of which nothing was said for longest gives way, if that is [`UNSAID`] or more: what a
+//!    flood has filled is not lost for the lifetimes that it said, and what is said again stays during one.
 
 use super::message::{PrefixInformation, RouterAdvertisement};
 use crate::Prefix;
@@ -23,6 +25,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Between the first two solicitations, and at most (RFC 7559 section 2.1).
 const SOLICIT: Nanos = Nanos(4 * SECOND);
 const SOLICIT_MAX: Nanos = Nanos(3_600 * SECOND);
+/// Routers say what they say at least once in this time (RFC 4861 section 6.2.1, MaxRtrAdvInterval).
+pub(crate) const UNSAID: Nanos = Nanos(1_800 * SECOND);
 /// A lifetime is not shortened below this.
 const TWO_HOURS: Nanos = Nanos(7_200 * SECOND);
 
@@ -31,13 +35,36 @@ fn end(seconds: u32, now: Nanos) -> Nanos {
     if seconds == u32::MAX { Nanos::MAX } else { now.saturating_add(Nanos(u64::from(seconds) * SECOND)) }
 }
 
+/// Something that a router said.
+#[derive(Debug)]
+struct Said<T> {
+    what: T,
+    /// When it is over.
+    until: Nanos,
+    /// When it was last said.
+    at: Nanos,
+}
+
+/// Puts something in, into the place of what was not said for longest if there are `most`; false when there
+/// is no room.
+fn put<T>(list: &mut Vec<Said<T>>, most: usize, said: Said<T>) -> bool {
+    if list.len() < most {
+        list.push(said);
+        return true;
+    }
+    let oldest = list.iter_mut().min_by_key(|other| other.at);
+    let Some(oldest) = oldest.filter(|other| said.at.since(other.at) > UNSAID) else { return false };
+    *oldest = said;
+    true
+}
+
 /// What routers said.
 #[derive(Debug, Default)]
 pub(crate) struct Routers {
-    /// Default routers, and when they are none any more.
-    routers: Vec<(Ipv6Addr, Nanos)>,
-    /// Prefixes on the link, and until when.
-    prefixes: Vec<(Prefix, Nanos)>,
+    /// Default routers.
+    routers: Vec<Said<Ipv6Addr>>,
+    /// Prefixes on the link.
+    prefixes: Vec<Said<Prefix>>,
     /// The MTU of the link.
     mtu: Option<u16>,
     /// When routers are asked for next, and how long after that.
@@ -48,12 +75,12 @@ pub(crate) struct Routers {
 
 impl Routers {
     pub(crate) fn iter(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.routers.iter().map(|(address, _)| IpAddr::V6(*address))
+        self.routers.iter().map(|router| IpAddr::V6(router.what))
     }
 
     /// Whether an address is in a prefix that is on the link.
     pub(crate) fn on_link(&self, address: IpAddr) -> bool {
-        self.prefixes.iter().any(|(prefix, _)| prefix.contains(address))
+        self.prefixes.iter().any(|prefix| prefix.what.contains(address))
     }
 
     /// The MTU of the link, if a router said one.
@@ -64,40 +91,42 @@ impl Routers {
     /// A router is none any more. Whether it was one.
     pub(crate) fn remove(&mut self, address: IpAddr) -> bool {
         let before = self.routers.len();
-        self.routers.retain(|(router, _)| IpAddr::V6(*router) != address);
+        self.routers.retain(|router| IpAddr::V6(router.what) != address);
         self.routers.len() < before
     }
 
     /// When something is to be done.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
-        let ends = self.routers.iter().map(|(_, end)| *end).chain(self.prefixes.iter().map(|(_, end)| *end));
+        let ends = self.routers.iter().map(|router| router.until);
+        let ends = ends.chain(self.prefixes.iter().map(|prefix| prefix.until));
         ends.chain(self.solicit.map(|(at, _)| at)).min().filter(|at| *at < Nanos::MAX)
     }
 
     fn set_router(&mut self, address: Ipv6Addr, lifetime: u16, now: Nanos) -> bool {
-        let room = self.routers.len() < MAX_ROUTERS;
-        let known = self.routers.iter_mut().find(|(router, _)| *router == address);
-        match (known, lifetime) {
-            (_, 0) => self.remove(address.into()),
-            (Some((_, until)), _) => {
-                *until = end(lifetime.into(), now);
+        if lifetime == 0 {
+            return self.remove(address.into());
+        }
+        let until = end(lifetime.into(), now);
+        match self.routers.iter_mut().find(|router| router.what == address) {
+            Some(known) => {
+                (known.until, known.at) = (until, now);
                 false
             }
-            (None, _) if room => {
-                self.routers.push((address, end(lifetime.into(), now)));
-                true
-            }
-            (None, _) => false,
+            None => put(&mut self.routers, MAX_ROUTERS, Said { what: address, until, at: now }),
         }
     }
 
-    fn set_prefix(&mut self, prefix: Prefix, until: Nanos, now: Nanos) {
+    /// Whether it took another one's place.
+    fn set_prefix(&mut self, prefix: Prefix, until: Nanos, now: Nanos) -> bool {
         let same = |other: &Prefix| other.length == prefix.length && other.contains(prefix.address);
-        let room = self.prefixes.len() < MAX_PREFIXES;
-        match self.prefixes.iter_mut().find(|(other, _)| same(other)) {
-            Some((_, end)) => *end = until,
-            None if until > now && room => self.prefixes.push((prefix, until)),
-            None => {}
+        let is_full = self.prefixes.len() >= MAX_PREFIXES;
+        match self.prefixes.iter_mut().find(|other| same(&other.what)) {
+            Some(known) => {
+                (known.until, known.at) = (until, now);
+                false
+            }
+            None if until <= now => false,
+            None => put(&mut self.prefixes, MAX_PREFIXES, Said { what: prefix, until, at: now }) && is_full,
         }
     }
 }
@@ -128,7 +157,9 @@ impl Device {
         }
         if said.on_link {
             let prefix = Prefix { address: network.into(), length: said.length };
-            self.routers.set_prefix(prefix, end(said.valid, now), now);
+            if self.routers.set_prefix(prefix, end(said.valid, now), now) {
+                self.forget_off_link();
+            }
         }
         if !said.autonomous || said.preferred > said.valid || said.length != 64 {
             return;
@@ -151,8 +182,8 @@ impl Device {
     /// Ends what is over, and asks for routers when it is time. Whether all that is due was done.
     pub(crate) fn poll_routers(&mut self, now: Nanos) -> bool {
         let before = (self.routers.routers.len(), self.routers.prefixes.len());
-        self.routers.routers.retain(|(_, end)| *end > now);
-        self.routers.prefixes.retain(|(_, end)| *end > now);
+        self.routers.routers.retain(|router| router.until > now);
+        self.routers.prefixes.retain(|prefix| prefix.until > now);
         self.changes.routers |= self.routers.routers.len() < before.0;
         if self.routers.prefixes.len() < before.1 {
             self.forget_off_link();

@@ -275,6 +275,48 @@ fn what_routers_say_is_bounded() {
     assert_eq!(states(&bench).len(), 2);
 }
 
+/// What a flood has filled is not lost to the link's router for the lifetimes that the flood said, and a router
+/// that goes on advertising keeps its place in the next one.
+#[test]
+fn what_a_flood_of_advertisements_has_filled_is_free_again_after_it() {
+    let flood = |bench: &mut Bench, first: u32| {
+        for n in first..first + 100 {
+            let network = format!("2001:db8:{n:x}::");
+            let data = [&[0; 8][..], &prefix_option(&network, (u32::MAX, u32::MAX))].concat();
+            let (from, rest) = (format!("fe80::1:{n:x}"), [0, 0, 0xff, 0xff]);
+            let sender = [2, 9, 0, 0, 0, n as u8];
+            bench.input(&message(sender, (&from, ALL_NODES), kind::ROUTER_ADVERTISEMENT, rest, &data));
+        }
+    };
+    let real = router(1800, &[prefix_option("2001:db8:ffff::", (86_400, 3600))]);
+    let (address, gateway) = (ip("2001:db8:ffff::ff:fe00:1"), ip("fe80::2"));
+    let has = |bench: &Bench| {
+        let formed = states(bench).iter().any(|(own, ..)| *own == address);
+        (bench.device.routers().any(|router| router == gateway), formed)
+    };
+    let mut bench = Bench::settled(settings(OURS, &["fe80::ffff/64"]));
+    flood(&mut bench, 0);
+    // During the flood there is no room.
+    bench.input(&real);
+    assert_eq!(has(&bench), (false, false));
+    for _ in 0..4 {
+        bench.run(Nanos(600 * SECOND.0));
+        bench.input(&real);
+    }
+    assert_eq!(has(&bench), (true, true));
+    bench.run(Nanos(10 * SECOND.0));
+    let asked = bench.device.resolve(ip("2001:db8:ffff::9"), bench.now);
+    assert_eq!(asked, Resolution::Asked, "its prefix is on the link");
+    // It stays, whatever else is said.
+    for round in 1..10 {
+        flood(&mut bench, 1000 * round);
+        bench.run(Nanos(600 * SECOND.0));
+        bench.input(&real);
+        assert_eq!(has(&bench), (true, true));
+    }
+    assert_eq!((bench.device.routers().count(), states(&bench).len()), (8, 2 + 16));
+}
+
 #[test]
 fn invalid_messages_have_no_effect() {
     let mut bench = Bench::settled(quiet());
