@@ -2,7 +2,8 @@
 //!
 //! 1. After up to a second a server is looked for (discover): at 4, 8, 16, 32 and 64 s, a second more or
 //!    less, and on like that.
-//! 2. The first offer that has all that is needed is requested, four times at most.
+//! 2. The first offer that has all that is needed is requested, four times at most. Of a server that did not
+//!    answer these an offer is taken the next time only when no other one came by the next try.
 //! 3. What is acknowledged is an address of the device, tentative at first. If another station has it, it is
 //!    declined, and all begins anew after ten seconds.
 //! 4. At half of the lease (T1) its server is asked to renew it, at seven eighths (T2) any server, each time
@@ -105,6 +106,9 @@ pub(crate) struct Client {
     due: Nanos,
     tries: u32,
     offer: Option<Terms>,
+    /// A server that did not answer what its offer was requested by, and its further offer.
+    silent: Option<Ipv4Addr>,
+    second_choice: Option<Terms>,
     lease: Option<Lease>,
 }
 
@@ -119,6 +123,8 @@ impl Client {
             due: now.saturating_add(Nanos(rng.u64(0..=SECOND))),
             tries: 0,
             offer: None,
+            silent: None,
+            second_choice: None,
             lease: None,
         }
     }
@@ -170,9 +176,16 @@ impl Client {
         self.due = now.saturating_add(Nanos(drawn));
     }
 
+    /// Requests what was offered. The request belongs to the same exchange (RFC 2131 section 4.4.1).
+    fn request(&mut self, terms: Terms, now: Nanos) {
+        (self.state, self.offer) = (DhcpState::Requesting, Some(terms));
+        (self.tries, self.due, self.asked) = (0, now, now);
+    }
+
     /// Another exchange, in this state from now on.
     fn begin(&mut self, state: DhcpState, now: Nanos, rng: &mut fastrand::Rng) {
         (self.state, self.xid, self.begun, self.asked, self.tries) = (state, rng.u32(..), now, now, 0);
+        self.second_choice = None;
     }
 }
 
@@ -213,11 +226,10 @@ impl Device {
         let own = client.lease.as_ref().map(|lease| lease.terms.server);
         let offered = client.offer.as_ref().map(|offer| offer.server);
         match (client.state, answer) {
-            (DhcpState::Selecting, Answer::Offer(terms)) => {
-                // The request belongs to the same exchange (RFC 2131 section 4.4.1).
-                (client.state, client.offer) = (DhcpState::Requesting, Some(terms));
-                (client.tries, client.due, client.asked) = (0, now, now);
+            (DhcpState::Selecting, Answer::Offer(terms)) if client.silent == Some(terms.server) => {
+                client.second_choice = Some(terms);
             }
+            (DhcpState::Selecting, Answer::Offer(terms)) => client.request(terms, now),
             (DhcpState::Requesting, Answer::Ack(terms)) if offered == Some(terms.server) => {
                 self.dhcp_lease(terms, source, now);
             }
@@ -324,8 +336,13 @@ impl Device {
         let requested = client.state == DhcpState::Requesting && client.tries >= REQUESTS;
         match client.state {
             DhcpState::Waiting => client.begin(DhcpState::Selecting, now, &mut self.rng),
+            DhcpState::Selecting => {
+                if let Some(terms) = client.second_choice.take() {
+                    client.request(terms, now);
+                }
+            }
             DhcpState::Requesting if requested => {
-                client.offer = None;
+                client.silent = client.offer.take().map(|offer| offer.server);
                 client.begin(DhcpState::Selecting, now, &mut self.rng);
             }
             DhcpState::Bound if rebind > now => client.begin(DhcpState::Renewing, now, &mut self.rng),

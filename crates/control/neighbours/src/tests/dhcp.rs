@@ -134,6 +134,42 @@ fn without_a_server_it_asks_less_and_less_often() {
     assert_eq!((requests, kinds[4].0), (4, MessageType::Discover));
 }
 
+/// One that offers before all others and acknowledges nothing keeps no other from giving an address.
+#[test]
+fn a_server_that_only_offers_is_passed_over_for_another() {
+    let liar = Ipv4Addr::new(192, 0, 2, 66);
+    let offer = |discover: &Message, server: Ipv4Addr| {
+        answer(discover, MessageType::Offer, |message| {
+            message.opts_mut().insert(DhcpOption::ServerIdentifier(server));
+        })
+    };
+    let mut bench = Bench::new(client());
+    let discover = last(&bench.run(Nanos(2 * SECOND.0)));
+    for server in [liar, SERVER] {
+        bench.input(&offer(&discover, server));
+    }
+    let sent = bench.run(Nanos(70 * SECOND.0));
+    let discover = last(&sent);
+    assert!(discover.opts().has_msg_type(MessageType::Discover), "{:?}", kinds(&sent));
+    for server in [liar, SERVER] {
+        bench.input(&offer(&discover, server));
+    }
+    let request = last(&bench.run(Nanos(0)));
+    assert_eq!(request.opts().get(OptionCode::ServerIdentifier), Some(&DhcpOption::ServerIdentifier(SERVER)));
+    bench.input(&answer(&request, MessageType::Ack, unchanged));
+    assert_eq!(state(&bench), DhcpState::Bound);
+
+    // Where there is no other, it is asked all the same: it may be there again.
+    let mut bench = Bench::new(client());
+    for _ in 0..2 {
+        let sent = bench.run(Nanos(70 * SECOND.0));
+        bench.input(&offer(&last(&sent), SERVER));
+    }
+    let sent = bench.run(Nanos(70 * SECOND.0));
+    let request = sent.iter().filter_map(|(_, frame)| Some(read(frame)?.3)).next().expect("a message");
+    assert!(request.opts().has_msg_type(MessageType::Request), "{:?}", kinds(&sent));
+}
+
 #[test]
 fn a_lease_is_renewed_then_rebound_and_then_over() {
     let mut bench = bound();
