@@ -12,6 +12,7 @@
 //!
 //! Limits: needs `ip` (iproute2) and `unshare` (util-linux), and the programs that a test calls.
 
+mod datagrams;
 mod error;
 mod hosts;
 mod iperf;
@@ -22,6 +23,7 @@ mod process;
 mod relay;
 mod traffic;
 
+pub use datagrams::segments_of_udp;
 pub use error::TestbedError;
 pub use hosts::Hosts;
 pub use iperf::Iperf;

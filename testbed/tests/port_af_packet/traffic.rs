@@ -77,46 +77,11 @@ fn segments_of_udp_are_cut_into_datagrams() {
         let line = Line::new().expect("a line");
         line.middle.run("ethtool -K sf-wan tx off", SECOND * 5).expect("switches");
         let relay = start(small());
-        let server = line.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
-        let client = line.client.enter(|| UdpSocket::bind((CLIENT, 0))).expect("a socket");
-        server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
-        // Address resolution first: what waits for it is cut by the kernel.
-        client.send_to(&[1], (SERVER, 9)).expect("a datagram");
-        let mut received = vec![0; 2000];
-        server.recv(&mut received).expect("the datagram");
-        segment_by(&client, 1000);
-        let sent = pattern(20_500);
-        client.send_to(&sent, (SERVER, 9)).expect("21 datagrams");
-        let mut arrived = Vec::<u8>::new();
-        while arrived.len() < sent.len() {
-            // The receiver verifies the checksums.
-            let count = server.recv(&mut received).expect("a datagram");
-            assert_eq!(count, if arrived.len() < 20_000 { 1000 } else { 500 });
-            arrived.extend(&received[..count]);
-        }
-        assert!(arrived == sent, "in their order");
+        testbed::segments_of_udp((&line.client, CLIENT), (&line.server, SERVER), 1000, false);
         let account = relay.stop();
         audit(&account);
         assert_eq!(account.ports[0].ledger.split, 20, "{account:?}");
     });
-}
-
-/// Lets the kernel take datagrams of this size in one call (`UDP_SEGMENT`, udp(7)).
-#[allow(unsafe_code, reason = "no safe wrapper has this option")]
-fn segment_by(socket: &UdpSocket, size: i32) {
-    use std::os::fd::AsRawFd;
-    let length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the option is an integer, which the kernel reads during the call.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_UDP,
-            libc::UDP_SEGMENT,
-            (&raw const size).cast(),
-            length,
-        )
-    };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
 #[test]

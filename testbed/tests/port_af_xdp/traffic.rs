@@ -131,6 +131,7 @@ fn whole_segments_of_another_port_are_cut_on_their_way_out() {
         let lan = AfPacketPort::open(port_af_packet::Settings::new("sf-lan")).expect("it is there");
         let ports: [Box<dyn Port>; 2] = [Box::new(lan), Box::new(open("sf-wan", &pool))];
         let relay = Relay::between(Arc::clone(&pool), ports).start();
+        testbed::segments_of_udp((&line.client, CLIENT), (&line.server, SERVER), 1000, false);
         echo(&line.client, &line.server, 4 << 20);
         let account = relay.stop();
         audit(&account);
