@@ -17,7 +17,8 @@ use nf_sdk::headers::checksum::{self, Sum};
 use nf_sdk::headers::{Dissection, Fragment, Network};
 use nf_sdk::later_fragments::Datagram;
 use nf_sdk::wire::{
-    Address, ICMP, ICMPV6, Port, TCP, UDP, folded, gain, gain_half, half, put_half, transport_checksum, word,
+    Address, ICMP, ICMPV6, Port, TCP, UDP, folded, gain, gain_half, half, host_v4, put_half,
+    transport_checksum, word,
 };
 
 /// Bytes of an IPv4 header without options, of an IPv6 header, and of a fragment header.
@@ -33,6 +34,22 @@ const MAY_FRAGMENT: usize = 1260;
 /// Most bytes of an ICMPv6 error (RFC 4443 section 2.4), of an ICMP error (RFC 1812 section 4.3.2.3).
 const LONGEST_V6: usize = 1280;
 const LONGEST_V4: usize = 576;
+
+/// Networks in which no remote host is: the first 32 bits in host order, and the length.
+const NO_HOSTS: [(u32, u8); 5] =
+    [(0x0000_0000, 8), (0x7f00_0000, 8), (0xa9fe_0000, 16), (0xe000_0000, 4), (0xffff_ffff, 32)];
+/// The prefix of the whole internet, and networks that mean something else in each place, which it does not
+/// stand for (RFC 6052 section 3.1, RFC 6890). Those of documentation are not among these: they lead nowhere.
+const WELL_KNOWN: [u8; 16] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const NOT_GLOBAL: [(u32, u8); 7] = [
+    (0xf000_0000, 4),
+    (0x0a00_0000, 8),
+    (0x6440_0000, 10),
+    (0xac10_0000, 12),
+    (0xc000_0000, 24),
+    (0xc0a8_0000, 16),
+    (0xc612_0000, 15),
+];
 
 /// A prefix that stands for the IPv4 internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +99,14 @@ impl Prefix {
             *byte = bytes[place];
         }
         Some(Address::from_le_bytes(found))
+    }
+
+    /// Whether it stands for a remote host of this address.
+    pub fn stands_for(&self, address: Address) -> bool {
+        let address = host_v4(address);
+        let is_in = |(network, length): &(u32, u8)| (address ^ network) >> (32 - length) == 0;
+        let is_well_known = self.length == 12 && self.bytes == WELL_KNOWN;
+        !NO_HOSTS.iter().any(is_in) && !(is_well_known && NOT_GLOBAL.iter().any(is_in))
     }
 }
 

@@ -205,6 +205,9 @@ impl Slow {
         if prefix.extract(view.source).is_some() || view.source[..3] == [0; 3] {
             return Some(Err(Reason::Malformed));
         }
+        if !prefix.stands_for(remote) {
+            return Some(Err(Reason::Untranslatable));
+        }
         let datagram = view.datagram();
         if let (Fragment::Later { offset, .. }, Some(datagram)) = (view.fragment, datagram) {
             let offset = u32::from(offset);

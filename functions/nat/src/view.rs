@@ -63,7 +63,8 @@ pub fn query(kind: u8) -> Option<Part> {
     }
 }
 
-/// ICMP types that carry a packet: unreachable, source quench, redirect, time exceeded, parameter problem.
+/// ICMP types that carry a packet: unreachable, source quench, time exceeded, parameter problem. A redirect
+/// is of the link that it came by.
 fn is_error(kind: u8) -> bool {
     matches!(kind, 3 | 4 | 11 | 12)
 }

@@ -196,9 +196,9 @@ fn forged_connections_without_answers_break_none() {
     }
 }
 
-/// Where answers do not pass, a table that forged sources have filled is not lost to clients for the idle time
-/// of a connection: those that have sent nothing for as long as a handshake may take make room, and a client
-/// that comes then keeps its server when servers come.
+/// Where answers do not pass, a table that forged sources have filled is not lost to clients for the idle
+/// time of a connection: those that have sent nothing for as long as a handshake may take make room, and a
+/// client that comes then keeps its server when servers come.
 #[test]
 fn forged_connections_without_answers_make_room_when_they_are_idle() {
     for choose in ["maglev", "least-loaded"] {

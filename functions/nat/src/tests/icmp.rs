@@ -156,3 +156,36 @@ fn req_8_what_finds_no_room_is_answered_and_answers_are_bounded() {
     assert_eq!(bench.runner.host().emitted().len(), 65);
     assert_eq!(bench.report()["answers"], 65);
 }
+
+#[test]
+fn req_9_what_the_operator_does_not_want_is_not_sent() {
+    let mut bench = Bench::with("unsolicited", "ignore");
+    for port in 0..100 {
+        bench.outside(tcp((R, 4000 + port), (EXT, 9), flags::SYN));
+    }
+    bench.wait(10.0);
+    assert_eq!(bench.runner.host().emitted().len(), 0);
+}
+
+#[test]
+fn req_10_and_11_kinds_of_messages() {
+    for (mut bench, _, out) in sent() {
+        // Each code of what carries a packet goes through, with what is behind its checksum.
+        for kind in [3, 4, 11, 12] {
+            for code in 0..16 {
+                let error = icmp(S, EXT, [kind, code], [1, 2, 3, 4], &carried(&out, 8));
+                let (verdict, inside) = bench.show(1, error);
+                assert_eq!(
+                    (verdict, &inside[34..36], &inside[38..42]),
+                    (IN, &[kind, code][..], &[1, 2, 3, 4][..])
+                );
+            }
+        }
+        // A redirect is of the link that it came by, and so are the messages of routers and hosts there.
+        for kind in [5, 9, 10, 17, 18] {
+            let body = carried(&out, 8);
+            assert_eq!(bench.outside(icmp(S, EXT, [kind, 0], [0; 4], &body)), drop::PROTOCOL);
+            assert_eq!(bench.inside(icmp(A, S, [kind, 0], [0; 4], &body)), drop::PROTOCOL);
+        }
+    }
+}

@@ -459,6 +459,26 @@ fn what_has_no_counterpart_is_dropped() {
 }
 
 #[test]
+fn the_well_known_prefix_stands_for_the_internet_alone() {
+    let nowhere = ["0.0.0.0", "127.0.0.1", "169.254.0.1", "224.0.0.1", "239.1.1.1", "255.255.255.255"];
+    let private =
+        ["10.0.0.1", "100.64.0.1", "172.31.255.255", "192.0.0.8", "192.168.1.1", "198.19.0.1", "240.0.0.1"];
+    let global =
+        ["9.255.255.255", "11.0.0.1", "100.128.0.1", "172.32.0.1", "192.0.1.1", "192.88.99.1", "198.20.0.1"];
+    for (text, of_private) in [("64:ff9b::", drop::UNTRANSLATABLE), ("2001:db8:64::", OUT)] {
+        let mut bench = Bench::new(&[prefix(text, 96)]);
+        let mut sent = |address: &str| bench.inside(udp((H, 4000), (&format!("{text}{address}"), 80)));
+        for (addresses, verdict) in
+            [(&nowhere[..], drop::UNTRANSLATABLE), (&private[..], of_private), (&global[..], OUT)]
+        {
+            for address in addresses {
+                assert_eq!(sent(address), verdict, "{text}{address}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_partial_checksum_stays_one() {
     let mut bench = bench();
     let mut frame = udp((H, 4000), (R6, 80));
@@ -489,11 +509,10 @@ proptest! {
         let bits = [32, 40, 48, 56, 64, 96][bits];
         prop_assume!(host[0] != 0x20 && host[..12] != [0; 12]);
         let remote4 = Ipv4Addr::from(remote);
-        // Neighbours and the pool apart.
-        prop_assume!(!remote4.is_multicast() && !remote4.is_broadcast() && !remote4.is_link_local());
-        prop_assume!(!remote4.is_unspecified() && remote4.to_string() != EXT);
         let mut bench = Bench::new(&[prefix("2001:db8::", bits)]);
         let prefix = Prefix::new(ip("2001:db8::"), bits).expect("a good length");
+        // What is no host, and the pool, apart.
+        prop_assume!(prefix.stands_for(u32::from_le_bytes(remote)) && remote4.to_string() != EXT);
         let six: Vec<u8> = prefix.embed(u32::from_le_bytes(remote)).iter().flat_map(|word| word.to_le_bytes()).collect();
         let six = IpAddr::from(<[u8; 16]>::try_from(six).expect("sixteen")).to_string();
         let (host, remote) = (Ipv6Addr::from(host).to_string(), remote4.to_string());

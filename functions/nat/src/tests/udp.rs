@@ -128,6 +128,23 @@ fn req_6_packets_from_inside_refresh_and_those_from_outside_do_not() {
 }
 
 #[test]
+fn req_7_the_same_addresses_may_be_on_both_sides() {
+    for inside in ["0.0.0.0/0", "10.0.0.0/8"] {
+        let mut bench = Bench::new(&[("inside", pool(inside))]);
+        // B is a host inside, and another one outside.
+        let mapped = bench.mapped(udp((B, 4000), (R, 53)));
+        let (own, remote) = bench.out(udp((A, 5000), (B, 4000)));
+        assert_eq!(remote, end(B, 4000));
+        let (verdict, arrived) = bench.show(1, udp((B, 4000), (&own.0, own.1)));
+        assert_eq!((verdict, ends(&arrived)), (IN, (end(B, 4000), end(A, 5000))), "{inside}");
+        // Each has what is its own, errors too.
+        assert_eq!(bench.inward(udp((R, 53), (&mapped.0, mapped.1))), end(B, 4000));
+        let sent = udp((&own.0, own.1), (B, 4000));
+        assert_eq!(bench.outside(icmp(B, &own.0, [3, 3], [0; 4], &carried(&sent, 8))), IN);
+    }
+}
+
+#[test]
 fn req_8_filtering() {
     let frames = || [udp((R, 53), (EXT, 4000)), udp((R, 54), (EXT, 4000)), udp((S, 53), (EXT, 4000))];
     for (filtering, verdicts) in [

@@ -275,8 +275,8 @@ fn what_routers_say_is_bounded() {
     assert_eq!(states(&bench).len(), 2);
 }
 
-/// What a flood has filled is not lost to the link's router for the lifetimes that the flood said, and a router
-/// that goes on advertising keeps its place in the next one.
+/// What a flood has filled is not lost to the link's router for the lifetimes that the flood said, and a
+/// router that goes on advertising keeps its place in the next one.
 #[test]
 fn what_a_flood_of_advertisements_has_filled_is_free_again_after_it() {
     let flood = |bench: &mut Bench, first: u32| {
