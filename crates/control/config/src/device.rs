@@ -173,6 +173,7 @@ impl Reader<'_> {
         };
         let priority = values.get("priority").and_then(Value::as_integer);
         let (decapsulate, layers) = (layers(&values), self.encapsulate(place, node, station)?);
+        self.decapsulate(place, node, &decapsulate, receive.as_ref())?;
         let station = port_station(station.ok().flatten(), &decapsulate, &layers);
         Some(PortPolicy {
             receive,

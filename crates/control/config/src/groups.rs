@@ -149,6 +149,20 @@ impl Reader<'_> {
             None => Remote::Any,
             Some(node) => self.remote(&place.key(own, node.position), node)?,
         };
+        let is_v6 = match protocol {
+            "icmp" | "1" => Some(false),
+            "icmpv6" | "58" => Some(true),
+            _ => None,
+        };
+        if let (Some(is_v6), Remote::Prefix(prefix)) = (is_v6, &remote)
+            && prefix.contains(':') != is_v6
+        {
+            let family = if is_v6 { "IPv6" } else { "IPv4" };
+            place.key(own, at(own)).report(&mut self.faults, || {
+                format!("found `{prefix}`; allowed with `protocol: {protocol}`: a prefix of {family}, which it is of")
+            });
+            return None;
+        }
         let kept = ["direction", "protocol", "ports", "icmp_type", "icmp_code"];
         let keys = kept.into_iter().filter_map(|key| Some((key, item.get(key)?.clone())));
         Some(Rule { position: item.position, number, keys: keys.collect(), remote })
@@ -214,8 +228,12 @@ impl Reader<'_> {
             let known = self.groups.iter().filter(|(_, group)| of(group)).map(|(name, _)| name.as_str());
             let known: Vec<&str> = known.collect();
             place.report_not_found(&mut self.faults, &["groups"], name, || {
+                let administrators = match tenant {
+                    DEFAULT_TENANT => String::new(),
+                    _ => format!(" or `{DEFAULT_TENANT}`"),
+                };
                 format!(
-                    "no group of `{tenant}` or `{DEFAULT_TENANT}` is named `{}`{}",
+                    "no group of `{tenant}`{administrators} is named `{}`{}",
                     spelling::shown(name),
                     spelling::choices(name, known.iter().copied())
                 )

@@ -3,11 +3,12 @@
 use crate::format::layer_schemas;
 use crate::read::Reader;
 use crate::station::StationRead;
+use capture::Filter;
 use encapsulation::{Encapsulation, LayerKind, LayerSettings, Outer};
-use neighbours::Settings;
+use neighbours::{Settings, is_unicast};
 use schema::Value;
 use std::net::IpAddr;
-use wiring::Device;
+use wiring::{Device, is_impossible};
 use yaml_document::{Location, Node, spelling};
 
 /// Bytes of a VLAN tag.
@@ -20,6 +21,49 @@ const LEAST_MTU: u64 = 576;
 pub(crate) fn layers(policy: &Value) -> Vec<LayerKind> {
     let named = policy.get("decapsulate").and_then(Value::as_list).unwrap_or_default();
     named.iter().filter_map(Value::as_text).filter_map(LayerKind::of_name).collect()
+}
+
+/// What a filter of the first layer that is taken off says, where a filter can say it without a word that
+/// makes what follows mean the inside.
+fn first_layer(kind: LayerKind) -> Option<&'static str> {
+    Some(match kind {
+        LayerKind::Vxlan => "udp dst port 4789",
+        LayerKind::Geneve => "udp dst port 6081",
+        LayerKind::Gre | LayerKind::Nvgre => "ip proto 47 or ip6 proto 47",
+        LayerKind::IpIp => "ip proto 4 or ip proto 41 or ip6 proto 4 or ip6 proto 41",
+        LayerKind::Vlan | LayerKind::Mpls => return None,
+    })
+}
+
+/// Whether a packet that fits `receive` can have this layer outermost; if that is not known, it can.
+fn may_have(receive: &Filter, kind: LayerKind) -> bool {
+    let Some(layer) = first_layer(kind) else { return true };
+    let Ok(filter) = Filter::parse(&format!("({layer}) and ({})", receive.text())) else { return true };
+    !is_impossible(filter)
+}
+
+/// The first key of a tunnel's ends that cannot be what it says, and what may be there.
+fn impossible_end(values: &Value) -> Option<(&'static str, &'static str)> {
+    let (local, remote) = (values.get("local")?.as_address()?, values.get("remote")?.as_address()?);
+    let mac = |key| values.get(key).and_then(Value::as_mac);
+    let is_station = |mac: [u8; 6]| mac != [0; 6] && mac[0] & 1 == 0;
+    let is_group = remote.is_multicast();
+    if !is_unicast(local) {
+        Some(("local", "the address of one host"))
+    } else if !is_unicast(remote) && !is_group {
+        Some(("remote", "the address of one host, or of a group"))
+    } else if local == remote {
+        Some(("remote", "the address of the other end, which `local` is not"))
+    } else if mac("local_mac").is_some_and(|mac| !is_station(mac)) {
+        Some(("local_mac", "the address of one station, not zero"))
+    } else if mac("remote_mac").is_some_and(|mac| mac == [0; 6] || !is_station(mac) && !is_group) {
+        Some((
+            "remote_mac",
+            "the address of one station, not zero, or, where `remote` is a group, of a group",
+        ))
+    } else {
+        None
+    }
 }
 
 /// What is put on; nothing without layers.
@@ -85,6 +129,41 @@ fn too_small(device: &Device, encapsulate: &Encapsulation, mtu: u64) -> Option<S
 }
 
 impl Reader<'_> {
+    /// What is taken off what fits `receive`. Layers that no packet has one in the other are refused, and of
+    /// a first one that no packet has that fits, there is a warning.
+    pub(crate) fn decapsulate(
+        &mut self,
+        place: &Location<'_>,
+        policy: &Node,
+        layers: &[LayerKind],
+        receive: Option<&Filter>,
+    ) -> Option<()> {
+        let Some((_, node)) = policy.entry("decapsulate") else { return Some(()) };
+        let place = place.key("decapsulate", node.position);
+        // What is in IP is no frame, and its type is that of IP.
+        let inside = layers.iter().zip(layers.iter().skip(1)).position(|(around, layer)| {
+            *around == LayerKind::IpIp && matches!(layer, LayerKind::Vlan | LayerKind::Mpls)
+        });
+        if let Some(around) = inside {
+            let at = node.as_list().and_then(|items| items.get(around + 1)).unwrap_or(node);
+            place.item(around + 1, at.position).report(&mut self.faults, || {
+                format!("{} inside of ipip; allowed there: gre, nvgre, vxlan, geneve, ipip", at.found())
+            });
+            return None;
+        }
+        if let (Some(kind), Some(receive)) = (layers.first(), receive)
+            && !may_have(receive, *kind)
+        {
+            place.report(&mut self.warnings, || {
+                format!(
+                    "no packet that `receive` lets in has {kind} in front ({}); what comes is dropped (bad-tunnel)",
+                    first_layer(*kind).unwrap_or_default()
+                )
+            });
+        }
+        Some(())
+    }
+
     /// What is put on.
     pub(crate) fn encapsulate(
         &mut self,
@@ -164,6 +243,13 @@ impl Reader<'_> {
         let place = place.key(&key.text, node.position);
         let given = Some(node).filter(|node| !node.is_null());
         let values = schema.check_at(&place, given, &[], &mut self.faults)?;
+        if let Some((key, allowed)) = impossible_end(&values) {
+            let end = node.get(key)?;
+            place.key(key, end.position).report(&mut self.faults, || {
+                format!("found `{}`; allowed: {allowed}", spelling::shown(end.as_text().unwrap_or_default()))
+            });
+            return None;
+        }
         let number = |key| values.get(key).and_then(Value::as_integer).and_then(|it| u32::try_from(it).ok());
         let small = |key| number(key).and_then(|it| u8::try_from(it).ok());
         let flag = |key| values.get(key).and_then(Value::as_bool);

@@ -74,5 +74,6 @@ pub use dhcp::{DhcpLease, DhcpState};
 pub use parts::Asker;
 pub use settings::{
     CAPACITY, Limits, MAX_ADDRESSES, MAX_SLAAC, MIN_MTU_V6, MTU, Mac, Prefix, Rate, Settings, SettingsError,
+    is_unicast,
 };
 pub use table::{LEASE, Neighbour, NeighbourState};

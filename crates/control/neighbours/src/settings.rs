@@ -240,7 +240,7 @@ fn bits_below(prefix: &Prefix) -> u32 {
 }
 
 /// Whether an address can be one host's.
-pub(crate) fn is_unicast(address: IpAddr) -> bool {
+pub fn is_unicast(address: IpAddr) -> bool {
     let special = match address {
         IpAddr::V4(address) => {
             address.is_broadcast() || address.octets()[0] == 0 || address.octets()[0] >= 240

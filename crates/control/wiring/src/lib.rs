@@ -62,7 +62,7 @@ pub use observation::{Observation, Shown, Watched, WatchedDevices};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
 pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
 pub use service::Service;
-pub use shadowed::{Loss, Shadowed};
+pub use shadowed::{Loss, Shadowed, is_impossible};
 pub use validate::WiringFault;
 pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 

@@ -1,6 +1,7 @@
 //! Policies of devices at one port that lose packets to others there.
 
 use crate::{Device, PortPolicy};
+use capture::Filter;
 use classifier::{Classifier, Rule};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 const COMPARED: usize = 256;
 /// Pairs that are told of at one port one by one.
 const TOLD: usize = 8;
+
+/// Whether no packet can be what a filter says, as far as that is found out.
+pub fn is_impossible(filter: Filter) -> bool {
+    let rule = Rule { filter: Some(filter), priority: 0, class: 0, observes: false };
+    !Classifier::new(vec![rule]).never_taken().is_empty()
+}
 
 /// A policy that loses packets to another one at its port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -23,8 +23,9 @@ pub const HEADER: usize = 12;
 const VERSION: u8 = 1;
 /// What is smaller is a length (IEEE Std 802.3, 3.2.6).
 const LEAST: u16 = 0x0600;
-/// Of headers that others put there, and look for: 802.1Q, 802.1ad, and its forerunner.
-const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// Of headers that others put there, and look for: 802.1Q, 802.1ad, and its forerunner; IPv4, ARP, IPv6 and
+/// MPLS.
+const TAKEN: [u16; 8] = [0x8100, 0x88a8, 0x9100, 0x0800, 0x0806, 0x86dd, 0x8847, 0x8848];
 
 /// By which the header is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +33,16 @@ pub struct EtherType(u16);
 
 /// A number that cannot be the EtherType of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found {0:#06x}; allowed: 0x0600 to 0xffff, except those of VLAN tags")]
+#[error("found {0:#06x}; allowed: 0x0600 to 0xffff, except those of VLAN tags, IPv4, ARP, IPv6 and MPLS")]
 pub struct InvalidEtherType(pub u16);
 
 impl EtherType {
     /// A number as an EtherType.
     ///
     /// # Errors
-    /// [`InvalidEtherType`] for a length, and for those of VLAN tags.
+    /// [`InvalidEtherType`] for a length, and for those that other headers have.
     pub fn new(number: u16) -> Result<EtherType, InvalidEtherType> {
-        let is_good = number >= LEAST && !TAGS.contains(&number);
+        let is_good = number >= LEAST && !TAKEN.contains(&number);
         if is_good { Ok(EtherType(number)) } else { Err(InvalidEtherType(number)) }
     }
 

@@ -218,14 +218,17 @@ fn numbers_wrap() {
 
 #[test]
 fn tags_and_lengths_are_no_ether_types() {
-    for (number, is_good) in
-        [(0x0600, true), (0x05ff, false), (0x8100, false), (0x88a8, false), (0x88b5, true)]
-    {
+    let taken =
+        [0x8100, 0x88a8, 0x9100, 0x0800, 0x0806, 0x86dd, 0x8847, 0x8848].map(|number| (number, false));
+    for (number, is_good) in [(0x0600, true), (0x05ff, false), (0x88b5, true)].into_iter().chain(taken) {
         assert_eq!(EtherType::new(number).is_ok(), is_good, "{number:#x}");
     }
     assert_eq!(EtherType::default().number(), 0x88b5);
     let error = EtherType::new(0x8100).expect_err("a tag").to_string();
-    assert_eq!(error, "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags");
+    assert_eq!(
+        error,
+        "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags, IPv4, ARP, IPv6 and MPLS"
+    );
 }
 
 #[test]

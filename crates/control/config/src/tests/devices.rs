@@ -462,7 +462,7 @@ fn a_striped_bond_has_links_alone_and_room_for_its_header() {
         (
             stripe("ether_type: 0x8100, over: [lan]"),
             "",
-            "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags",
+            "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags, IPv4, ARP, IPv6 and MPLS",
         ),
         (stripe("ether_type: 5, over: [lan]"), "", "found `5`; allowed: an integer from 1536 to 65535"),
         (

@@ -293,6 +293,18 @@ fn what_is_wrong_with_groups_is_told() {
             "groups.web.rules[0]: no group is named `none`; allowed: proxies, web",
         ),
         (
+            &one("{direction: in, protocol: icmp, from: \"fe80::/64\"}"),
+            of,
+            "",
+            "rules[0].from: found `fe80::/64`; allowed with `protocol: icmp`: a prefix of IPv4, which it is of",
+        ),
+        (
+            &one("{direction: out, protocol: icmpv6, to: 10.0.0.0/8}"),
+            of,
+            "",
+            "rules[0].to: found `10.0.0.0/8`; allowed with `protocol: icmpv6`: a prefix of IPv6, which it is of",
+        ),
+        (
             &one("{direction: in, to: 0.0.0.0/0}"),
             of,
             "",

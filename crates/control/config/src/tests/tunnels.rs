@@ -53,6 +53,11 @@ fn headers_that_cannot_be_are_told() {
             "encapsulate: [{ipip: {local: 192.0.2.1, remote: 192.0.2.2}}, {vlan: {id: 7}}]",
             "vlan inside of ipip; allowed there: ",
         ),
+        (
+            "decapsulate: [ipip, vlan]",
+            "nic1.decapsulate[1]: found `vlan` inside of ipip; allowed there: gre, nvgre, vxlan, geneve, ipip",
+        ),
+        ("decapsulate: [vlan, ipip, mpls]", "nic1.decapsulate[2]: found `mpls` inside of ipip"),
         ("send: nic2", "`nic2` is no port of this device"),
     ] {
         let faults = told(policy);
@@ -62,6 +67,107 @@ fn headers_that_cannot_be_are_told() {
         "devices:\n  d: {mode: direct, over: {nic1: {encapsulate: [{vlan: {id: 7}}]}}}\nwires: [[d, fw:0]]\n",
     ).replace("default: {}", "default: {pool: {headroom: 0}}"));
     assert!(small.contains("the headers take 4 bytes, and buffers of the port's tenant have 0"), "{small}");
+}
+
+#[test]
+fn ends_of_tunnels_that_no_packet_can_have_are_told() {
+    let told = |local: &str, remote: &str, macs: [&str; 2]| {
+        let [near, far] = macs;
+        let text = nics(&format!(
+            "devices:\n  d: {{mode: direct, over: {{nic1: {{encapsulate: [{{vxlan: {{vni: 7, local: {local}, remote: {remote}, \
+             local_mac: '{near}', remote_mac: '{far}'}}}}]}}}}}}\nwires: [[d, fw:0]]\n"
+        ));
+        check("f.yaml", &text, &shelf()).err().map(|faults| lines(&faults)).unwrap_or_default()
+    };
+    let own = ["02:00:00:00:00:01", "02:00:00:00:00:02"];
+    assert_eq!(told("192.0.2.1", "192.0.2.2", own), "");
+    assert_eq!(told("192.0.2.1", "239.1.1.1", [own[0], "01:00:5e:01:01:01"]), "");
+    assert_eq!(told("192.0.2.1", "239.1.1.1", own), "");
+    for (local, remote, macs, fault) in [
+        ("224.0.0.1", "192.0.2.2", own, "vxlan.local: found `224.0.0.1`; allowed: the address of one host"),
+        ("0.0.0.0", "192.0.2.2", own, "vxlan.local: found `0.0.0.0`; allowed: "),
+        (
+            "192.0.2.1",
+            "127.0.0.1",
+            own,
+            "vxlan.remote: found `127.0.0.1`; allowed: the address of one host, or of a group",
+        ),
+        ("192.0.2.1", "255.255.255.255", own, "vxlan.remote: found `255.255.255.255`; allowed: "),
+        (
+            "192.0.2.1",
+            "192.0.2.1",
+            own,
+            "vxlan.remote: found `192.0.2.1`; allowed: the address of the other end",
+        ),
+        (
+            "192.0.2.1",
+            "192.0.2.2",
+            ["01:00:00:00:00:01", own[1]],
+            "vxlan.local_mac: found `01:00:00:00:00:01`; allowed: ",
+        ),
+        (
+            "192.0.2.1",
+            "239.1.1.1",
+            ["00:00:00:00:00:00", own[1]],
+            "vxlan.local_mac: found `00:00:00:00:00:00`",
+        ),
+        (
+            "192.0.2.1",
+            "192.0.2.2",
+            [own[0], "ff:ff:ff:ff:ff:ff"],
+            "vxlan.remote_mac: found `ff:ff:ff:ff:ff:ff`; allowed: ",
+        ),
+        (
+            "192.0.2.1",
+            "239.1.1.1",
+            [own[0], "00:00:00:00:00:00"],
+            "vxlan.remote_mac: found `00:00:00:00:00:00`",
+        ),
+    ] {
+        let told = told(local, remote, macs);
+        assert!(told.contains(fault), "{fault}: {told}");
+    }
+}
+
+/// What `receive` lets in has to have the first of the layers that are taken off.
+#[test]
+fn layers_that_no_packet_has_that_comes_are_warned_of() {
+    let warned = |receive: &str, layer: &str| {
+        let Configuration { warnings, .. } = good(&nics(&format!(
+            "devices:\n  d: {{mode: direct, over: {{nic1: {{receive: '{receive}', decapsulate: [{layer}]}}}}}}\nwires: [[d, fw:0]]\n"
+        )));
+        lines(&warnings).contains("d.over.nic1.decapsulate: no packet that `receive` lets in has")
+    };
+    for (receive, layer) in [
+        ("udp dst port 4789", "geneve"),
+        ("tcp", "vxlan"),
+        ("udp port 4789", "gre"),
+        ("vni 7", "ipip"),
+        ("arp", "nvgre"),
+        ("ip proto 47", "ipip"),
+        ("udp dst port 4790", "vxlan"),
+    ] {
+        assert!(warned(receive, layer), "{receive}, {layer}");
+    }
+    for (receive, layer) in [
+        ("udp port 4789", "vxlan"),
+        ("udp port 4789 and vni 7", "vxlan"),
+        ("vni 7", "geneve"),
+        ("vni 7 and tcp port 80", "vxlan"),
+        ("udp", "geneve"),
+        ("ip", "vxlan"),
+        ("net 192.0.2.0/24", "vxlan"),
+        ("ip proto 47", "gre"),
+        ("gre key 9", "nvgre"),
+        ("gre", "gre"),
+        ("ip6 proto 41", "ipip"),
+        ("src host 192.0.2.1", "ipip"),
+        ("vlan 7", "vlan"),
+        ("mpls", "mpls"),
+        ("greater 100", "vxlan"),
+    ] {
+        assert!(!warned(receive, layer), "{receive}, {layer}");
+    }
 }
 
 /// RFC 8200, section 8.1: UDP over IPv6 has a checksum unless both ends agree on none; RFC 7348: over IPv4 it
