@@ -56,6 +56,7 @@ mod groups;
 mod guards;
 mod guest_station;
 mod leftover;
+mod links;
 mod loops;
 mod memory;
 mod observers;

@@ -121,6 +121,7 @@ impl<'a> Reader<'a> {
         self.openers(place, root);
         self.loops(place);
         self.stations_differ(place, root);
+        self.stations_on_one_link(place, root);
         self.guards(place, root);
         self.unnamed_tenants(place, root);
         self.leftovers(place, root);

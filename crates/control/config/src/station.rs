@@ -278,7 +278,7 @@ impl Reader<'_> {
 }
 
 /// What tells a station from others on its link.
-fn identities(settings: &Settings) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn identities(settings: &Settings) -> impl Iterator<Item = String> + '_ {
     let [a, b, c, d, e, f] = settings.mac;
     let mac = format!("the MAC address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
     settings.addresses.iter().map(|prefix| prefix.address.to_string()).chain([mac])

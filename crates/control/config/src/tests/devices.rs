@@ -565,3 +565,45 @@ fn interfaces_have_addresses_of_their_own() {
         assert!(faults.contains(fault), "{functions}: {faults}");
     }
 }
+
+/// Two stations on one link that have one address both answer for it; in two VLANs, tunnels or at two ports
+/// they are on two links.
+#[test]
+fn addresses_of_two_devices_on_one_link_are_warned_of() {
+    let warned = |one: &str, two: &str, rest: &str| {
+        let Configuration { warnings, .. } = good(&format!(
+            "superfluid: 1\ntenants: {{default: {{}}, red: {{}}}}\nports: {{nic1: {{type: af_packet, interface: eth0}}, nic2: {{type: \
+             af_packet, interface: eth1}}}}\ndevices:\n  a: {{mode: direct, addresses: [192.0.2.9/24], {one}}}\n  b: {{mode: direct, \
+             {two}}}\nfunctions: {{f: {{image: firewall, attach: {{inside: a}}}}, g: {{image: firewall, {rest}}}}}\n"
+        ));
+        let told = lines(&warnings);
+        told.lines().filter(|line| line.contains("both answer for it")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let vlan = |id: u32| {
+        format!(
+            "over: {{nic1: {{receive: vlan {id}, decapsulate: [vlan], encapsulate: [{{vlan: {{id: {id}}}}}]}}}}"
+        )
+    };
+    let (same, open) = ("addresses: [192.0.2.8/24, 192.0.2.9/24]", "attach: {inside: b}");
+    assert_eq!(
+        warned("over: [nic1]", &format!("over: [nic1], {same}"), open),
+        [
+            "f.yaml:6:6: devices.b: `b` has 192.0.2.9 on the link of `nic1`, and so has `a`: both answer for it"
+        ]
+    );
+    assert_eq!(
+        warned("over: [nic1]", "over: [nic1]", "attach: {inside: {to: b, addresses: [192.0.2.9/24]}}"),
+        [
+            "f.yaml:6:6: devices.b: `g:0` has 192.0.2.9 on the link of `nic1`, and so has `a`: both answer for it"
+        ]
+    );
+    assert_eq!(warned(&vlan(7), &format!("{}, {same}", vlan(7)), open).len(), 1);
+    for (one, two) in [
+        ("over: [nic1]".to_owned(), format!("over: [nic2], {same}")),
+        ("over: [nic1]".to_owned(), format!("{}, {same}", vlan(7))),
+        (vlan(7), format!("{}, {same}", vlan(8))),
+        ("over: [nic1]".to_owned(), "over: [nic1], addresses: [192.0.2.8/24]".to_owned()),
+    ] {
+        assert_eq!(warned(&one, &two, open), Vec::<String>::new(), "{one}, {two}");
+    }
+}
