@@ -1,5 +1,6 @@
 //! Functions that are containers: what of a wiring the launcher is asked for, and what it says of them.
 
+use super::container_account::{self, ContainerSources};
 use super::container_readings;
 use super::controller::{Controller, lock};
 use super::memory::ContainerMemory;
@@ -7,10 +8,11 @@ use super::shares::Shares;
 use super::shelf::artifact;
 use super::standing::Standing;
 use super::status::share_of;
+use ::metrics::json::ContainerAccount;
 use api::{ContainerProcessor, Fault, FunctionMemory, FunctionStatus};
 use api_server::Refusal;
 use deployment::{Catalog, Failed, Failure, Handed};
-use engine::{Event, Fleet};
+use engine::{Account, Event, Fleet};
 use guest::LogLine;
 use launcher::keeper::{Happened, Keeper, Wanted, Whose, Why, stands_by};
 use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
@@ -416,6 +418,25 @@ impl Controller {
             faults: condition.faults,
             restarts: condition.restarts,
         })
+    }
+
+    /// What all of them have done, or those of a tenant, for an account.
+    pub(super) fn container_accounts(
+        &self,
+        account: &Account,
+        tenant: Option<&str>,
+    ) -> Vec<ContainerAccount> {
+        let wiring = self.host.wiring();
+        let own = |(_, container): &(&String, &Container)| tenant.is_none_or(|it| container.tenant == it);
+        let promised = lock(&self.promised).clone();
+        let from = ContainerSources {
+            host: &self.host,
+            keeper: self.containers.get().map(Arc::as_ref),
+            attaching: &self.attaching,
+            promised: &promised,
+        };
+        let words = |why: &Why| if tenant.is_some() { why.for_tenant() } else { why.to_string() };
+        container_account::container_accounts(wiring.containers.iter().filter(own), account, from, words)
     }
 
     /// A moment as it is told.

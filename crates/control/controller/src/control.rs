@@ -276,12 +276,14 @@ impl Control for Handle {
 
     fn account(&self, tenant: Option<&str>) -> Option<String> {
         let fleet = self.0.host.fleet();
+        let containers = |account: &Account| self.0.container_accounts(account, tenant);
         match tenant {
-            None => exact(fleet, ACCOUNT_TIME).map(|account| ::metrics::json::account("account", &account)),
+            None => exact(fleet, ACCOUNT_TIME)
+                .map(|account| ::metrics::json::account("account", &account, &containers(&account))),
             Some(tenant) => self
                 .0
                 .account_of(tenant, || fleet.survey().ok())
-                .map(|(account, _)| ::metrics::json::account_of_tenant(&account)),
+                .map(|(account, _)| ::metrics::json::account_of_tenant(&account, &containers(&account))),
         }
     }
 

@@ -26,6 +26,7 @@ mod begin;
 mod cgroup;
 mod change;
 mod confine;
+mod container_account;
 mod container_readings;
 mod containers;
 mod control;
@@ -59,6 +60,7 @@ mod watch;
 
 use api_server::Server;
 pub use attaching::Attaching;
+pub use container_account::{ContainerSources, container_accounts};
 pub use containers::{
     concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks, wanted_containers,
 };

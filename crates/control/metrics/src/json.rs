@@ -7,17 +7,53 @@ use engine::{
 use port::PortStatus;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
+use telemetry::clock::Cycles;
 use telemetry::{DropCounters, Ledger};
+
+/// What a container, a program or a virtual machine has done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerAccount {
+    /// Its name.
+    pub name: String,
+    /// `running`, `starting` or `down`.
+    pub state: &'static str,
+    /// Why it does not run.
+    pub reason: Option<String>,
+    /// Packets that it was given, and their bytes.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: u64,
+    /// Packets that wait at its ports.
+    pub queue: u64,
+    /// What its ports lost.
+    pub dropped: DropCounters,
+    /// What the engine used for its packets, where no function in the sandbox was charged for it.
+    pub engine: Cycles,
+    /// What its processes have used since they were started.
+    pub processes: Cycles,
+    /// The part of its worker's core that it is promised, 0 to 1; 0 without a worker.
+    pub promised: f64,
+    /// The worker that it stays beside, counted from 0.
+    pub worker: Option<usize>,
+    /// Bytes of memory that it has, and may have.
+    pub memory: u64,
+    /// See `memory`.
+    pub memory_limit: u64,
+    /// How often it ended, or could not be started.
+    pub faults: u64,
+    /// How often it was started again.
+    pub restarts: u64,
+}
 
 /// An account; `kind` is `account` or `final`. Text that is written part by part: a host may have tens of
 /// thousands of functions.
-pub fn account(kind: &str, account: &Account) -> String {
-    text(&Shown { kind, account, sums: true })
+pub fn account(kind: &str, account: &Account, containers: &[ContainerAccount]) -> String {
+    text(&Shown { kind, account, containers, sums: true })
 }
 
 /// What of an account is a tenant's, and no more: without sums, which are the host's.
-pub fn account_of_tenant(account: &Account) -> String {
-    text(&Shown { kind: "account", account, sums: false })
+pub fn account_of_tenant(account: &Account, containers: &[ContainerAccount]) -> String {
+    text(&Shown { kind: "account", account, containers, sums: false })
 }
 
 fn text(shown: &Shown<'_>) -> String {
@@ -33,12 +69,13 @@ fn text(shown: &Shown<'_>) -> String {
 struct Shown<'a> {
     kind: &'a str,
     account: &'a Account,
+    containers: &'a [ContainerAccount],
     sums: bool,
 }
 
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shown { kind, account, sums } = self;
+        let Shown { kind, account, containers, sums } = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("event", kind)?;
         map.serialize_entry("time", &account.at.nanos.0)?;
@@ -53,6 +90,8 @@ impl Serialize for Shown<'_> {
         map.serialize_entry("ports", &Named(&account.ports, |port| (&port.name, self::port(port))))?;
         let of = |function| Named(&account.instances, function);
         map.serialize_entry("functions", &of(|function| (&function.name, self::function(function))))?;
+        let containers = Named(containers, |one| (&one.name, self::container(one)));
+        map.serialize_entry("containers", &containers)?;
         let devices = Named(&account.devices, |device| (&device.name, self::device(device)));
         map.serialize_entry("devices", &devices)?;
         if *sums {
@@ -110,6 +149,19 @@ fn function(function: &InstanceAccount) -> Value {
         "paused": function.paused, "frozen": function.frozen, "worker": function.worker,
         "ledger": ledger(&function.ledger), "drops": named(&function.own_drops),
         "counters": named(&function.counters), "report": report,
+    })
+}
+
+fn container(container: &ContainerAccount) -> Value {
+    let ContainerAccount { engine, processes, .. } = container;
+    json!({
+        "state": container.state, "reason": container.reason,
+        "packets": container.packets, "bytes": container.bytes, "queue": container.queue,
+        "drops": drops(&container.dropped), "cycles": engine.0 + processes.0,
+        "engine_cycles": engine.0, "processes_cycles": processes.0,
+        "promised_share": container.promised, "worker": container.worker,
+        "memory": container.memory, "memory_limit": container.memory_limit,
+        "faults": container.faults, "restarts": container.restarts,
     })
 }
 

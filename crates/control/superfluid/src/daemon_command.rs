@@ -15,7 +15,7 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
             return Outcome::Failed;
         }
     };
-    console::output().write(view::final_account(&account, false));
+    console::output().write(view::final_account(&account, (&[], account.at), false));
     match account.balance() {
         Ok(()) => Outcome::Done,
         Err(imbalance) => {

@@ -4,8 +4,9 @@
 //! terminal, and no more than fit; [`Size::rows_of`] counts rows again where the terminal has become narrower
 //! meanwhile.
 
-use crate::run_guests::GuestRow;
+use crate::run_guests::in_words;
 use engine::{Account, InstanceAccount, PortAccount};
+use metrics::json::ContainerAccount;
 use port::PortStatus;
 use std::io::IsTerminal;
 
@@ -65,14 +66,14 @@ impl Size {
 /// Widths of names: where there is room, as wide as the longest.
 const NAME: std::ops::RangeInclusive<usize> = 8..=40;
 
-/// Columns beside the name, the wider table of the two.
+/// Columns beside the name, the widest table of the three.
 const BESIDE_NAME: usize = 66;
 
 /// An account, and what the launcher runs at that time.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) account: &'a Account,
-    pub(crate) guests: &'a [GuestRow],
+    pub(crate) guests: &'a [ContainerAccount],
 }
 
 /// Rates of ports and functions since the account before, as lines.
@@ -135,21 +136,33 @@ pub(crate) fn lines(shown: Shown<'_>, before: Option<Shown<'_>>, size: Size) -> 
             state(instance, of(|instance| instance.throttled.0) > 0)
         ));
     }
-    // What the launcher runs is no function of a worker: a call, a promise and what is not counted are none.
+    // What the launcher runs is no function of a worker: of a core it has what the engine does for its packets,
+    // and what its processes use.
+    if !guests.is_empty() {
+        lines.push(format!(
+            "{:<width$} {:>6} {:>6} {:>6} {:>6} {:>6} {:>8} {:>5} {:>7} {}",
+            "guest", "pkt/s", "bit/s", "engine", "procs", "cpu", "promised", "queue", "dropped", "state"
+        ));
+    }
     for guest in guests {
         let before = before.and_then(|before| before.guests.iter().find(|other| other.name == guest.name));
-        let of = |field: fn(&GuestRow) -> u64| rate(field(guest), before.map_or(0, field));
+        let of = |field: fn(&ContainerAccount) -> u64| rate(field(guest), before.map_or(0, field));
+        let used = |field: fn(&ContainerAccount) -> u64| {
+            percent(field(guest).saturating_sub(before.map_or(0, field)))
+        };
+        let (engine, processes) = (used(|guest| guest.engine.0), used(|guest| guest.processes.0));
         lines.push(format!(
-            "{} {:>8} {:>8} {:>7} {:>5.1}% {:>8} {:>6} {:>8} {}",
+            "{} {:>6} {:>6} {:>5.1}% {:>5.1}% {:>5.1}% {:>8} {:>5} {:>7} {}",
             shortened(&guest.name, width),
             short(of(|guest| guest.packets)),
             short(of(|guest| guest.bytes) * 8.0),
-            "-",
-            of(|guest| guest.cpu_ns) / 1e7,
-            "-",
+            engine,
+            processes,
+            engine + processes,
+            guest.worker.map_or("-".to_owned(), |_| format!("{:.1}%", guest.promised * 100.0)),
             guest.queue,
-            count(guest.dropped),
-            guest.state
+            count(guest.dropped.total()),
+            in_words(guest)
         ));
     }
     for (number, worker) in account.workers.iter().enumerate() {
@@ -291,26 +304,29 @@ mod tests {
     #[test]
     fn the_table_fits_the_terminal_and_says_what_does_not() {
         let (before, now) = (account(1, 10), account(2, 9_876_543));
-        let guest = |packets| GuestRow {
+        let guest = |packets| ContainerAccount {
             name: "ids".into(),
             packets,
-            cpu_ns: packets * 50,
-            state: "running".into(),
-            ..GuestRow::default()
+            engine: Cycles(packets * 26),
+            processes: Cycles(packets * 104),
+            state: "running",
+            ..ContainerAccount::default()
         };
-        let (guests_before, guests) = ([guest(0)], [guest(5_000_000)]);
+        let beside = ContainerAccount { promised: 0.7, worker: Some(0), ..guest(5_000_000) };
+        let (guests_before, guests) = ([guest(0)], [beside]);
         let before = Shown { account: &before, guests: &guests_before };
         let now = Shown { account: &now, guests: &guests };
         for columns in [80, 100, 132] {
             let size = Size { rows: 24, columns };
             let table = size.fitted(lines(now, Some(before), size));
-            assert_eq!(table.len(), 9, "a blank line, two heads, two ports, three functions, a worker");
+            assert_eq!(table.len(), 10, "a blank line, three heads, two ports, three functions, a worker");
             assert_eq!(size.rows_of(&table), table.len());
             // Nothing had to be cut.
             assert_eq!(table, lines(now, Some(before), size), "{columns}");
             assert!(table[5].contains(" 9.88M ") && table[5].ends_with(" running"), "{table:#?}");
-            let words: Vec<&str> = table[7].split_whitespace().collect();
-            assert_eq!(words, ["ids", "5.00M", "0", "-", "25.0%", "-", "0", "0", "running"]);
+            let words: Vec<&str> = table[8].split_whitespace().collect();
+            let all = ["ids", "5.00M", "0", "5.0%", "20.0%", "25.0%", "70.0%", "0", "0", "running"];
+            assert_eq!(words, all);
         }
         assert!(
             lines(now, None, Size { rows: 24, columns: 132 })[6].starts_with("monitor-of-all-the-flows-1 ")
@@ -318,7 +334,7 @@ mod tests {
         let narrow = Size { rows: 6, columns: 40 };
         let table = narrow.fitted(lines(now, Some(before), narrow));
         assert_eq!((table.len(), narrow.rows_of(&table)), (5, 5), "one row is left for the cursor");
-        assert_eq!(table[4], "5 more lines need a higher terminal");
+        assert_eq!(table[4], "6 more lines need a higher terminal");
         assert!(table.iter().all(|line| line.chars().count() <= 40), "{table:#?}");
     }
 

@@ -7,24 +7,26 @@ use crate::end_signals;
 use crate::event_json;
 use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Hops, Running, Wanted};
-use crate::run_guests::RunGuests;
+use crate::run_guests::{Known, RunGuests};
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
-    Attaching, Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
+    Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
     wanted_containers,
 };
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use launcher::Keeper;
 use launcher::keeper::{Whose, Why};
+use metrics::json::ContainerAccount;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
+use telemetry::clock::Moment;
 use wiring::{Plan, PortIo, Wiring};
 
 /// How often it is asked whether there is nothing left, when ports may come to their end.
@@ -130,12 +132,14 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let may_end = wiring.ports.values().any(|port| ENDING.contains(&port.driver.as_str()));
     let (fleet, pauses) = (host.fleet().clone(), host.turns());
     let working = Working { fleet, balancer, pauses, may_end, sender, queue };
-    let guests = RunGuests::new(&host, &wiring, keeper.as_ref().map(|(keeper, _)| keeper.clone()));
-    let Ended { account, written, captured, down } =
+    let guests = RunGuests::new(&host, &wiring, keeper.as_ref());
+    let Ended { account, since, written, captured, containers, down } =
         watch(options, working, &guests, &messages, event_log, captures);
+    let containers =
+        account.as_ref().map(|account| guests.at_the_end(account, containers)).unwrap_or_default();
     drop(guests);
-    if let Some((keeper, dividing)) = keeper {
-        dividing.store(false, Relaxed);
+    if let Some((keeper, known)) = keeper {
+        known.goes_on.store(false, Relaxed);
         keeper.end(CONTAINERS_END);
     }
     let Some(account) = account else {
@@ -150,11 +154,11 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         for (hop, summary) in &captured {
             console::output().line(&printable::json(&event_json::captured(hop, summary).to_string()));
         }
-        console::output().line(&printable::json(&metrics::json::account("final", &account)));
+        console::output().line(&printable::json(&metrics::json::account("final", &account, &containers)));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
-        console::output()
-            .write(format!("{}{events}{captures}", view::final_account(&account, options.brief)));
+        let all = view::final_account(&account, (&containers, since.unwrap_or(account.at)), options.brief);
+        console::output().write(format!("{all}{events}{captures}"));
     }
     outcome(&account, down)
 }
@@ -167,7 +171,7 @@ fn keep_containers(
     catalog: &Catalog,
     sender: &Sender<Message>,
     queue: &EventQueue,
-) -> std::io::Result<Option<(Arc<Keeper>, Arc<AtomicBool>)>> {
+) -> std::io::Result<Option<(Arc<Keeper>, Known)>> {
     if wiring.containers.is_empty() {
         return Ok(None);
     }
@@ -196,30 +200,31 @@ fn keep_containers(
             end_failed(&keeper, &failed);
         }
     });
-    let goes_on = divide_processors(options, host, &keeper)?;
-    see_to_attaching(host, &keeper, catalog, goes_on.clone())?;
-    Ok(Some((keeper, goes_on)))
+    let known = Known { goes_on: Arc::new(AtomicBool::new(true)), ..Known::default() };
+    divide_processors(options, host, &keeper, known.clone())?;
+    see_to_attaching(host, &keeper, catalog, known.clone())?;
+    Ok(Some((keeper, known)))
 }
 
-/// Divides processors among containers and workers, by a thread of its own, for as long as what it returns
-/// says.
+/// Divides processors among containers and workers, by a thread of its own, for as long as is said.
 fn divide_processors(
     options: &RunOptions,
     host: &Arc<Host>,
     keeper: &Arc<Keeper>,
-) -> std::io::Result<Arc<AtomicBool>> {
-    let goes_on = Arc::new(AtomicBool::new(true));
-    let (host, keeper, until) = (Arc::downgrade(host), Arc::downgrade(keeper), goes_on.clone());
+    known: Known,
+) -> std::io::Result<()> {
+    let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
     let mut shares = Shares::new(&options.launcher);
-    std::thread::Builder::new().name("shares".into()).spawn(move || {
-        while until.load(Relaxed) {
+    let dividing = std::thread::Builder::new().name("shares".into()).spawn(move || {
+        while known.goes_on.load(Relaxed) {
             let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
             let pause = shares.look(&host, &keeper);
+            known.promised.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares.promised());
             drop((host, keeper));
             std::thread::sleep(pause);
         }
-    })?;
-    Ok(goes_on)
+    });
+    dividing.map(drop)
 }
 
 /// Has guests ended that do not attach in time, by a thread of its own, for as long as is said.
@@ -227,14 +232,14 @@ fn see_to_attaching(
     host: &Arc<Host>,
     keeper: &Arc<Keeper>,
     catalog: &Catalog,
-    goes_on: Arc<AtomicBool>,
+    known: Known,
 ) -> std::io::Result<()> {
     let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
-    let (attaching, processes) = (Attaching::default(), catalog.processes().clone());
+    let processes = catalog.processes().clone();
     let looking = std::thread::Builder::new().name("attaching".into()).spawn(move || {
-        while goes_on.load(Relaxed) {
+        while known.goes_on.load(Relaxed) {
             let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
-            let pause = attaching.look(&host, &keeper, &processes);
+            let pause = known.attaching.look(&host, &keeper, &processes);
             drop((host, keeper));
             std::thread::sleep(pause);
         }
@@ -305,10 +310,14 @@ fn set_up(
 /// What is left when the workers have ended.
 struct Ended {
     account: Option<Account>,
+    /// When it began.
+    since: Option<Moment>,
     /// What became of events and captures.
     written: Vec<(String, PathBuf, Written)>,
     captured: Vec<(String, Summary)>,
-    /// What the launcher runs and was down before they ended: with its ports it may end, too.
+    /// What the launcher runs, as it was before they ended, and what of it was down: with its ports it may end,
+    /// too.
+    containers: Vec<ContainerAccount>,
     down: Vec<String>,
 }
 
@@ -326,18 +335,21 @@ fn watch(
     view.started(&options.file);
     // Programs may add the numbers up; a table stops no worker.
     let account = || if options.json { fleet.account(false) } else { fleet.survey() };
+    let mut since = None;
     if let Ok(account) = account() {
-        let rows = guests.rows(&account);
-        view.begin(account, rows);
+        since = Some(account.at);
+        let containers = guests.accounts(&account);
+        view.begin(account, containers);
     }
     let began = Instant::now();
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
     let mut next_look = began;
     let (mut stopping, mut next_check, mut lost) = (false, began, 0);
-    let mut down = Vec::new();
+    let (mut down, mut containers) = (Vec::new(), Vec::new());
     let mut stop = || {
         down = guests.failures();
+        containers = fleet.survey().map(|account| guests.accounts(&account)).unwrap_or_default();
         let (fleet, sender) = (fleet.clone(), sender.clone());
         let stopper = std::thread::Builder::new().name("stopping".into());
         // What is on its way may take its time; the view goes on meanwhile.
@@ -366,7 +378,7 @@ fn watch(
                         .line(&format!("{lost} events were lost: they came faster than they were shown"));
                 }
                 let (account, written) = (account.map(|account| *account), event_log.finish());
-                return Ended { account, written, captured: finish(captures), down };
+                return Ended { account, since, written, captured: finish(captures), containers, down };
             }
             Ok(Message::Event(event)) => {
                 lost += queue.taken(&event);
@@ -405,14 +417,14 @@ fn watch(
                     next += options.every.max(Duration::from_millis(10));
                     let account = fleet.sweep_switches().and_then(|()| account());
                     if let (false, Ok(account)) = (stopping, account) {
-                        let rows = guests.rows(&account);
-                        view.show(account, rows);
+                        let containers = guests.accounts(&account);
+                        view.show(account, containers);
                     }
                 }
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let (written, captured) = (event_log.finish(), finish(captures));
-                return Ended { account: None, written, captured, down };
+                return Ended { account: None, since, written, captured, containers, down };
             }
         }
         if may_end && !stopping && Instant::now() >= next_check {

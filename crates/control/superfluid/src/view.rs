@@ -3,15 +3,17 @@
 use crate::event_json;
 use crate::event_log::Written;
 use crate::live_table::{self, Shown, Size};
-use crate::run_guests::GuestRow;
+use crate::run_guests::in_words as state_of;
 use capture::Summary;
 use engine::{Account, Event, SwitchAccount};
 use guest::Events;
+use metrics::json::ContainerAccount;
 use port::PortEvent;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use telemetry::Ledger;
+use telemetry::clock::{Cycles, Moment};
+use telemetry::{DropCounters, Ledger};
 
 /// Most events that are shown at a time, ten times in a second.
 const SHOWN_EVENTS: usize = 3;
@@ -22,7 +24,7 @@ pub(crate) struct View {
     terminal: bool,
     /// The table on the screen, to be drawn over.
     drawn: Vec<String>,
-    last: Option<(Account, Vec<GuestRow>)>,
+    last: Option<(Account, Vec<ContainerAccount>)>,
 }
 
 impl View {
@@ -71,7 +73,7 @@ impl View {
     }
 
     /// Where rates are counted from.
-    pub(crate) fn begin(&mut self, account: Account, guests: Vec<GuestRow>) {
+    pub(crate) fn begin(&mut self, account: Account, guests: Vec<ContainerAccount>) {
         self.last = Some((account, guests));
     }
 
@@ -88,9 +90,12 @@ impl View {
     }
 
     /// The state of things, and rates since the last time.
-    pub(crate) fn show(&mut self, account: Account, guests: Vec<GuestRow>) {
+    pub(crate) fn show(&mut self, account: Account, guests: Vec<ContainerAccount>) {
         if self.json {
-            self.print(&format!("{}\n", printable::json(&metrics::json::account("account", &account))));
+            self.print(&format!(
+                "{}\n",
+                printable::json(&metrics::json::account("account", &account, &guests))
+            ));
         } else {
             let size = if self.terminal { Size::of_terminal() } else { Size::UNBOUNDED };
             let last = self.last.as_ref().map(|(account, guests)| Shown { account, guests });
@@ -162,9 +167,13 @@ pub(crate) fn captured(captures: &[(String, Summary)]) -> String {
     text
 }
 
-/// The account at the end: every packet, in words; the brief one without what ports and functions tell of
-/// themselves.
-pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
+/// The account at the end: every packet, in words, and what guests of the launcher have done since a moment;
+/// the brief one without what ports and functions tell of themselves.
+pub(crate) fn final_account(
+    account: &Account,
+    (guests, since): (&[ContainerAccount], Moment),
+    brief_one: bool,
+) -> String {
     let mut text = String::from("\nfinal account\n");
     let Ledger { received, generated, copied, split, delivered, consumed, merged, dropped } = &account.ledger;
     let entered = received + generated + copied + split;
@@ -194,7 +203,7 @@ pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
             counters.received_bytes,
             ledger.delivered,
             counters.delivered_bytes,
-            reasons(ledger),
+            reasons(&ledger.dropped),
             if counters.kernel_lost > 0 {
                 format!("; {} lost in the kernel before they came here", counters.kernel_lost)
             } else {
@@ -218,7 +227,7 @@ pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
             instance.packets,
             instance.bytes,
             instance.calls,
-            reasons(&instance.ledger),
+            reasons(&instance.ledger.dropped),
             if instance.faults > 0 {
                 format!("; {} faults, {} restarts", instance.faults, instance.restarts)
             } else {
@@ -248,7 +257,46 @@ pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
             }
         }
     }
+    let core = account.at.cycles.since(since.cycles);
+    for guest in guests {
+        guest_in_words(guest, core, &mut text);
+    }
     printable::lines(&text).into_owned()
+}
+
+/// A guest of the launcher: its packets, and what of one core and of its memory it has, over so many cycles.
+fn guest_in_words(guest: &ContainerAccount, core: Cycles, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "  guest {}: {} packets ({} bytes){}{}",
+        guest.name,
+        guest.packets,
+        guest.bytes,
+        reasons(&guest.dropped),
+        if guest.faults > 0 {
+            format!("; {} faults, {} restarts", guest.faults, guest.restarts)
+        } else {
+            String::new()
+        },
+    );
+    let percent = |used: u64| if core.0 > 0 { used as f64 * 100.0 / core.0 as f64 } else { 0.0 };
+    let (engine, processes) = (percent(guest.engine.0), percent(guest.processes.0));
+    let _ = write!(
+        text,
+        "    {:.1}% of a core: {engine:.1}% for its packets, {processes:.1}% by its processes",
+        engine + processes
+    );
+    let _ = match guest.worker {
+        Some(worker) => {
+            writeln!(text, "; promised {:.1}% of worker {worker}'s", guest.promised * 100.0)
+        }
+        None => writeln!(text, "; promised none of a worker's"),
+    };
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let _ = writeln!(text, "    {} MiB of memory, of at most {}", mib(guest.memory), mib(guest.memory_limit));
+    if guest.state != "running" {
+        let _ = writeln!(text, "    {}", state_of(guest));
+    }
 }
 
 /// A switch: what it knows, and what it counted that is not nothing.
@@ -303,16 +351,18 @@ const WIDTH: usize = 110;
 /// Most lines of a function's report that are shown.
 const LONGEST_REPORT: usize = 60;
 
-fn reasons(ledger: &Ledger) -> String {
-    let reasons: Vec<String> =
-        ledger.dropped.nonzero().map(|(reason, count)| format!("{count} {reason}")).collect();
+fn reasons(dropped: &DropCounters) -> String {
+    let reasons: Vec<String> = dropped.nonzero().map(|(reason, count)| format!("{count} {reason}")).collect();
     if reasons.is_empty() { String::new() } else { format!("; dropped: {}", reasons.join(", ")) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, in_words};
+    use super::{brief, guest_in_words, in_words};
     use engine::SwitchAccount;
+    use metrics::json::ContainerAccount;
+    use telemetry::DropReason;
+    use telemetry::clock::Cycles;
     use virtual_switch::SwitchCounters;
 
     #[test]
@@ -324,6 +374,46 @@ mod tests {
         assert_eq!(in_words(&switch), expected);
         let quiet = SwitchAccount { counters: SwitchCounters::default(), ..switch };
         assert_eq!(in_words(&quiet), "switch hall: 4 ports, 0 stations known");
+    }
+
+    #[test]
+    fn a_guest_is_told_with_what_it_was_promised_and_got_apart_and_together() {
+        let mut guest = ContainerAccount {
+            name: "ids".into(),
+            state: "running",
+            packets: 7,
+            bytes: 700,
+            engine: Cycles(60),
+            processes: Cycles(240),
+            promised: 0.7,
+            worker: Some(0),
+            memory: 5 << 20,
+            memory_limit: 64 << 20,
+            ..ContainerAccount::default()
+        };
+        let told = |guest: &ContainerAccount| {
+            let mut text = String::new();
+            guest_in_words(guest, Cycles(1000), &mut text);
+            text
+        };
+        let share = "    30.0% of a core: 6.0% for its packets, 24.0% by its processes";
+        assert_eq!(
+            told(&guest),
+            format!(
+                "  guest ids: 7 packets (700 bytes)\n{share}; promised 70.0% of worker 0's\n    5 MiB of memory, of at most 64\n"
+            )
+        );
+        guest.dropped[DropReason::PortDown] = 2;
+        (guest.faults, guest.restarts, guest.worker) = (3, 2, None);
+        (guest.state, guest.reason) = ("down", Some("signal 9 ended it".into()));
+        let text = told(&guest);
+        assert!(
+            text.starts_with(
+                "  guest ids: 7 packets (700 bytes); dropped: 2 port-down; 3 faults, 2 restarts\n"
+            )
+        );
+        assert!(text.contains(&format!("{share}; promised none of a worker's\n")), "{text}");
+        assert!(text.ends_with("\n    down: signal 9 ended it\n"), "{text}");
     }
 
     #[test]

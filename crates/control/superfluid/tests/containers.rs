@@ -52,6 +52,12 @@ fn a_container_in_a_chain_is_killed_and_comes_back() {
             let last: Value =
                 serde_json::from_str(ended.stdout.lines().last().expect("a line")).expect("JSON");
             assert_eq!(last["balanced"], true, "{last}");
+            let router = &last["containers"]["router"];
+            let count = |key: &str| router[key].as_u64().unwrap_or_else(|| panic!("{key}: {last}"));
+            assert_eq!((&router["state"], count("faults")), (&"running".into(), 1), "{last}");
+            let cycles = count("engine_cycles") + count("processes_cycles");
+            assert!(count("packets") > 10 && count("memory") > 0 && count("cycles") == cycles, "{last}");
+            assert!(count("engine_cycles") > 0 && count("processes_cycles") > 0, "{last}");
             let told = |what: &str| ended.stdout.lines().any(|line| line.contains(what));
             assert!(told("signal 9 ended it"), "{}", ended.stdout);
             let listed: Value =

@@ -32,4 +32,11 @@ fn all_kinds_of_guests_carry_traffic_in_one_chain() {
         let delivered = &told["account"]["ports"][guest]["packets"]["delivered"];
         assert!(delivered.as_u64() > Some(1000), "{guest}: {delivered}");
     }
+    // And is in the account, with what it got of the processor.
+    for guest in ["forward", "pmd", "machine", "watch"] {
+        let own = &told["account"]["containers"][guest];
+        let got = |key: &str| own[key].as_u64().unwrap_or(0);
+        assert!(own["state"] == "running" && got("packets") > 1000, "{guest}: {own}");
+        assert!(got("processes_cycles") > 0 && got("memory") > 0, "{guest}: {own}");
+    }
 }
