@@ -9,6 +9,7 @@ use crate::reference::ContainerFacts;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::Path;
 use telemetry::clock::Nanos;
 use wiring::{
     BypassSide, Claimant, Container, ContainerInterface, ContainerKind, ContainerProbe, Endpoint,
@@ -401,10 +402,12 @@ impl Reader<'_> {
         let mut mounts = BTreeMap::new();
         for (inside, node) in entries {
             let place = place.key(&inside.text, node.position);
-            if !inside.text.starts_with('/') {
+            if !is_mountable(&inside.text) {
                 place.at(inside.position).report(&mut self.faults, || {
                     let found = spelling::shown(&inside.text);
-                    format!("found `{found}` as a path inside; allowed: absolute paths")
+                    format!(
+                        "found `{found}` as a path inside; allowed: absolute paths without `..`, not below /proc, /sys and /dev"
+                    )
                 });
             }
             match node.as_text().filter(|text| !text.is_empty()) {
@@ -474,6 +477,14 @@ fn settings_of(kind: InterfaceKind, outer: &str, given: &Node, of_function: &[(&
         }
     }
     Node { position, value: NodeValue::Map(settings) }
+}
+
+/// A path inside that is not what the kernel shows there, as the launcher has it.
+fn is_mountable(inside: &str) -> bool {
+    let path = Path::new(inside);
+    let own = ["/proc", "/sys", "/dev"].iter().any(|folder| path.starts_with(folder));
+    let plain = path.is_absolute() && path.parent().is_some();
+    plain && !own && !inside.split('/').any(|part| matches!(part, "." | ".."))
 }
 
 fn is_socket_name(name: &str) -> bool {

@@ -10,9 +10,10 @@ use deployment::Catalog;
 use launcher::keeper::{TAKEN, refusal_for_tenant};
 use launcher::{ClientError, Launcher, Start};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 use wiring::Wiring;
+use yaml_document::spelling;
 
 /// How long one answer is waited for, and those of one change together.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
@@ -62,9 +63,13 @@ pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, 
         other => other,
     };
     // What is not said there has no place of its own.
-    let at = match spec.and_then(|spec| spec.get(said)) {
-        Some(_) => format!("functions.{name}.{said}"),
-        None => format!("functions.{name}"),
+    let at = match (said, spec.and_then(|spec| spec.get(said))) {
+        ("mounts", Some(mounts)) => match mounted(mounts, reason) {
+            Some(inside) => format!("functions.{name}.mounts.{}", spelling::shown(inside)),
+            None => format!("functions.{name}.mounts"),
+        },
+        (said, Some(_)) => format!("functions.{name}.{said}"),
+        (_, None) => format!("functions.{name}"),
     };
     let told = refusal_for_tenant(reason);
     (Fault::of_request(&at, format!("the launcher refuses it: {reason}")), Fault::of_request(&at, told))
@@ -73,13 +78,37 @@ pub(super) fn faults(name: &str, spec: Option<&Value>, reason: &str) -> (Fault, 
 /// The key of a virtual machine that names the file which a refusal names as well: the launcher knows of
 /// mounts alone.
 fn file_of_machine(spec: Option<&Value>, reason: &str) -> Option<&'static str> {
-    let refused = Path::new(reason.split('`').nth(1)?);
+    let refused = refused_path(reason)?;
     let names = |key: &&str| {
         let said = spec.and_then(|spec| spec.get(*key)).and_then(Value::as_str);
-        // A relative one is from the folder of the operator's file.
-        said.is_some_and(|said| refused.ends_with(said.trim_start_matches("./")))
+        said.is_some_and(|said| is_path(refused, said))
     };
     ["kernel", "initrd", "image"].into_iter().find(names)
+}
+
+/// The path inside of what a refusal is about: it names that, or the file of the host.
+fn mounted<'a>(mounts: &'a Value, reason: &str) -> Option<&'a str> {
+    let (mounts, refused) = (mounts.as_object()?, refused_path(reason)?);
+    let names = |(inside, from): &(&String, &Value)| {
+        inside.as_str() == refused || from.as_str().is_some_and(|from| is_path(refused, from))
+    };
+    // The most of a path that is the same: `./b/a` is not `./a`.
+    let length = |(_, from): &(&String, &Value)| from.as_str().map_or(0, str::len);
+    mounts.iter().filter(names).max_by_key(length).map(|(inside, _)| inside.as_str())
+}
+
+/// The path that a refusal names first.
+fn refused_path(reason: &str) -> Option<&str> {
+    reason.split('`').nth(1)
+}
+
+/// Whether a path of the host is what an operator's file says; a relative one is from the file's folder.
+fn is_path(path: &str, said: &str) -> bool {
+    if Path::new(said).is_absolute() { path == said } else { Path::new(path).ends_with(from_folder(said)) }
+}
+
+fn from_folder(said: &str) -> PathBuf {
+    Path::new(said).components().filter(|part| *part != Component::CurDir).collect()
 }
 
 /// What a launcher has against the guests of a wiring.
@@ -154,6 +183,18 @@ mod tests {
         {
             let reason = format!("mounts: `{file}` lies elsewhere; allowed by the launcher's file: none");
             assert_eq!(faults("m", Some(&machine), &reason).0.at, format!("functions.m.{key}"));
+        }
+        let mounts = json!({"/etc/s.yaml": "./s.yaml", "/etc/t.yaml": "./sub/s.yaml", "/srv": "/srv/files"});
+        let ids = json!({"guest": "container", "mounts": mounts});
+        for (reason, entry) in [
+            ("mounts: `/srv/files` lies elsewhere; allowed by the launcher's file: none", "./srv"),
+            ("mounts: `/home/a/s.yaml` cannot be opened (No such file)", "./etc/s.yaml"),
+            ("mounts: `/home/a/sub/s.yaml` is a link, or lies behind one", "./etc/t.yaml"),
+            ("mounts: found `/srv` as a path inside; allowed: absolute paths without `..`", "./srv"),
+            ("mounts: `/home/a/t.yaml`: more than 64 MiB", ""),
+            ("mounts: found 65; allowed: at most 64", ""),
+        ] {
+            assert_eq!(faults("ids", Some(&ids), reason).0.at, format!("functions.ids.mounts{}", entry));
         }
         let told = |reason: &str| faults("web", Some(&spec), reason).1.message;
         assert!(told("limits.memory: found 4; allowed: 5 to 6").contains("allowed: 5 to 6"));

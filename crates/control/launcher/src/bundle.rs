@@ -83,8 +83,7 @@ pub(crate) fn write(
     let mut mounts = of_host.mounts();
     for (number, (inside, from)) in permitted.mounts.iter().enumerate() {
         let to = files.join(number.to_string());
-        copy(from, &to, permitted.uids, &mut left, 0)
-            .map_err(|error| Refusal::new(format!("mounts: `{}`: {error}", start.mounts[inside])))?;
+        copy(from, Some(&to), permitted.uids, &mut left, 0).map_err(not_copied(start, inside))?;
         mounts.push(json!({"destination": inside, "type": "bind", "source": to,
             "options": ["rbind", "ro", "nosuid", "nodev", "noexec"]}));
     }
@@ -98,6 +97,19 @@ pub(crate) fn write(
     fs::write(folder.join("config.json"), config.to_string()).map_err(failed)
 }
 
+/// Whether all that is to be mounted can be copied, as it is now.
+pub(crate) fn check_mounts(start: &Start, permitted: &Permitted) -> Result<(), Refusal> {
+    let mut left = Left { bytes: COPIED_BYTES, files: COPIED_FILES };
+    let copied = |(inside, from): (&String, &OwnedFd)| {
+        copy(from, None, permitted.uids, &mut left, 0).map_err(not_copied(start, inside))
+    };
+    permitted.mounts.iter().try_for_each(copied)
+}
+
+fn not_copied<'a>(start: &'a Start, inside: &'a str) -> impl Fn(io::Error) -> Refusal + 'a {
+    move |error| Refusal::new(format!("mounts: `{}`: {error}", start.mounts[inside]))
+}
+
 /// What may still be copied.
 struct Left {
     bytes: u64,
@@ -105,19 +117,23 @@ struct Left {
 }
 
 /// Copies a file, or a folder with files and folders in it, from what was opened when it was checked: what is
-/// mounted cannot become another file meanwhile, and has an owner that the guest's users may read.
-fn copy(from: &OwnedFd, to: &Path, uids: u32, left: &mut Left, depth: usize) -> io::Result<()> {
+/// mounted cannot become another file meanwhile, and has an owner that the guest's users may read. Without
+/// `to` it is only found out whether it could be.
+fn copy(from: &OwnedFd, to: Option<&Path>, uids: u32, left: &mut Left, depth: usize) -> io::Result<()> {
     left.files = left.files.checked_sub(1).ok_or_else(|| too_much("more than 4096 files"))?;
     let found = rustix::fs::fstat(from)?;
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {
-            let mut file = File::create_new(to)?;
-            let read = io::copy(&mut File::from(from.try_clone()?).take(left.bytes + 1), &mut file)?;
+            let mut file = to.map(File::create_new).transpose()?;
+            let read = match &mut file {
+                Some(file) => io::copy(&mut File::from(from.try_clone()?).take(left.bytes + 1), file)?,
+                None => u64::try_from(found.st_size).unwrap_or_default(),
+            };
             left.bytes = left.bytes.checked_sub(read).ok_or_else(|| too_much("more than 64 MiB"))?;
-            give(&file, uids, 0o444 | found.st_mode & 0o111)
+            file.map_or(Ok(()), |file| give(&file, uids, 0o444 | found.st_mode & 0o111))
         }
         FileType::Directory if depth < 16 => {
-            fs::create_dir(to)?;
+            to.map_or(Ok(()), fs::create_dir)?;
             for entry in Dir::read_from(from)? {
                 let entry = entry?;
                 if matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -129,9 +145,9 @@ fn copy(from: &OwnedFd, to: &Path, uids: u32, left: &mut Left, depth: usize) -> 
                 let opened = opened.map_err(|error| {
                     too_much(&format!("{} in it cannot be opened: {error}", name.display()))
                 })?;
-                copy(&opened, &to.join(name), uids, left, depth + 1)?;
+                copy(&opened, to.map(|to| to.join(name)).as_deref(), uids, left, depth + 1)?;
             }
-            give(&File::open(to)?, uids, 0o555)
+            to.map_or(Ok(()), |to| give(&File::open(to)?, uids, 0o555))
         }
         _ => Err(too_much("neither files nor folders are in it; allowed: those")),
     }
@@ -153,12 +169,13 @@ pub(crate) fn config(
     image: &Unpacked,
     mounts: &[Value],
 ) -> Result<Value, Refusal> {
-    let Config { env, working_dir, .. } = &image.config;
+    let Config { env, .. } = &image.config;
     let command = command(start, &image.config)?;
     let (uid, gid) = user(&image.config.user, &image.root)?;
     let mut env: Vec<&str> = env.iter().map(String::as_str).filter(|one| one.contains('=')).collect();
+    let path = format!("PATH={}", path_of(&image.config));
     if !env.iter().any(|one| one.starts_with("PATH=")) {
-        env.push("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        env.push(&path);
     }
     let mut all = fixed_mounts(start.limits.memory / 4);
     all.extend(volumes_of(&image.config)?.map(|path| temporary(path, start.limits.memory / 4, "0755")));
@@ -178,7 +195,7 @@ pub(crate) fn config(
             "user": {"uid": uid, "gid": gid, "umask": 0o022},
             "args": command,
             "env": env,
-            "cwd": if working_dir.starts_with('/') { working_dir } else { "/" },
+            "cwd": working_folder(&image.config),
             "noNewPrivileges": true,
             "capabilities": {
                 "bounding": capabilities, "effective": capabilities, "permitted": capabilities,
@@ -315,8 +332,20 @@ fn volumes_of(config: &Config) -> Result<impl Iterator<Item = &str>, Refusal> {
     Ok(all())
 }
 
+/// Where an image's programs are found by their names.
+pub(crate) fn path_of(config: &Config) -> &str {
+    let told = config.env.iter().find_map(|one| one.strip_prefix("PATH="));
+    told.unwrap_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+/// Where an image's programs begin.
+pub(crate) fn working_folder(config: &Config) -> &Path {
+    let told = Some(Path::new(&config.working_dir)).filter(|path| path.is_absolute());
+    told.unwrap_or(Path::new("/"))
+}
+
 /// What runs: the request's command, or the image's.
-fn command(start: &Start, config: &Config) -> Result<Vec<String>, Refusal> {
+pub(crate) fn command(start: &Start, config: &Config) -> Result<Vec<String>, Refusal> {
     let command: Vec<String> = match start.command.as_slice() {
         [] => config.entrypoint.iter().chain(&config.cmd).cloned().collect(),
         given => given.to_vec(),

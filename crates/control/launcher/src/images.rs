@@ -60,6 +60,20 @@ impl Images {
         Ok(Images { folder: folder.to_owned(), turns: Mutex::default() })
     }
 
+    /// The configuration of a layout, if it is one, for this machine, and the one that is pinned; and where
+    /// the tenant has it unpacked, if it does. Its layers are not read.
+    pub(crate) fn known(
+        &self,
+        tenant: &str,
+        uids: u32,
+        layout: OwnedFd,
+        pinned: Option<&Digest>,
+    ) -> Result<(Config, Option<PathBuf>), Refusal> {
+        let layout = Layout::open(layout, pinned).map_err(Refusal::of("image"))?;
+        let root = folder_of(&self.folder, tenant, uids).join(layout.digest().hex());
+        Ok((layout.config().clone(), Some(root).filter(|root| root.exists())))
+    }
+
     /// Works on the images of a tenant, when no other thread does, by a thread of low priority.
     pub(crate) fn for_tenant<T: Send>(
         &self,
@@ -128,9 +142,7 @@ impl ImagesOfTenant<'_> {
         let layout = Layout::open(layout, pinned).map_err(Refusal::of("image"))?;
         let failed =
             |error: std::io::Error| Refusal::new(format!("image: the folder of unpacked images: {error}"));
-        // Of its users as well: a tenant whose range is another one in the file now cannot use the files of
-        // before.
-        let folder = self.folder.join(self.tenant).join(uids.to_string());
+        let folder = folder_of(self.folder, self.tenant, uids);
         let root = folder.join(layout.digest().hex());
         if !root.exists() {
             passable(&self.folder.join(self.tenant)).map_err(failed)?;
@@ -157,10 +169,10 @@ impl ImagesOfTenant<'_> {
     }
 }
 
-/// The configuration of a layout, if it is one, for this machine, and the one that is pinned. Its layers are
-/// not read.
-pub(crate) fn config(layout: OwnedFd, pinned: Option<&Digest>) -> Result<Config, Refusal> {
-    Layout::open(layout, pinned).map(|layout| layout.config().clone()).map_err(Refusal::of("image"))
+/// Where a tenant's images are. Of its users as well: a tenant whose range is another one in the file now cannot
+/// use the files of before.
+fn folder_of(folder: &Path, tenant: &str, uids: u32) -> PathBuf {
+    folder.join(tenant).join(uids.to_string())
 }
 
 /// Makes a folder through which other users may pass and in which they cannot look around: the tenants' users

@@ -2,7 +2,7 @@
 
 use crate::interfaces::{links, parse_mac};
 use crate::request::{GuestKind, Interface, InterfaceKind, Limits, Start};
-use crate::{LauncherError, Refusal};
+use crate::{LauncherError, Refusal, open_files};
 use container_image::Digest;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use schema::{Schema, Value};
@@ -26,6 +26,10 @@ pub(crate) const PREFIX: &str = "sfg";
 
 /// Folders that each guest has of its own.
 const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
+
+/// The least memory of a guest: the runtime is in its control group until its program is, and takes about half
+/// of this. Docker's least is the same.
+const MEMORY_LEAST: u64 = 6 << 20;
 
 const ARGUMENTS_MAX: usize = 256;
 const INTERFACES_MAX: usize = 16;
@@ -276,12 +280,13 @@ impl Tenant {
         let size = |bytes| Value::Size(bytes).to_string();
         let number = |number: u64| number.to_string();
         let by_file = " by the launcher's file";
-        within("memory", by_file, size, [1 << 20, limits.memory, self.memory])?;
+        within("memory", by_file, size, [MEMORY_LEAST, limits.memory, self.memory])?;
         within("weight", "", number, [1, limits.weight.into(), 10_000])?;
         within("cap", "", number, [10, limits.cap.unwrap_or(1000).into(), 1_000_000])?;
         let processes = [1, limits.processes.into(), self.processes.into()];
         within("processes", by_file, number, processes)?;
-        within("files", "", number, [3, limits.files.into(), 1 << 20])
+        let files = [open_files::LEAST.into(), limits.files.into(), open_files::most()];
+        within("files", " by the host", number, files)
     }
 }
 

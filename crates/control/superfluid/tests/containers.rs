@@ -84,17 +84,32 @@ fn the_launcher_is_asked_by_check_and_before_a_run() {
     }
     isolated("the_launcher_is_asked_by_check_and_before_a_run", || {
         with_launcher(|line, folder, launcher, running| {
-            let said = |command: &str, file: &str| {
+            let said_within = |command: &str, file: &str, time: &str| {
                 let mut program = line.middle.command(PROGRAM);
                 program.arg(command).args(&launcher.arguments()[..2]).arg(folder.join(file));
                 if command == "run" {
-                    program.args(["--for", "1s"]);
+                    program.args(["--for", time]);
                 }
                 let output = program.output().expect("it runs");
                 (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
             };
+            let said = |command: &str, file: &str| said_within(command, file, "1s");
             let good = fs::read_to_string(folder.join("chain.yaml")).expect("the guide's");
+            fs::create_dir_all(folder.join("files")).expect("made");
+            fs::write(folder.join("files/a"), "a").expect("written");
             for (change, place) in [
+                (
+                    (
+                        "memory: 64MiB",
+                        "mounts: {/etc/a: ./files/a, /etc/b.c: ./files/none}\n    memory: 64MiB",
+                    ),
+                    "functions.router.mounts./etc/b.c: the launcher refuses it: mounts: ",
+                ),
+                (
+                    ("memory: 64MiB", "files: 1048577\n    memory: 64MiB"),
+                    "functions.router.files: found `1048577`; allowed: ",
+                ),
+                (("memory: 64MiB", "memory: 1MiB"), "functions.router.memory: found `1MiB`; allowed: "),
                 (
                     ("memory: 64MiB", "memory: 2GiB"),
                     "functions.router.memory: the launcher refuses it: limits.memory: found",
@@ -122,12 +137,25 @@ fn the_launcher_is_asked_by_check_and_before_a_run() {
             assert!(code == Some(2) && told.contains(taken) && told.contains("chain.yaml:9:5: "), "{told}");
             assert_eq!(said("check", "chain.yaml").0, Some(0), "the file is right");
             assert_eq!(launcher.ask(r#"{"stop": {"name": "router"}}"#), Ok(String::new()));
-            // What is not found out before it is started fails the run.
+            // Which programs an image has is known when it is unpacked.
             fs::write(folder.join("bad.yaml"), good.replacen("/bin/sleep", "/bin/missing", 1))
                 .expect("written");
-            let (code, told) = said("run", "bad.yaml");
-            let down = "function router: it was down at the end: ";
-            assert!(code == Some(1) && told.contains(down) && told.contains("/bin/missing"), "{told}");
+            let lacks = "command: the image's `/bin/missing` is not there; allowed: a program of the image";
+            for command in ["check", "run"] {
+                let (code, told) = said(command, "bad.yaml");
+                let place = format!("functions.router.command: the launcher refuses it: {lacks}");
+                assert!(code == Some(2) && told.contains(&place), "{told}");
+            }
+            // What is not found out before it is started fails the run, if that is over by then.
+            fs::remove_dir_all(folder.join("state/images/default")).expect("removed");
+            let mut ran = said("run", "bad.yaml");
+            if ran.0 == Some(0) {
+                fs::remove_dir_all(folder.join("state/images/default")).expect("removed");
+                ran = said_within("run", "bad.yaml", "5s");
+            }
+            let (code, told) = ran;
+            let down = format!("function router: it was down at the end: {lacks}");
+            assert!(code == Some(1) && told.contains(&down), "{told}");
             assert!(!told.contains("level="), "{told}");
             // A missing interface is a warning, that the launcher was not asked is none.
             let (code, told) = said("check", "chain.yaml");

@@ -183,6 +183,14 @@ fn every_fault_of_a_container_has_its_place() {
             "functions.router.mounts.etc/a.yaml: found `etc/a.yaml` as a path inside",
         ),
         (("./a.yaml}", "[]}"), "functions.router.mounts./etc/a.yaml: found a list; allowed: the path"),
+        (
+            ("{/etc/a.yaml:", "{/proc/a.yaml:"),
+            "functions.router.mounts./proc/a.yaml: found `/proc/a.yaml` as a path inside; allowed: absolute paths",
+        ),
+        (
+            ("{/etc/a.yaml:", "{/etc/../a.yaml:"),
+            "functions.router.mounts./etc/../a.yaml: found `/etc/../a.yaml` as a path inside",
+        ),
         (("12.5%", "120%"), "functions.router.cpu.cap: found `120%`; allowed:"),
         (
             ("cpu: {weight", "config: {a: 1}\n    cpu: {weight"),

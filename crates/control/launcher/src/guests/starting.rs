@@ -5,7 +5,7 @@ use crate::images::{Unpacked, passable};
 use crate::permits::Files;
 use crate::record::{Record, hold, start_time};
 use crate::request::{KvmUse, Start, State};
-use crate::{Refusal, bundle, images, interfaces, probe, program, runtime, watch};
+use crate::{Refusal, bundle, image_program, interfaces, probe, program, runtime, watch};
 use container_image::Digest;
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid};
 use std::fs::{self, File};
@@ -36,8 +36,8 @@ impl Guests {
         Ok(())
     }
 
-    /// Whether a guest may be started, as far as that shows without starting it: what its layers hold, and
-    /// how many guests there are by then, is found out when it is.
+    /// Whether a guest may be started, as far as that shows without starting it: what its layers hold, unless
+    /// they are unpacked already, and how many guests there are by then, is found out when it is.
     pub(crate) fn check(&self, start: &Start) -> Result<(), Refusal> {
         let permitted = self.permits.check(start)?;
         self.runtime.is_there()?;
@@ -45,8 +45,17 @@ impl Guests {
         if start.kvm == KvmUse::Required {
             self.kvm_works(&permitted).map_err(without_kvm)?;
         }
+        bundle::check_mounts(start, &permitted)?;
         match permitted.files {
-            Files::Image(layout, pinned) => bundle::check(start, &images::config(layout, pinned.as_ref())?),
+            Files::Image(layout, pinned) => {
+                let (config, root) =
+                    self.images.known(&start.tenant, permitted.uids, layout, pinned.as_ref())?;
+                bundle::check(start, &config)?;
+                let Some(root) = root else { return Ok(()) };
+                let found = image_program::is_there(&root, start, &config);
+                // Another start may have taken its room meanwhile.
+                if root.exists() { found } else { Ok(()) }
+            }
             Files::Host(_) => program::is_there(start),
         }
     }
@@ -121,6 +130,7 @@ impl Guests {
             let used: Vec<PathBuf> = self.table().guests.values().filter_map(Entry::used).collect();
             images.make_room(&used).map_err(own)?;
             let image = images.unpack(layout, pinned, uids, self.permits.image_size)?;
+            image_program::is_there(&image.root, start, &image.config)?;
             if let Some(entry) = self.table().guests.get_mut(&start.name) {
                 entry.root = Some(image.root.clone());
             }

@@ -2,9 +2,11 @@
 //!
 //! The launcher's refusals and the troubles with it name paths of the host, and tenants of the launcher's
 //! file. An administrator reads all of it. A tenant reads what is its own: what is wrong with its limits,
-//! its interfaces and its probe, and how its processes ended. Of all else it gets the same words, whether
-//! something is not there or not allowed, so that a start is no way to ask about the host.
+//! its interfaces and its probe, a program that its image lacks, and how its processes ended. Of all else it
+//! gets the same words, whether something is not there or not allowed, so that a start is no way to ask
+//! about the host.
 
+use crate::image_program::NOT_THERE;
 use std::fmt;
 
 /// What a tenant is told of a refusal that is not about what is its own.
@@ -25,6 +27,7 @@ pub fn refusal_for_tenant(reason: &str) -> &str {
     let key = reason.split_once(':').map_or("", |(key, _)| key);
     match key.split('.').next() {
         Some(first) if OWN.contains(&first) => reason,
+        _ if reason.starts_with(NOT_THERE) => reason,
         _ if reason.starts_with(BY_RUNTIME) => RUNTIME,
         _ => REFUSED,
     }
@@ -102,8 +105,10 @@ mod tests {
         let of = |why: Why| (why.to_string(), why.for_tenant());
         let same = |text: &str| (text.to_owned(), text.to_owned());
         assert_eq!(of(Why::own("signal 9 ended it")), same("signal 9 ended it"));
-        let limits = "limits.memory: found 4; allowed: 5 to 6";
-        assert_eq!(of(Why::refused(limits)), same(limits));
+        let lacks = format!("{NOT_THERE}`/bin/x` is not there; allowed: a program of the image");
+        for own in ["limits.memory: found 4; allowed: 5 to 6", &lacks] {
+            assert_eq!(of(Why::refused(own)), same(own));
+        }
         for refused in
             ["image: `/srv/a` lies elsewhere", "tenant: found `red`; allowed: blue", "the guest's folder"]
         {

@@ -517,11 +517,21 @@ fn what_is_checked_is_found_and_not_started() {
             Launcher::check(&host.path("run/launcher.sock"), &start, Duration::from_secs(20))
                 .expect("an answer")
         };
+        let large = host.path("files/large").display().to_string();
+        std::fs::File::create(&large).and_then(|file| file.set_len(65 << 20)).expect("made");
         assert_eq!(check(&|_| ()), Ok(()));
         for (change, wanted) in [
             (&(|start: &mut Start| start.image.push_str("-missing")) as &dyn Fn(&mut Start), "image: "),
             (&|start| start.digest = Some(format!("sha256:{}", "0".repeat(64))), "image: "),
             (&|start| start.limits.memory = 1 << 40, "limits.memory: "),
+            // What the runtime could not start.
+            (&|start| start.limits.memory = 2 << 20, "limits.memory: found 2MiB; allowed by"),
+            (&|start| start.limits.files = 63, "limits.files: found 63; allowed by the host: 64 to "),
+            (
+                &|start| start.limits.files = u32::MAX,
+                "limits.files: found 4294967295; allowed by the host: 64 to ",
+            ),
+            (&|start| drop(start.mounts.insert("/etc/large".into(), large.clone())), "mounts: `/"),
             (&|start| start.tenant = "white".into(), "tenant: found `white`"),
             (&|start| start.kvm = KvmUse::Required, "kvm: /dev/kvm cannot be used"),
         ] {
@@ -531,7 +541,22 @@ fn what_is_checked_is_found_and_not_started() {
         assert_eq!(host.list().guests, [], "none was started");
         let unpacked = std::fs::read_dir(host.path("state/images")).expect("a folder");
         assert!(unpacked.flatten().all(|it| it.file_name() == ".unfinished"), "none was unpacked");
+        // Of an image that is unpacked it is known which programs it has.
+        let misspelt: &dyn Fn(&mut Start) = &|start| start.command = vec!["/bin/slep".into(), "9".into()];
+        assert_eq!(check(misspelt), Ok(()));
+        host.start(host.guest("two", "sleep 1000"));
+        let refused = check(misspelt).expect_err("no such program");
+        let wanted = "command: the image's `/bin/slep` is not there; allowed: ";
+        assert!(
+            refused.starts_with(wanted) && refused.ends_with("; did you mean `/bin/sleep`?"),
+            "{refused}"
+        );
     });
+}
+
+/// The most open files that a refusal says.
+fn most_files(refused: &str) -> u32 {
+    refused.rsplit(' ').next().and_then(|most| most.parse().ok()).expect("a number")
 }
 
 #[test]
@@ -540,7 +565,18 @@ fn what_cannot_start_leaves_nothing_behind() {
         let mut start = host.guest("one", "");
         start.command = vec!["/bin/missing".into()];
         let refused = host.ask(Request::Start(Box::new(start)));
-        assert!(matches!(&refused, Answer::Refused(why) if why.contains("/bin/missing")), "{refused:?}");
+        let lacks = "command: the image's `/bin/missing` is not there; allowed: ";
+        assert!(matches!(&refused, Answer::Refused(why) if why.starts_with(lacks)), "{refused:?}");
+        // All that the limits allow starts.
+        let mut start = host.guest("one", "exec sleep 1000");
+        start.limits.files = most_files(&host.ask_refused(|start| start.limits.files = u32::MAX));
+        start.limits.memory = 6 << 20;
+        host.start(start);
+        host.stop("one");
+        let mut start = host.guest("one", "exec sleep 1000");
+        start.limits.files = 64;
+        host.start(start);
+        host.stop("one");
         // The name of an interface that is not the launcher's.
         Namespace::here()
             .expect("a namespace")

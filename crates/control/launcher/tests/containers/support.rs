@@ -195,6 +195,16 @@ impl Host {
         assert_eq!(self.ask(Request::Start(Box::new(start))), Answer::Done);
     }
 
+    /// What the launcher says of a changed guest that it refuses.
+    pub fn ask_refused(&self, change: impl FnOnce(&mut Start)) -> String {
+        let mut start = self.guest("one", "sleep 1000");
+        change(&mut start);
+        match self.ask(Request::Start(Box::new(start))) {
+            Answer::Refused(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Ends a guest.
     pub fn stop(&self, name: &str) -> Answer {
         self.ask(Request::Stop(Stop { name: name.into(), grace_ms: 0 }))
