@@ -352,6 +352,36 @@ fn requests_name_no_users_namespaces_devices_or_hooks() {
     }
 }
 
+/// All words of the border: one that is added has to be argued in a decision record, as these were.
+#[test]
+fn the_border_is_these_words() {
+    let expected = |text: &str| {
+        let told = serde_json::from_str::<Request>(text).expect_err("refused").to_string();
+        let words = told.split('`').skip(3).step_by(2);
+        words.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    for (text, words) in [
+        (r#"{"?": 0}"#, "start check limit share stop list queues kill"),
+        (
+            r#"{"start": {"?": 0}}"#,
+            "name tenant guest image digest command interfaces sockets_of mounts limits beside kvm probe mark",
+        ),
+        (r#"{"start": {"interfaces": [{"?": 0}]}}"#, "name as outer addresses gateways mtu mac"),
+        (r#"{"start": {"limits": {"?": 0}}}"#, "memory weight cap processes files"),
+        (r#"{"start": {"probe": {"?": 0}}}"#, "exec tcp every_ms within_ms failures start_ms"),
+        (r#"{"start": {"guest": "?"}}"#, "container program"),
+        (r#"{"start": {"interfaces": [{"as": "?"}]}}"#, "veth tap socket"),
+        (r#"{"limit": {"?": 0}}"#, "name limits"),
+        (r#"{"share": {"?": 0}}"#, "most"),
+        (r#"{"stop": {"?": 0}}"#, "name grace_ms"),
+        (r#"{"list": {"?": 0}}"#, "after wait_ms log_of"),
+        (r#"{"queues": {"?": 0}}"#, "name"),
+        (r#"{"kill": {"?": 0}}"#, "name pid unless failure"),
+    ] {
+        assert_eq!(expected(text), words, "{text}");
+    }
+}
+
 #[test]
 fn ranges_of_users_are_apart() {
     let text = |second: u32| {
