@@ -20,7 +20,7 @@ fn forwarder(folder: &Path) -> PathBuf {
     let done = Command::new("clang-19")
         .args(["-O2", "-Iinclude", "examples/native/forwarder.c", "-L"])
         .arg(libraries)
-        .args(["-lsuperfluid_native", "-o"])
+        .args(["-l:libsuperfluid_native.a", "-o"])
         .arg(&program)
         .current_dir(ROOT)
         .output()
@@ -34,11 +34,7 @@ struct Running(Child);
 
 impl Running {
     fn start(program: &Path, folder: &Path) -> Running {
-        let here = std::env::current_exe().expect("this test");
-        let child = Command::new(program)
-            .args([folder.join("in.sock"), folder.join("out.sock")])
-            .env("LD_LIBRARY_PATH", here.parent().expect("a folder"))
-            .spawn();
+        let child = Command::new(program).args([folder.join("in.sock"), folder.join("out.sock")]).spawn();
         Running(child.expect("it was just made"))
     }
 }

@@ -144,6 +144,9 @@ fn builds(package: &Path, folder: &Path) {
     let sums = run(Command::new("md5sum").args(["--check", "--quiet", "DEBIAN/md5sums"]).current_dir(&root));
     assert!(sums.stdout.is_empty() && sums.stderr.is_empty());
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    let named = fs::read_link(libraries.join("libsuperfluid_native.so")).expect("a link");
+    assert_eq!(named, Path::new("libsuperfluid_native.so.1"), "the version of the contract");
+    asked_by_pkg_config(&libraries, &root);
     for (name, library) in [("shared", "-lsuperfluid_native"), ("alone", "-l:libsuperfluid_native.a")] {
         let program = folder.join(name);
         run(Command::new("clang-19")
@@ -162,6 +165,26 @@ fn builds(package: &Path, folder: &Path) {
         let said = text(&started.stderr);
         assert!(!started.status.success() && said.contains("no-such-socket"), "{name}: {said}");
     }
+}
+
+/// What other build systems ask for: flags that are of the package's own folders.
+fn asked_by_pkg_config(libraries: &Path, root: &Path) {
+    let told = fs::read_to_string(libraries.join("pkgconfig/superfluid_native.pc")).expect("a file");
+    let mut values = std::collections::HashMap::from([("prefix", String::new())]);
+    for line in told.lines().filter(|line| !line.is_empty()) {
+        let end = line.find(['=', ':']).expect("a key");
+        let (key, value) = (&line[..end], line[end + 1..].trim());
+        let known =
+            |text: String, (name, value): (&&str, &String)| text.replace(&format!("${{{name}}}"), value);
+        let value = values.iter().fold(value.to_owned(), known);
+        values.entry(key).or_insert(value);
+    }
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    assert!(below(&values["includedir"]).join("superfluid_native.h").is_file(), "{told}");
+    assert_eq!(below(&values["libdir"]), libraries, "{told}");
+    assert_eq!(values["Cflags"], format!("-I{}", values["includedir"]));
+    assert_eq!(values["Libs"], format!("-L{} -lsuperfluid_native", values["libdir"]));
+    assert_eq!(values["Version"], env!("CARGO_PKG_VERSION"), "{told}");
 }
 
 /// Each blob is what its name says, and the layer runs as the root of a process that sees nothing else.
