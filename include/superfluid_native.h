@@ -143,9 +143,10 @@ uint32_t sfn_allocate(sfn_attachment *attachment, struct sfn_packet *out, uint32
 /* Where the packet's bytes lie; null when it names no place in the pool. Only processes that may write may write there. */
 uint8_t *sfn_data(const sfn_attachment *attachment, const struct sfn_packet *packet);
 
-/* Sleeps until there is something to receive by one of `count` attachments, or its device has changed, for `timeout` milliseconds at most; negative: for
- * ever. Answers 1, 0 when the time is over, or SFN_CLOSED. A process that neither receives, sends nor waits for as long as
- * the port's `heartbeat` says counts as hung. */
+/* Sleeps until there is something to receive by one of `count` attachments, or its device has changed, for `timeout`
+ * milliseconds at most; negative: for ever. Answers 1; 0 when the time is over, or a signal's handler has run; or SFN_CLOSED.
+ * What a handler notes just before the sleep is seen after it: a program that is to end by a signal has a `timeout`, too. A
+ * process that neither receives, sends nor waits for as long as the port's `heartbeat` says counts as hung. */
 int sfn_wait(sfn_attachment *const *attachments, uint32_t count, int32_t timeout);
 
 /* What is waited for by an attachment. */

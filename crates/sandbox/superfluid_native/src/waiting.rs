@@ -4,6 +4,7 @@ use crate::Attachment;
 use crate::attachment::{drain, longest_sleep, sender_sleeps, sleeps};
 use native_ring::sleep;
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 pub enum Woken {
     /// There is what was waited for by at least one attachment.
     Something,
-    /// The time is over.
+    /// The time is over, or a signal's handler has run.
     Timeout,
     /// The attachment of this number is no more: the port was closed, or has cut the process off.
     Closed(usize),
@@ -55,7 +56,8 @@ impl Interest<'_> {
 }
 
 /// Sleeps until there is something to receive by one of the attachments or its device has changed, for
-/// `timeout` at most; `None`: for ever. Shows the engine that the process lives, also while it sleeps.
+/// `timeout` at most; `None`: for ever. A handler of a signal that runs meanwhile ends the wait, so that what
+/// it noted is looked at. Shows the engine that the process lives, also while it sleeps.
 pub fn wait(attachments: &mut [&mut Attachment], timeout: Option<Duration>) -> Woken {
     let interest = |attachment| Interest { attachment, receive: true, send: false };
     let mut interests: Vec<Interest<'_>> =
@@ -75,11 +77,12 @@ pub fn poll(interests: &mut [Interest<'_>], timeout: Option<Duration>) -> Woken 
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let span = interests.iter().map(|one| longest_sleep(one.attachment)).min();
         let span = Duration::from_millis(span.map_or(1000, u64::from)).min(left.unwrap_or(Duration::MAX));
+        let mut interrupted = false;
         if !ready {
             let mut fds: Vec<PollFd<'_>> =
                 interests.iter().map(|one| PollFd::new(&one.attachment.socket, PollFlags::IN)).collect();
             let span = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
-            let _ = rustix::event::poll(&mut fds, Some(&span));
+            interrupted = rustix::event::poll(&mut fds, Some(&span)) == Err(Errno::INTR);
         }
         interests.iter().for_each(Interest::awake);
         let closed = interests.iter().position(|one| one.attachment.is_broken() || !drain(one.attachment));
@@ -94,7 +97,7 @@ pub fn poll(interests: &mut [Interest<'_>], timeout: Option<Duration>) -> Woken 
         if let Some(closed) = closed {
             return Woken::Closed(closed);
         }
-        if until.is_some_and(|until| Instant::now() >= until) {
+        if interrupted || until.is_some_and(|until| Instant::now() >= until) {
             return Woken::Timeout;
         }
     }

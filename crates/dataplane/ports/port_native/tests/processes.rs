@@ -285,6 +285,48 @@ fn buffers_of_a_process_that_closed_its_socket_come_back_when_it_is_gone_and_not
     pair.until("all buffers are back", |pair| pair.pool.available() == BUFFERS as usize);
 }
 
+/// A program that is asked to end has a handler that says so; it may have nothing else to wake up for.
+#[test]
+fn a_process_that_waits_for_ever_is_woken_by_its_own_signal() {
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("asked-to-end.c");
+    let text = r#"
+        #include "superfluid_native.h"
+        #include <signal.h>
+        #include <string.h>
+        static volatile sig_atomic_t ends;
+        static void end(int signal) { (void)signal; ends = 1; }
+        int main(int n, char **path) {
+            sfn_attachment *port;
+            struct sigaction act;
+            (void)n;
+            memset(&act, 0, sizeof act);
+            act.sa_handler = end;
+            if (sigaction(SIGTERM, &act, 0) != 0 || sfn_attach(SFN_VERSION, path[1], &port, 0, 0) != 0)
+                return 1;
+            while (!ends)
+                if (sfn_wait(&port, 1, -1) == SFN_CLOSED)
+                    return 2;
+            sfn_detach(port);
+            return 0;
+        }
+    "#;
+    std::fs::write(&source, text).expect("written");
+    let mut pair = Pair::new(|_| ());
+    let program = compile("asked-to-end", &source, &["-D_GNU_SOURCE"]);
+    let mut running = Running::start(&program, &[&pair.sockets[0]]);
+    pair.until("it is up", |pair| pair.ports[0].status() == PortStatus::Up);
+    let mut ended = None;
+    // One may come before it waits.
+    pair.until("it has ended", |_| {
+        ended = running.0.try_wait().expect("a child");
+        if ended.is_none() {
+            stop(&running, 15);
+        }
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
+}
+
 /// What the ports have counted by a name.
 fn counted(pair: &Pair, name: &str) -> [u64; 2] {
     pair.ports
