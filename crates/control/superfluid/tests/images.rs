@@ -582,7 +582,7 @@ fn a_tenant_has_containers_of_its_registries_where_it_may() {
     }
     // A program is none, whatever guests it may have.
     let program =
-        "superfluid: 1\nfunctions: {p: {guest: program, tenant: red, memory: 1MiB, command: [/usr/bin/a]}}\n";
+        "superfluid: 1\nfunctions: {p: {guest: program, tenant: red, memory: 8MiB, command: [/usr/bin/a]}}\n";
     daemon.write("program.yaml", program);
     let refused = asking("red").refused("apply -f program.yaml").1;
     assert!(
@@ -645,7 +645,7 @@ fn a_check_says_what_the_command_says_and_fetches_nothing() {
         r#"{"superfluid": 1, "ports": {"lan": {"type": "nul"}}, "chains": {"c": ["lan", "fw"]}}"#,
         r#"{"superfluid": 1, "functions": {"fw": {"image": "monitor", "memory": "1B", "cpu": {"cap": "200%"}}}}"#,
         r#"{"superfluid": 1, "tenants": {"red": {"guests": ["vm"], "memory": {"limit": "1MiB"}}}}"#,
-        r#"{"superfluid": 1, "functions": {"c": {"guest": "container", "image": "./x", "memory": "1MiB", "as": "veth"}}}"#,
+        r#"{"superfluid": 1, "functions": {"c": {"guest": "container", "image": "./x", "memory": "8MiB", "as": "veth"}}}"#,
     ] {
         daemon.write("f.yaml", &serde_json::from_str::<Value>(text).expect("JSON").to_string());
         let said = daemon.refused("check f.yaml").1;

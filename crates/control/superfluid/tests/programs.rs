@@ -175,7 +175,7 @@ fn a_daemon_keeps_a_program_by_the_library_through_deaths_of_either() {
             let (code, answer) = daemon.ask(
                 "PUT",
                 "/v1/functions/bad",
-                Some(json!({"spec": {"guest": "program", "image": "/x", "memory": "1MiB"}})),
+                Some(json!({"spec": {"guest": "program", "image": "/x", "memory": "8MiB"}})),
             );
             assert!(code == 422 && answer.to_string().contains("command"), "{code} {answer}");
 

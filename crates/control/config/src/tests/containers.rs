@@ -224,12 +224,12 @@ fn packets_pass_by_a_container_that_fails_open_between_its_first_two_interfaces(
     assert_eq!((side("router:beside"), side("lan")), (None, None));
     assert!(good(&text(("\n", "\n"))).wiring.ports.values().all(|port| port.bypass.is_none()));
 
-    let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}}, fail: open}\n";
+    let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 8MiB, interfaces: {in: {}}, fail: open}\n";
     bad(
         alone,
         "f.yaml:3:79: functions.a.fail: found `open` with 1 interfaces; allowed: with two or more, between which packets pass by it\n",
     );
-    let round = "superfluid: 1\nswitches: {hall: {}}\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}, out: {}}, fail: open, attach: {in: hall, out: hall}}\n";
+    let round = "superfluid: 1\nswitches: {hall: {}}\nfunctions:\n  a: {guest: container, image: ./a, memory: 8MiB, interfaces: {in: {}, out: {}}, fail: open, attach: {in: hall, out: hall}}\n";
     let found = lines(&check("f.yaml", round, &shelf()).expect_err("a loop"));
     assert!(
         found.contains("functions.a.fail: found `open`, and both") && found.contains("the switch `hall`"),
@@ -280,7 +280,7 @@ fn a_container_is_asked_by_a_program_or_at_a_port() {
 #[test]
 fn a_container_observes_by_its_first_interface() {
     let text = "superfluid: 1\nports: {a: {type: 'null'}, b: {type: 'null'}}\nfunctions:\n  \
-                ids: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}, manage: {}}}\nchains: {c: [a, b]}\n\
+                ids: {guest: container, image: ./a, memory: 8MiB, interfaces: {in: {}, manage: {}}}\nchains: {c: [a, b]}\n\
                 observers: {ids: {at: [a], filter: 'not port 22'}}\n";
     let Configuration { wiring, warnings } = good(text);
     assert_eq!(lines(&warnings), "");
@@ -299,7 +299,7 @@ fn a_container_observes_by_its_first_interface() {
         ),
         (("at: [a]", "at: ['ids:in']"), "observers.ids.at[0]: `ids` is to observe itself"),
         (
-            ("memory: 1MiB", "memory: 1MiB, fail: open"),
+            ("memory: 8MiB", "memory: 8MiB, fail: open"),
             "observers.ids: `ids` is an observer and has `fail: open`; allowed: `fail: closed`",
         ),
         (
@@ -316,7 +316,7 @@ fn a_container_observes_by_its_first_interface() {
 
 #[test]
 fn a_container_that_nothing_is_wired_to_is_warned_of() {
-    let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 1MiB, interfaces: {in: {}}}\n";
+    let alone = "superfluid: 1\nfunctions:\n  a: {guest: container, image: ./a, memory: 8MiB, interfaces: {in: {}}}\n";
     let warnings = lines(&good(alone).warnings);
     assert!(warnings.contains("nothing is wired to the container `a`"), "{warnings}");
 }
@@ -448,7 +448,7 @@ fn every_fault_of_a_program_has_its_place() {
         let found = lines(&faults);
         assert!(found.contains(wanted), "{change:?}: {found}");
     }
-    let alone = "superfluid: 1\nfunctions:\n  a: {guest: program, command: [/usr/bin/a], memory: 1MiB, interfaces: {in: {}}}\n";
+    let alone = "superfluid: 1\nfunctions:\n  a: {guest: program, command: [/usr/bin/a], memory: 8MiB, interfaces: {in: {}}}\n";
     let warnings = lines(&good(alone).warnings);
     assert!(warnings.contains("nothing is wired to the program `a`"), "{warnings}");
 }
@@ -458,11 +458,11 @@ fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
     let of = |interfaces: &str| {
         format!(
             "superfluid: 1\nports: {{a: {{type: 'null'}}, b: {{type: 'null'}}}}\nfunctions:\n  fwd: {{guest: program, command: [/usr/bin/a], \
-             memory: 1MiB, standby: 2, interfaces: {interfaces}}}\nchains: {{c: [a, fwd, b]}}\n"
+             memory: 8MiB, standby: 2, interfaces: {interfaces}}}\nchains: {{c: [a, fwd, b]}}\n"
         )
     };
     let wiring = good(&of("{in: {as: library}, out: {as: library}}")).wiring;
-    assert_eq!((wiring.containers["fwd"].standby, wiring.containers["fwd"].promised_memory()), (2, 3 << 20));
+    assert_eq!((wiring.containers["fwd"].standby, wiring.containers["fwd"].promised_memory()), (2, 24 << 20));
     for port in ["fwd:in", "fwd:out"] {
         let standby = wiring.ports[port].settings.get("standby").and_then(schema::Value::as_integer);
         assert_eq!(standby, Some(2));

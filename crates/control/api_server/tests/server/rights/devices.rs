@@ -289,7 +289,7 @@ fn what_guests_may_send_from_at_a_device_that_groups_bind_is_the_administrators_
     assert_eq!(admin.put(path, &guest(own(), attach())).status, 200);
     assert_eq!(
         shared
-            .put(&shared.crimson, path, guest(own(), json!({"memory": "1MiB", "attach": {"in": "given"}})))
+            .put(&shared.crimson, path, guest(own(), json!({"memory": "8MiB", "attach": {"in": "given"}})))
             .status,
         200
     );
