@@ -60,6 +60,9 @@ impl Layout {
         if layers != ids || !(1..=LAYERS_MAX).contains(&layers) {
             return Err(ImageError::Layers { layers, ids, allowed: LAYERS_MAX });
         }
+        for (index, layer) in manifest.layers.iter().enumerate() {
+            is_compressed(index + 1, layer)?;
+        }
         Ok(Layout {
             folder,
             digest,
@@ -91,13 +94,7 @@ impl Layout {
         for (index, (layer, diff_id)) in self.layers.iter().zip(&self.diff_ids).enumerate() {
             let number = index + 1;
             let name = blob(&layer.digest);
-            let compressed = match layer.media_type.as_str() {
-                LAYER => false,
-                found if LAYER_GZIP.contains(&found) => true,
-                found => {
-                    return Err(media_type(&format!("layer {number}"), found, "tar and tar+gzip layers"));
-                }
-            };
+            let compressed = is_compressed(number, layer)?;
             let wrong = |error| ImageError::Layer { number, digest: layer.digest.clone(), error };
             let read = |error| wrong(LayerError::Read(error));
             let mut stored = Summed::new(BufReader::new(regular(&self.folder, &name)?), layer.size);
@@ -116,6 +113,15 @@ impl Layout {
             is_as_named(&name, stored.into_sum(), layer)?;
         }
         Ok(())
+    }
+}
+
+/// Whether a layer is compressed, of the kinds that are read.
+fn is_compressed(number: usize, layer: &Descriptor) -> Result<bool, ImageError> {
+    match layer.media_type.as_str() {
+        LAYER => Ok(false),
+        found if LAYER_GZIP.contains(&found) => Ok(true),
+        found => Err(media_type(&format!("layer {number}"), found, "tar and tar+gzip layers")),
     }
 }
 

@@ -317,6 +317,25 @@ fn a_blob_that_is_a_link_is_refused() {
     assert!(matches!(Layout::open(open(made.path()), None), Err(ImageError::File { .. })));
 }
 
+/// It is known from the manifest: no layer is read for it.
+#[test]
+fn a_layer_of_a_kind_that_is_not_read_is_known_from_the_documents() {
+    let made = layout(&[vec![file("a", "1")]]);
+    let read = |path: &Path| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(path).expect("read")).expect("JSON")
+    };
+    let index = read(&made.path().join("index.json"));
+    let digest = index["manifests"][0]["digest"].as_str().expect("a digest");
+    let mut manifest = read(&made.path().join("blobs/sha256").join(&digest[7..]));
+    manifest["layers"][0]["mediaType"] = "application/vnd.oci.image.layer.v1.tar+zstd".into();
+    let manifest = blob(made.path(), documents::MANIFEST[0], manifest.to_string().as_bytes());
+    let index = serde_json::json!({"schemaVersion": 2, "manifests": [manifest]});
+    std::fs::write(made.path().join("index.json"), index.to_string()).expect("written");
+    let error = Layout::open(open(made.path()), None).expect_err("it cannot be unpacked").to_string();
+    let wanted = "layer 1 is of the type `application/vnd.oci.image.layer.v1.tar+zstd`; allowed: tar and tar+gzip layers";
+    assert_eq!(error, wanted);
+}
+
 #[test]
 fn users_beyond_the_range_are_refused() {
     let made = layout(&[vec![file("a", "1")]]);
