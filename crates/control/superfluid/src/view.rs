@@ -290,7 +290,7 @@ fn guest_in_words(guest: &ContainerAccount, core: Cycles, text: &mut String) {
         Some(worker) => {
             writeln!(text, "; promised {:.1}% of worker {worker}'s", guest.promised * 100.0)
         }
-        None => writeln!(text, "; promised none of a worker's"),
+        None => writeln!(text, "; promised nothing: it has no `worker`"),
     };
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let _ = writeln!(text, "    {} MiB of memory, of at most {}", mib(guest.memory), mib(guest.memory_limit));
@@ -412,7 +412,7 @@ mod tests {
                 "  guest ids: 7 packets (700 bytes); dropped: 2 port-down; 3 faults, 2 restarts\n"
             )
         );
-        assert!(text.contains(&format!("{share}; promised none of a worker's\n")), "{text}");
+        assert!(text.contains(&format!("{share}; promised nothing: it has no `worker`\n")), "{text}");
         assert!(text.ends_with("\n    down: signal 9 ended it\n"), "{text}");
     }
 

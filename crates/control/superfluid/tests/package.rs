@@ -45,7 +45,12 @@ fn contents(package: &Path, least: usize) {
         let (mode, owner, path) = (words[0], words[1], words[5]);
         assert_eq!(owner, "root/root", "{line}");
         let program = path == "./usr/bin/superfluid";
-        let wanted = if path.ends_with('/') || program { "rwxr-xr-x" } else { "rw-r--r--" };
+        let wanted = match mode.as_bytes()[0] {
+            // Within its folder.
+            b'l' if !words[7].contains('/') => "rwxrwxrwx",
+            _ if path.ends_with('/') || program => "rwxr-xr-x",
+            _ => "rw-r--r--",
+        };
         assert_eq!(&mode[1..], wanted, "{line}");
         let places = ["./", "./usr/", "./etc/", "./etc/sysctl.d/", "./etc/sysctl.d/60-superfluid.conf"];
         assert!(places.contains(&path) || path.starts_with("./usr/"), "{line}");
@@ -170,14 +175,14 @@ fn builds(package: &Path, folder: &Path) {
 /// What other build systems ask for: flags that are of the package's own folders.
 fn asked_by_pkg_config(libraries: &Path, root: &Path) {
     let told = fs::read_to_string(libraries.join("pkgconfig/superfluid_native.pc")).expect("a file");
-    let mut values = std::collections::HashMap::from([("prefix", String::new())]);
+    let mut values: std::collections::HashMap<&str, String> = std::collections::HashMap::new();
     for line in told.lines().filter(|line| !line.is_empty()) {
         let end = line.find(['=', ':']).expect("a key");
         let (key, value) = (&line[..end], line[end + 1..].trim());
         let known =
             |text: String, (name, value): (&&str, &String)| text.replace(&format!("${{{name}}}"), value);
         let value = values.iter().fold(value.to_owned(), known);
-        values.entry(key).or_insert(value);
+        values.insert(key, value);
     }
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     assert!(below(&values["includedir"]).join("superfluid_native.h").is_file(), "{told}");
