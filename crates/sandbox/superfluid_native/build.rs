@@ -1,5 +1,5 @@
-//! The shared library's name says which version of the contract it has (`SFN_VERSION`): a program that was linked
-//! with it finds no other.
+//! The shared library's name says which version of the contract it has (`SFN_VERSION`): a program that was
+//! linked with it finds no other.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

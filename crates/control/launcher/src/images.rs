@@ -169,8 +169,8 @@ impl ImagesOfTenant<'_> {
     }
 }
 
-/// Where a tenant's images are. Of its users as well: a tenant whose range is another one in the file now cannot
-/// use the files of before.
+/// Where a tenant's images are. Of its users as well: a tenant whose range is another one in the file now
+/// cannot use the files of before.
 fn folder_of(folder: &Path, tenant: &str, uids: u32) -> PathBuf {
     folder.join(tenant).join(uids.to_string())
 }

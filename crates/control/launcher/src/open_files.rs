@@ -5,8 +5,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs::read_to_string;
 
-/// The least: the runtime itself opens some in the guest's name before it becomes its program, crun one for each
-/// mount.
+/// The least: the runtime itself opens some in the guest's name before it becomes its program, crun one for
+/// each mount.
 pub(crate) const LEAST: u32 = 64;
 
 /// The kernel's own bound, where it does not say another one.

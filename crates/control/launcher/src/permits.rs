@@ -27,8 +27,8 @@ pub(crate) const PREFIX: &str = "sfg";
 /// Folders that each guest has of its own.
 const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 
-/// The least memory of a guest: the runtime is in its control group until its program is, and takes about half
-/// of this. Docker's least is the same.
+/// The least memory of a guest: the runtime is in its control group until its program is, and takes about
+/// half of this. Docker's least is the same.
 const MEMORY_LEAST: u64 = 6 << 20;
 
 const ARGUMENTS_MAX: usize = 256;

@@ -136,8 +136,8 @@ pub(crate) fn lines(shown: Shown<'_>, before: Option<Shown<'_>>, size: Size) -> 
             state(instance, of(|instance| instance.throttled.0) > 0)
         ));
     }
-    // What the launcher runs is no function of a worker: of a core it has what the engine does for its packets,
-    // and what its processes use.
+    // What the launcher runs is no function of a worker: of a core it has what the engine does for its
+    // packets, and what its processes use.
     if !guests.is_empty() {
         lines.push(format!(
             "{:<width$} {:>6} {:>6} {:>6} {:>6} {:>6} {:>8} {:>5} {:>7} {}",

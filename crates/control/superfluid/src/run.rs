@@ -315,8 +315,8 @@ struct Ended {
     /// What became of events and captures.
     written: Vec<(String, PathBuf, Written)>,
     captured: Vec<(String, Summary)>,
-    /// What the launcher runs, as it was before they ended, and what of it was down: with its ports it may end,
-    /// too.
+    /// What the launcher runs, as it was before they ended, and what of it was down: with its ports it may
+    /// end, too.
     containers: Vec<ContainerAccount>,
     down: Vec<String>,
 }
