@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         });
     }
-    server.serve()?;
+    server.serve(|| false)?;
     Ok(())
 }
 

@@ -154,16 +154,18 @@ impl Server {
     }
 
     /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it
-    /// ends as [`serve_until`](Server::serve_until) does.
+    /// ends as [`serve_until`](Server::serve_until) does. `asked` is called when signals are heard: whether
+    /// one came before that.
     ///
     /// # Errors
     /// The system has no threads or signals for it.
-    pub fn serve(self) -> Result<(), BindError> {
+    pub fn serve(self, asked: impl FnOnce() -> bool) -> Result<(), BindError> {
         let runtime = runtime()?;
         let entered = runtime.enter();
         let mut terminate = signal(SignalKind::terminate()).map_err(BindError::Runtime)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(BindError::Runtime)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(BindError::Runtime)?;
+        let asked = asked();
         let state = self.state.clone();
         // One that came before it could be heard.
         state.audit.reopen();
@@ -179,6 +181,9 @@ impl Server {
         });
         drop(entered);
         self.run(runtime, async move {
+            if asked {
+                return "a signal before it listened";
+            }
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",

@@ -70,8 +70,12 @@ use engine::Account;
 pub use launcher_question::{LauncherSays, ask_launcher, taken_names};
 pub use shares::Shares;
 pub use shelf::Registries;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::Store;
 pub use watch::Hop;
 
@@ -125,9 +129,8 @@ fn folder_of_socket(socket: &Path) -> Result<(), Trouble> {
 /// # Errors
 /// Why it does not run, in words for the operator.
 pub fn serve(settings: &Settings) -> Result<Account, Trouble> {
-    // At SIGHUP logs are opened anew; one that comes before that is heard ends nothing.
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default())
-        .map_err(|error| format!("signals: {error}"))?;
+    let asked = Arc::<AtomicBool>::default();
+    let early = EarlySignals::catch(&asked).map_err(|error| format!("signals: {error}"))?;
     private_folder(&settings.state)?;
     folder_of_socket(&settings.server.socket.path)?;
     backup::clean(&settings.state)?;
@@ -138,11 +141,41 @@ pub fn serve(settings: &Settings) -> Result<Account, Trouble> {
         .map_err(|error| error.to_string())?;
     notify::tell("READY=1");
     notify::watch(&controller);
-    server.serve().map_err(|error| error.to_string())?;
+    let serving = move || {
+        drop(early);
+        asked.load(Relaxed)
+    };
+    server.serve(serving).map_err(|error| error.to_string())?;
     notify::tell("STOPPING=1");
     let account = controller.stop().map_err(|error| error.to_string())?;
     controller.told.end();
     Ok(account)
+}
+
+/// What catches signals from the start on until the server does: one that asks for the end is not forgotten,
+/// and the host is drained after it as after any. A second one ends the process at once, as a start may take
+/// long. At SIGHUP logs are opened anew; one that comes before that ends nothing.
+struct EarlySignals(Vec<SigId>);
+
+impl EarlySignals {
+    fn catch(asked: &Arc<AtomicBool>) -> std::io::Result<EarlySignals> {
+        flag::register(SIGHUP, Arc::default())?;
+        let mut ends = EarlySignals(Vec::new());
+        for signal in [SIGTERM, SIGINT] {
+            // In this order: what the first one sets is looked at by the second one.
+            ends.0.push(flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())?);
+            ends.0.push(flag::register(signal, asked.clone())?);
+        }
+        Ok(ends)
+    }
+}
+
+impl Drop for EarlySignals {
+    fn drop(&mut self) {
+        for id in &self.0 {
+            signal_hook::low_level::unregister(*id);
+        }
+    }
 }
 
 /// Makes the folder of the daemon's state, for its own user alone.

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+/// How long a service manager that does not read is waited for.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// How long one question to a worker waits for its answer before the next is asked.
 const ANSWER: Duration = Duration::from_millis(100);
 
@@ -34,7 +37,9 @@ fn send(socket: &OsStr, message: &str) -> io::Result<()> {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(socket)?,
     };
-    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(LONGEST))?;
+    socket.send_to_addr(message.as_bytes(), &address).map(drop)
 }
 
 /// Says that all is well for as long as it is, if that is asked for.

@@ -1,21 +1,23 @@
 //! `superfluid run` and its surroundings: readers that go, disks that are full, signals, and functions that
 //! do not do their work.
 
-#[path = "support/cache.rs"]
-mod cache;
 #[path = "support/guests.rs"]
 mod guests;
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
-use cache::compiled;
 use guests::{Deed, guest};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use support::cache::compiled;
+use support::daemon::Options;
 
 /// A source that does not end, and a sink.
 const ENDLESS: &str = "
@@ -182,5 +184,26 @@ chains:
         let errors = errors(&mut child);
         assert_eq!(status.code(), Some(code), "{image}: {errors}");
         assert_eq!(errors.contains("function probe: it "), code == 1, "{errors}");
+    }
+}
+
+/// A signal that comes after "listening" and before the server hears signals ended the daemon at once. A
+/// service manager that does not read holds it there.
+#[test]
+fn a_daemon_drains_at_a_signal_that_comes_while_it_starts() {
+    let folder = folder();
+    let manager = UnixDatagram::bind(folder.path().join("manager")).expect("a socket");
+    manager.set_nonblocking(true).expect("set");
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.set_nonblocking(true).expect("set");
+    for signal in [Signal::TERM, Signal::INT] {
+        while sender.send_to(b"full", folder.path().join("manager")).is_ok() {}
+        let program = ["env", "--default-signal=HUP,INT,TERM", "NOTIFY_SOCKET=manager"];
+        let daemon = Options::new(folder.path()).shared_cache().launcher(program).spawn();
+        daemon.wait("it listens", || daemon.log().contains("listening"));
+        kill_process(Pid::from_raw(daemon.id() as i32).expect("a process"), signal).expect("it runs");
+        while manager.recv(&mut [0; 64]).is_ok() {}
+        let printed = daemon.ended();
+        assert!(printed.contains("the account balances"), "{signal:?}: {printed}");
     }
 }

@@ -187,9 +187,14 @@ impl Daemon {
     }
 
     /// Ends it as an operator does; what it printed.
-    pub fn end(mut self) -> String {
+    pub fn end(self) -> String {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
         kill_process(pid, Signal::TERM).expect("it runs");
+        self.ended()
+    }
+
+    /// Waits until it has ended, which was asked for; what it printed.
+    pub fn ended(mut self) -> String {
         let mut printed = String::new();
         self.child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
         let status = self.child.wait().expect("it ends");
