@@ -4,7 +4,7 @@ use super::controller::{Controller, lock};
 use super::kept::{Entry, What};
 use api::{FunctionEvent, FunctionEventKind, FunctionReport};
 use api_server::Refusal;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A report that is younger than this is given again instead of calling the function: asking often costs it
 /// nothing.
@@ -74,8 +74,11 @@ fn as_json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
+/// The last microsecond of the year 9999, behind which RFC 3339 has no times. A damaged file may.
+const LATEST: u64 = 253_402_300_799_999_999;
+
 fn shown(time: u64) -> String {
-    let time = UNIX_EPOCH.checked_add(Duration::from_micros(time)).unwrap_or_else(SystemTime::now);
+    let time = UNIX_EPOCH + Duration::from_micros(time.min(LATEST));
     humantime::format_rfc3339_micros(time).to_string()
 }
 
@@ -92,5 +95,7 @@ mod tests {
         assert_eq!(entry(What::Alert, "no json").alert, Some("no json".into()));
         assert_eq!(entry(What::Fault, "it trapped").text.as_deref(), Some("it trapped"));
         assert_eq!(entry(What::Lost, "12").lost, Some(12));
+        let damaged = event(Entry { number: 1, time: u64::MAX, what: What::Alert, text: "".into() });
+        assert_eq!(damaged.time, "9999-12-31T23:59:59.999999Z");
     }
 }

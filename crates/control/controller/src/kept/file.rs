@@ -6,13 +6,17 @@
 
 use super::ring::{Entry, What};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Most bytes of a file that are read; older lines are passed over.
 const READ: u64 = 64 << 20;
+
+/// The largest number that an event has in a file: one in a microsecond gets there in 142 years. What is
+/// larger is damage, behind which there would be no numbers left to give.
+const LARGEST: u64 = 1 << 52;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,14 @@ impl Line {
             time: entry.time,
             what: entry.what,
             text: entry.text.to_string(),
+        }
+    }
+
+    /// The line, if its numbers can have been given.
+    fn credible(self) -> Option<Line> {
+        match self {
+            Line::Event { number, .. } | Line::Reserved { reserved: number, .. } if number > LARGEST => None,
+            line => Some(line),
         }
     }
 
@@ -61,12 +73,38 @@ pub(super) fn read(path: &Path, mut take: impl FnMut(Line)) -> io::Result<u64> {
         if line.is_empty() || (n == 0 && skipped > 0) {
             continue;
         }
-        match serde_json::from_slice(line) {
-            Ok(line) => take(line),
-            Err(_) => unreadable += 1,
+        match serde_json::from_slice(line).ok().and_then(Line::credible) {
+            Some(line) => take(line),
+            None => unreadable += 1,
         }
     }
     Ok(unreadable)
+}
+
+/// The most events, in their order, whose numbers grow: in a damaged file a number may be larger than those
+/// of all that come behind it, which are no less true for that.
+pub(super) fn rising(entries: Vec<Entry>) -> Vec<Entry> {
+    if entries.is_sorted_by(|one, next| one.number < next.number) {
+        return entries;
+    }
+    // Of runs of each length, where the one ends that ends with the smallest number.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before = vec![None; entries.len()];
+    for (at, entry) in entries.iter().enumerate() {
+        let shorter = ends.partition_point(|end| entries[*end].number < entry.number);
+        before[at] = shorter.checked_sub(1).map(|last| ends[last]);
+        match ends.get_mut(shorter) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    let mut is_in = vec![false; entries.len()];
+    let mut last = ends.last().copied();
+    while let Some(at) = last {
+        is_in[at] = true;
+        last = before[at];
+    }
+    entries.into_iter().zip(is_in).filter_map(|(entry, is_in)| is_in.then_some(entry)).collect()
 }
 
 /// Appends lines, all of them or, where there is no room, none; the file's length then. `torn` says that the
@@ -75,8 +113,11 @@ pub(super) fn read(path: &Path, mut take: impl FnMut(Line)) -> io::Result<u64> {
 /// # Errors
 /// The system's.
 pub(super) fn append(path: &Path, lines: &[u8]) -> io::Result<u64> {
-    // Opened for reading as well, a FIFO is not waited for.
-    let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
+    let mut options = OpenOptions::new();
+    append_to(local_file::open_with(path, options.create(true).read(true).append(true).mode(0o600))?, lines)
+}
+
+fn append_to(mut file: File, lines: &[u8]) -> io::Result<u64> {
     let before = file.metadata()?.len();
     let torn = before > 0 && {
         use std::os::unix::fs::FileExt;
@@ -102,7 +143,9 @@ pub(super) fn append(path: &Path, lines: &[u8]) -> io::Result<u64> {
 pub(super) fn replace(path: &Path, lines: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let write = || {
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(true).mode(0o600);
+        let mut file = local_file::open_with(&new, &mut options)?;
         file.write_all(lines)?;
         file.sync_data()?;
         std::fs::rename(&new, path)
@@ -147,8 +190,25 @@ mod tests {
 
     #[test]
     fn a_full_disk_leaves_the_file_as_it_was() {
-        let error = append(Path::new("/dev/full"), b"{}\n").expect_err("it is full");
+        let full = OpenOptions::new().read(true).append(true).open("/dev/full").expect("a device");
+        let error = append_to(full, b"{}\n").expect_err("it is full");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    /// A pipe takes 64 KiB, and then waits for its reader.
+    #[test]
+    fn nothing_is_written_to_what_is_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("red.jsonl");
+        let make = |path: &Path| {
+            let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo");
+            assert!(made.success());
+        };
+        let told = "found a FIFO; allowed: a regular file";
+        make(&path);
+        assert_eq!(append(&path, b"{}\n").expect_err("refused").to_string(), told);
+        make(&path.with_extension("new"));
+        assert_eq!(replace(&path, b"{}\n").expect_err("refused").to_string(), told);
     }
 
     #[test]

@@ -152,22 +152,25 @@ impl Kept {
         if !std::fs::symlink_metadata(path)?.is_file() {
             return Err(io::Error::other("this is no file"));
         }
-        let mut rings: HashMap<String, Ring> = HashMap::new();
-        let unreadable = file::read(path, |line| match line {
+        let mut found: HashMap<String, (Vec<Entry>, u64)> = HashMap::new();
+        let mut unreadable = file::read(path, |line| match line {
             Line::Event { function, number, time, what, text } => {
-                let ring = rings.entry(function).or_default();
-                // Numbers of a damaged file may go back.
-                if number > ring.last {
-                    ring.put(Entry { number, time, what, text: text.into() });
-                }
+                let (entries, _) = found.entry(function).or_default();
+                entries.push(Entry { number, time, what, text: text.into() });
             }
             Line::Reserved { function, reserved } => {
-                let ring = rings.entry(function).or_default();
-                ring.reserved = ring.reserved.max(reserved);
+                let (_, before) = found.entry(function).or_default();
+                *before = reserved.max(*before);
             }
-            Line::Gone { function, .. } => drop(rings.remove(&function)),
+            Line::Gone { function, .. } => drop(found.remove(&function)),
         })?;
-        for (name, mut ring) in rings {
+        for (name, (entries, reserved)) in found {
+            let count = entries.len();
+            let entries = file::rising(entries);
+            unreadable += (count - entries.len()) as u64;
+            let mut ring = Ring::default();
+            ring.reserved = reserved;
+            entries.into_iter().for_each(|entry| ring.put(entry));
             ring.last = ring.last.max(ring.reserved);
             ring.written = ring.last;
             self.insert(name, tenant, Some(Box::new(ring)));

@@ -158,3 +158,51 @@ fn a_disk_that_takes_nothing_holds_nothing_up_and_is_tried_again() {
     let (again, _) = Kept::open(&events);
     assert_eq!(texts(&again, "ids"), ["x"]);
 }
+
+#[test]
+fn damaged_numbers_are_told_and_cost_no_event_before_or_behind_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("red.jsonl");
+    let event = |number: u64| {
+        let text = format!("{{\"n\":{number}}}");
+        let line = Line::Event { function: "ids".into(), number, time: 1, what: What::Alert, text };
+        let mut bytes = Vec::new();
+        line.write(&mut bytes);
+        bytes
+    };
+    let reserved = |reserved| {
+        let mut bytes = Vec::new();
+        Line::Reserved { function: "ids".into(), reserved }.write(&mut bytes);
+        bytes
+    };
+    let lost =
+        Line::Event { function: "ids".into(), number: 4, time: u64::MAX, what: What::Lost, text: "x".into() };
+    let mut text = Vec::new();
+    lost.write(&mut text);
+    for (damage, told, shown) in [
+        (event(u64::MAX), 1, 3),
+        (event(1 << 50), 1, 3),
+        (event(0), 1, 3),
+        (reserved(u64::MAX), 1, 3),
+        (b"{\"function\":\"ids\",\"number\":18446744073709551616}\n".to_vec(), 1, 3),
+        (text, 0, 4),
+    ] {
+        let whole = [event(2), event(3), damage, event(5)].concat();
+        std::fs::write(&path, whole).expect("written");
+        let (mut kept, troubles) = Kept::open(folder.path());
+        kept.know("ids", "red");
+        let lines = format!("{}: {told} lines cannot be read", path.display());
+        assert_eq!(troubles, if told == 0 { vec![] } else { vec![lines] });
+        assert_eq!(texts(&kept, "ids").len(), shown);
+        // Numbers go on, also over the next start.
+        for count in shown + 1..shown + 4 {
+            kept.found("ids", &["{}".to_owned()], 0);
+            write(&mut kept);
+            let numbers: Vec<u64> = kept.after("ids", 0, 99).iter().map(|entry| entry.number).collect();
+            assert!(numbers.is_sorted() && numbers.len() == count, "{numbers:?}");
+            kept = Kept::open(folder.path()).0;
+            kept.know("ids", "red");
+            assert_eq!(texts(&kept, "ids").len(), count);
+        }
+    }
+}
