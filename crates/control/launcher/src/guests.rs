@@ -6,7 +6,7 @@ use crate::images::{Images, passable};
 use crate::kvm::Kvm;
 use crate::log::Log;
 use crate::probe::{self, Turns};
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::request::{Ended, Guest, Kill, Limit, List, Listed, Share, Start, State, Stop};
 use crate::runtime::Runtime;
 use crate::sockets::Sockets;
@@ -301,8 +301,7 @@ impl Guests {
         let Some(_entered) = self.enter(name, pid) else { return Ok(()) };
         let pid_file = self.folder.join(name).join("probe");
         let late = || {
-            let number = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok());
-            if let Some(number) = number {
+            if let Some(number) = record::number(&pid_file).ok().and_then(|number| number.try_into().ok()) {
                 self.cgroups.kill_one(name, number);
             }
         };

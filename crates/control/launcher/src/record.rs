@@ -3,12 +3,15 @@
 use crate::request::Start;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "record.json";
+
+/// Most bytes of it: some times those of a request.
+const LONGEST: u64 = 1 << 20;
 
 /// Written before anything is started, and again when its process is known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,12 +27,14 @@ impl Record {
     /// Writes it, whole or not at all.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let unfinished = folder.join("record.new");
-        fs::write(&unfinished, serde_json::to_vec(self).map_err(io::Error::other)?)?;
+        let mut options = OpenOptions::new();
+        let mut file = local_file::open_with(&unfinished, options.write(true).create(true).truncate(true))?;
+        file.write_all(&serde_json::to_vec(self).map_err(io::Error::other)?)?;
         fs::rename(unfinished, folder.join(FILE))
     }
 
     pub(crate) fn read(folder: &Path) -> io::Result<Record> {
-        serde_json::from_slice(&fs::read(folder.join(FILE))?).map_err(io::Error::other)
+        serde_json::from_slice(&local_file::read(&folder.join(FILE), LONGEST)?).map_err(io::Error::other)
     }
 
     /// Holds its process, if that is still the one.
@@ -38,6 +43,13 @@ impl Record {
         let held = hold(number).ok()?;
         (start_time(number)? == began).then_some(held)
     }
+}
+
+/// The number that the runtime wrote into a file.
+pub(crate) fn number(file: &Path) -> io::Result<u32> {
+    let text = local_file::read(file, 64)?;
+    let text = std::str::from_utf8(&text).map_err(io::Error::other)?;
+    text.trim().parse().map_err(io::Error::other)
 }
 
 /// A pidfd of a process.

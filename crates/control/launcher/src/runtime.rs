@@ -193,7 +193,7 @@ impl Runtime {
 /// The last message of a log, whose lines are JSON.
 fn last(path: &Path) -> String {
     let mut bytes = Vec::new();
-    if let Ok(mut file) = File::open(path) {
+    if let Ok(mut file) = local_file::open(path) {
         let length = file.metadata().map_or(0, |it| it.len());
         let _ = file.seek(std::io::SeekFrom::Start(length.saturating_sub(LOOKED_AT)));
         let _ = file.take(LOOKED_AT).read_to_end(&mut bytes);

@@ -10,7 +10,7 @@ use rustix::net::sockopt::socket_peercred;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -36,7 +36,9 @@ pub fn serve(settings: &Settings) -> Result<(), LauncherError> {
     let permits = Permits::read(&settings.permits)?;
     crate::images::passable(&settings.run).map_err(LauncherError::file(&settings.run))?;
     let lock = settings.run.join("lock");
-    let locked = File::create(&lock).map_err(LauncherError::file(&lock))?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let locked = local_file::open_with(&lock, &mut options).map_err(LauncherError::file(&lock))?;
     rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| LauncherError::InUse(settings.run.clone()))?;
     // Processes whose parents have ended become this one's: it is told how they ended.

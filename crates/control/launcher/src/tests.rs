@@ -538,6 +538,14 @@ fn a_process_is_held_by_its_start_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     record(Some((own, began))).write(folder.path()).expect("written");
     assert!(crate::record::Record::read(folder.path()).expect("read").hold().is_some());
+    // What is no file is not waited for: a start would never come to its end.
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let fifo = folder.path().join("record.json");
+    std::fs::remove_file(&fifo).expect("removed");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+    let told = crate::record::Record::read(folder.path()).expect_err("no file").to_string();
+    assert_eq!(told, "found a FIFO; allowed: a regular file");
+    assert!(crate::record::number(&fifo).is_err());
 }
 
 #[test]

@@ -443,7 +443,9 @@ fn archive(tree: &Tree, to: &Path) -> Result<(), BuildError> {
 /// Copies a file: whole, or not at all.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
     let begun = to.with_added_extension("begun");
-    fs::copy(from, &begun).map_err(BuildError::file(from))?;
+    let mut source = local_file::open(from).map_err(BuildError::file(from))?;
+    let mut copied = File::create(&begun).map_err(BuildError::file(&begun))?;
+    std::io::copy(&mut source, &mut copied).map_err(BuildError::file(from))?;
     let shared = fs::Permissions::from_mode(0o644);
     fs::set_permissions(&begun, shared).map_err(BuildError::file(&begun))?;
     fs::rename(&begun, to).map_err(BuildError::file(to))

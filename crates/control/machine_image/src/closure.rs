@@ -144,7 +144,7 @@ pub fn add(tree: &mut Tree, roots: &Roots, programs: &[(String, PathBuf)]) -> Re
 /// The bytes of a program.
 pub(crate) fn contents(file: &Path) -> Result<Vec<u8>, BuildError> {
     let mut bytes = Vec::new();
-    let opened = fs::File::open(file).map_err(BuildError::file(file))?;
+    let opened = local_file::open(file).map_err(BuildError::file(file))?;
     opened.take(PROGRAM_MAX).read_to_end(&mut bytes).map_err(BuildError::file(file))?;
     Ok(bytes)
 }

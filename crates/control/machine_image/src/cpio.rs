@@ -35,7 +35,7 @@ pub fn write(tree: &Tree, to: &mut dyn Write) -> io::Result<u64> {
             Entry::File { from, mode } => {
                 let failed =
                     |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", from.display()));
-                let file = File::open(from).map_err(failed)?;
+                let file = local_file::open(from).map_err(failed)?;
                 let length = file.metadata().map_err(failed)?.len();
                 archive.entry(name, REGULAR | mode, length, (0, 0))?;
                 archive.file(file, length).map_err(failed)?;

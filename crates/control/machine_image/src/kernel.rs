@@ -49,7 +49,7 @@ fn installed(root: &Path) -> Option<DebianKernel> {
         let modules = ["lib/modules", "usr/lib/modules"].map(|it| root.join(it).join(&release));
         let modules = modules.into_iter().find(|it| it.join("kernel").is_dir())?;
         // The host's may be root's alone to read.
-        fs::File::open(&image).ok()?;
+        local_file::open(&image).ok()?;
         Some(DebianKernel { release, image, modules })
     });
     kernels.max_by_key(|kernel| numbers(&kernel.release))

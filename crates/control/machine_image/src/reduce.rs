@@ -10,7 +10,7 @@
 use crate::{BuildError, OPTIONS_MAX};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// How options are tried.
@@ -121,8 +121,9 @@ impl Journal {
     /// The file cannot be read or written.
     pub fn open(path: &Path, key: &str) -> Result<Journal, BuildError> {
         let failed = || BuildError::file(path);
-        let text = match fs::read(path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        let mut bytes = Vec::new();
+        let text = match local_file::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(failed()(error)),
         };
@@ -147,7 +148,7 @@ impl Journal {
             fs::write(&begun, &kept).map_err(BuildError::file(&begun))?;
             fs::rename(&begun, path).map_err(failed())?;
         }
-        let file = File::options().append(true).open(path).map_err(failed())?;
+        let file = local_file::open_with(path, File::options().append(true)).map_err(failed())?;
         Ok(Journal { path: path.to_owned(), file, outcomes })
     }
 

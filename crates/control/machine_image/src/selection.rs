@@ -210,7 +210,7 @@ pub(crate) fn of_host(
 fn begins_as_elf(path: &Path) -> Result<bool, BuildError> {
     use std::io::Read;
     let mut begin = Vec::new();
-    let file = fs::File::open(path).map_err(BuildError::file(path))?;
+    let file = local_file::open(path).map_err(BuildError::file(path))?;
     file.take(4).read_to_end(&mut begin).map_err(BuildError::file(path))?;
     Ok(elf::is_elf(&begin))
 }

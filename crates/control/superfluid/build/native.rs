@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Its crates of this project, without those of the SDK.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "encapsulation",
     "guest",
+    "local_file",
     "manifest",
     "native_abi",
     "native_ring",

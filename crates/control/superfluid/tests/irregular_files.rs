@@ -150,6 +150,8 @@ fn a_fifo_in_the_place_of_a_file_of_the_state_keeps_no_start_waiting() {
 fn a_fifo_in_the_place_of_a_document_keeps_no_command_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     make_fifo(&folder.path().join("fifo"));
+    fs::create_dir(folder.path().join("function")).expect("made");
+    make_fifo(&folder.path().join("function/function.yaml"));
     let program = env!("CARGO_BIN_EXE_superfluid");
     let bash = |command: &str| {
         // Only a hang meets the bound.
@@ -169,6 +171,10 @@ fn a_fifo_in_the_place_of_a_document_keeps_no_command_waiting() {
         "registry login localhost:1 --username u --password-file fifo",
         "get functions --token-file fifo",
         "restore fifo --state fresh",
+        "image build function",
+        "image inspect ./fifo",
+        "vm build ./fifo -o out --kernel ./fifo",
+        "vm build /bin/true -o out --kernel ./fifo",
     ] {
         let output = bash(&format!("{program} {command}"));
         assert!(!output.status.success() && said(&output).contains(IRREGULAR), "{command}: {output:?}");

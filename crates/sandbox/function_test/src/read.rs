@@ -42,8 +42,7 @@ impl ImageTest {
         let path = folder.join(TEST_FILE);
         let name = path.display().to_string();
         let mut bytes = Vec::new();
-        match std::fs::File::open(&path)
-            .and_then(|file| file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes))
+        match local_file::open(&path).and_then(|file| file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes))
         {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -117,7 +116,7 @@ struct Beside<'a>(&'a Path);
 impl Files for Beside<'_> {
     fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
-        std::fs::File::open(self.0.join(path))
+        local_file::open(&self.0.join(path))
             .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes))
             .map_err(|error| error.to_string())?;
         if bytes.len() as u64 > most { Err("larger than allowed".to_owned()) } else { Ok(bytes) }

@@ -206,7 +206,7 @@ fn report(image: &Image, lowered: Lowered, compiled: Compiled) -> BuildReport {
 pub fn read_manifest(directory: &Path) -> Result<Manifest, BuildError> {
     let path = &directory.join(MANIFEST_FILE);
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
+    local_file::open(path)
         .and_then(|file| file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes))
         .map_err(|source| BuildError::File { path: path.to_owned(), source })?;
     let name = path.display().to_string();
@@ -215,7 +215,11 @@ pub fn read_manifest(directory: &Path) -> Result<Manifest, BuildError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
-    std::fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
+    let mut bytes = Vec::new();
+    local_file::open(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|source| BuildError::File { path: path.to_owned(), source })?;
+    Ok(bytes)
 }
 
 impl fmt::Display for BuildReport {

@@ -49,7 +49,7 @@ impl Files for Beside {
 
 fn bytes_of(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    local_file::open_given(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(std::io::Error::other(format!("longer than {most} bytes")));
     }
@@ -90,5 +90,12 @@ mod tests {
         assert!(told.starts_with("the port's config:1:7: most: found `10`; allowed: "), "{told}");
         let told = refused(read(&manifest, Some("/nowhere.yaml"), b""));
         assert!(told.starts_with("/nowhere.yaml: "), "{told}");
+        let fifo = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+        assert!(made.success());
+        for config in [file("e.yaml", "list: fifo"), fifo.display().to_string()] {
+            let told = refused(read(&manifest, Some(&config), b""));
+            assert!(told.contains("found a FIFO; allowed: a regular file"), "{told}");
+        }
     }
 }

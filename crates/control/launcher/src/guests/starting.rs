@@ -3,7 +3,7 @@
 use super::{Entry, Guests, own, reader};
 use crate::images::{Unpacked, passable};
 use crate::permits::Files;
-use crate::record::{Record, hold, start_time};
+use crate::record::{self, Record, hold, start_time};
 use crate::request::{KvmUse, Start, State};
 use crate::{Refusal, bundle, image_program, interfaces, probe, program, runtime, watch};
 use container_image::Digest;
@@ -208,8 +208,7 @@ impl Guests {
         if start.beside.is_some() {
             self.cgroups.give_way_beside();
         }
-        let text = fs::read_to_string(&pid_file).map_err(own)?;
-        let pid: u32 = text.trim().parse().map_err(Refusal::of("the runtime's number of the process"))?;
+        let pid = record::number(&pid_file).map_err(Refusal::of("the runtime's number of the process"))?;
         let (held, watched) = (hold(pid).map_err(own)?, hold(pid).map_err(own)?);
         record.process = start_time(pid).map(|began| (pid, began));
         record.write(&folder).map_err(own)?;

@@ -124,6 +124,12 @@ fn a_folder_without_a_test_has_none_and_one_that_cannot_be_read_is_an_error() {
     assert!(matches!(ImageTest::open(folder.path(), &manifest()), Ok(None)));
     std::fs::create_dir_all(folder.path().join(TEST_FILE)).expect("a folder in its place");
     assert!(matches!(ImageTest::open(folder.path(), &manifest()), Err(TestError::File { .. })));
+    // What is no file is not waited for.
+    let test = folder.path().join(TEST_FILE);
+    std::fs::remove_dir_all(&test).or_else(|_| std::fs::remove_file(&test)).expect("removed");
+    assert!(std::process::Command::new("mkfifo").arg(&test).status().expect("mkfifo").success());
+    let told = ImageTest::open(folder.path(), &manifest()).expect_err("a FIFO").to_string();
+    assert!(told.contains("found a FIFO; allowed: a regular file"), "{told}");
 }
 
 proptest! {
