@@ -33,7 +33,8 @@
 //! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for,
 //! so that a function does not pay for a host that is short of processors. Most kernels count the time that
 //! they take of a thread by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel
-//! took of the same thread since the timer was set, at most as long again.
+//! took of the same thread since the timer was set, at most as long again. A host that stops a virtual machine
+//! in the middle of a call, and does not say so, is noticed only where that keeps the timer waiting.
 
 use crate::shell::{PAGE, RESERVATION};
 use std::cell::{Cell, OnceCell};
@@ -324,12 +325,16 @@ impl Watch {
             // The caller's clock may be ahead: the call has its time from here on then, not from some day on.
             began = began.min(now.0);
             let mut used = now.since(Cycles(began)).0;
-            let withheld = self.withheld(now).0.min(used);
+            let (absent, unseen, taken) = self.since_armed(now);
+            let withheld = (absent + unseen).0.min(used);
             (began, used) = (began + withheld, used - withheld);
-            let taken = self.taken.load(Relaxed) + self.taken_since_armed().0.min(used);
+            let taken = self.taken.load(Relaxed) + taken.0.min(used);
             self.began.store(began, Relaxed);
             self.taken.store(taken, Relaxed);
-            let of_its_own = own.0.saturating_sub(used.saturating_sub(taken));
+            let spent = used.saturating_sub(taken);
+            // Of what passed before, too, some may have been taken unseen. Once: it is spent the next time.
+            let grace = if unseen.0 > 0 && spent < own.0 + own.0 / 8 { own.0 / 4 } else { 0 };
+            let of_its_own = own.0.saturating_sub(spent).max(grace);
             let left = of_its_own.min(whole.0.saturating_sub(used));
             if left > 0 && used < slice.0 {
                 self.arm(Cycles(left.min(slice.0 - used)));
@@ -347,26 +352,27 @@ impl Watch {
         self.arm(clock().cycles(LOOK_AGAIN));
     }
 
-    /// The time since the timer was set that the thread did not have the processor for.
-    fn withheld(&self, now: Cycles) -> Cycles {
-        let had = time(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.had.load(Relaxed));
-        now.since(Cycles(self.armed.load(Relaxed))).since(clock().cycles(Nanos(had)))
-    }
-
-    /// The time since the timer was set that the kernel took of the thread's.
-    fn taken_since_armed(&self) -> Cycles {
-        clock().cycles(Nanos(kernel_time().saturating_sub(self.kernel.load(Relaxed))))
+    /// Of the time since the timer was set, what the thread did not have the processor for; what nothing had
+    /// that this kernel knows of; and what the kernel took of the thread's.
+    ///
+    /// A host that stops a virtual machine may not tell. But nothing that a guest does keeps the timer's
+    /// signal waiting: what that comes late by, and the kernel was not busy with, was not the guest's.
+    fn since_armed(&self, now: Cycles) -> (Cycles, Cycles, Cycles) {
+        let cycles = |nanos: u64, before: &AtomicU64| {
+            clock().cycles(Nanos(nanos.saturating_sub(before.load(Relaxed))))
+        };
+        let taken = cycles(kernel_time(), &self.kernel);
+        let had = cycles(time(libc::CLOCK_THREAD_CPUTIME_ID), &self.had);
+        let absent = now.since(Cycles(self.armed.load(Relaxed))).since(had);
+        let late = now.since(Cycles(self.due.load(Relaxed))).since(absent).since(taken);
+        (absent, if late > clock().cycles(LATE) { late } else { Cycles(0) }, taken)
     }
 
     fn arm(&self, after: Cycles) {
         let span = Duration::from(clock().span(after)).max(Duration::from_nanos(1_000));
-        let when = libc::itimerspec {
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: libc::timespec {
-                tv_sec: span.as_secs() as libc::time_t,
-                tv_nsec: span.subsec_nanos() as libc::c_long,
-            },
-        };
+        let (seconds, nanos) = (span.as_secs() as libc::time_t, span.subsec_nanos() as libc::c_long);
+        let it_value = libc::timespec { tv_sec: seconds, tv_nsec: nanos };
+        let when = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
         // Both were read before either is written, and in this order: the handler may run in between for an
         // earlier setting of the timer, and must not take another's processor time for this call's.
         let (kernel, had, now) = (kernel_time(), time(libc::CLOCK_THREAD_CPUTIME_ID), Cycles::now());
@@ -401,6 +407,10 @@ fn time(clock: libc::clockid_t) -> u64 {
     unsafe { libc::clock_gettime(clock, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
+
+/// What the timer's signal comes late by says nothing up to here: it is two to four times what it takes to
+/// come, on a busy machine.
+const LATE: Nanos = Nanos(250_000);
 
 /// How soon to look again after a call's time was up: the guest may have been inside a host call, or in code
 /// that comes by no poll for long.
@@ -520,5 +530,39 @@ mod tests {
             reach.bar(end, touching, pc);
             assert_eq!(reach.take_barred(), barred, "{anywhere} {end} {touching} {pc:#x}");
         }
+    }
+
+    /// The call that a thread is in when its timer comes, which was set as the call began.
+    fn look_at(own: Nanos, since: Nanos, late: Nanos) -> u8 {
+        let reach = Arc::new(Reach::new(&Engine::default(), 0..0, 0));
+        let (own, since, late) = (clock().cycles(own), clock().cycles(since), clock().cycles(late));
+        let terms = Terms::new(&reach, own);
+        // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
+        let watch = unsafe { &*watch() };
+        // All of that time is the thread's, as far as the kernel knows.
+        let mut now = Cycles::now();
+        while time(libc::CLOCK_THREAD_CPUTIME_ID) < clock().span(since).0 {
+            now = Cycles::now();
+        }
+        let call = begin(&terms, Cycles(now.0 - since.0));
+        let span = clock().span(since).0;
+        watch.had.store(time(libc::CLOCK_THREAD_CPUTIME_ID) - span, Relaxed);
+        watch.armed.store(now.0 - since.0, Relaxed);
+        watch.due.store(now.0 - late.0, Relaxed);
+        watch.look(0);
+        // What is looked at soon after is not looked at here.
+        let end = watch.end.load(Relaxed);
+        drop(call);
+        end
+    }
+
+    #[test]
+    fn a_host_that_stops_the_machine_unseen_ends_no_call() {
+        let ms = Nanos::from_millis;
+        assert_eq!(look_at(ms(10), ms(10), ms(0)), OVERDUE, "its own time");
+        assert_eq!(look_at(ms(10), ms(30), ms(20)), GOES_ON, "the signal came late by what was taken");
+        assert_eq!(look_at(ms(10), ms(10), Nanos(100_000)), OVERDUE, "as late as signals are");
+        assert_eq!(look_at(ms(10), ms(160), ms(150)), GOES_ON, "nor for what counts as a whole");
+        assert_eq!(look_at(ms(10), ms(40), ms(20)), OVERDUE, "what was its own before counts");
     }
 }
