@@ -5,6 +5,7 @@
 //! refused; else it is made, and what could not be logged is counted, shows in the daemon's health, and is
 //! told by the next line that can be written.
 
+use crate::audit_rate::{Free, Group, Rate};
 use crate::error::BindError;
 use crate::log::{Severity, log};
 use crate::{settings, time};
@@ -16,7 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the
 /// process.
@@ -38,29 +39,10 @@ struct State {
     trouble: Option<String>,
     /// Lines lost since the last one that was written, and since the start.
     lost: (u64, u64),
-    /// Of lines that cost a client nothing, those of the present second, for each [`Free`].
-    free: [Counted; 2],
+    /// Lines that cost a client nothing.
+    free: Rate,
 }
 
-/// Lines that change nothing, so that a tenant could fill the log with them at no cost.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Free {
-    /// Of a request that was refused.
-    Refusal,
-    /// Of a request with `dry_run`.
-    DryRun,
-}
-
-/// Lines of one kind in the present second, and those that were left out since the last that was written.
-#[derive(Debug, Default)]
-struct Counted {
-    second: Option<Instant>,
-    written: u32,
-    left_out: u64,
-}
-
-/// Lines of each [`Free`] kind that are written in a second.
-const FREE: u32 = 20;
 /// Bytes for which there is room before any change is made, and what is reserved at a time.
 const ROOM: u64 = 64 << 10;
 
@@ -233,22 +215,10 @@ impl Audit {
         Ok(())
     }
 
-    /// Writes a line of a client that is no administrator and changed nothing; of many in a second some, and
-    /// then how many were left out.
-    pub fn write_free(&self, kind: Free, mut record: serde_json::Value) {
-        let left_out = {
-            let mut state = self.state();
-            let counted = &mut state.free[kind as usize];
-            if counted.second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
-                (counted.second, counted.written) = (Some(Instant::now()), 0);
-            }
-            if counted.written >= FREE {
-                counted.left_out += 1;
-                return;
-            }
-            counted.written += 1;
-            std::mem::take(&mut counted.left_out)
-        };
+    /// Writes a line of a client that is no administrator and changed nothing; of many some, and then how
+    /// many were left out.
+    pub fn write_free(&self, group: Group, kind: Free, mut record: serde_json::Value) {
+        let Some(left_out) = self.state().free.admit(group, kind, Instant::now()) else { return };
         if left_out > 0 {
             record["left_out"] = left_out.into();
         }
@@ -312,6 +282,7 @@ fn last_byte(path: &std::path::Path, bytes: u64) -> io::Result<u8> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::time::Duration;
 
     fn lines(path: &std::path::Path) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -372,17 +343,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("audit.jsonl");
         let audit = Audit::open(&settings(&file, 1 << 20, 0)).expect("opens");
+        let red = || Group::Tenant("red".to_owned());
         for n in 0..1000 {
-            audit.write_free(Free::Refusal, json!({"number": n}));
+            audit.write_free(red(), Free::Refusal, json!({"number": n}));
         }
-        audit.state().free[0].second = None;
-        audit.write_free(Free::Refusal, json!({"number": 1000}));
+        std::thread::sleep(Duration::from_millis(600));
+        audit.write_free(red(), Free::Refusal, json!({"number": 1000}));
         let all = lines(&file);
         let left_out: u64 = all.iter().filter_map(|line| line["left_out"].as_u64()).sum();
         assert!(all.len() < 200, "{}", all.len());
         assert_eq!(all.len() as u64 + left_out, 1001, "each is written or counted");
-        audit.write_free(Free::DryRun, json!({"tried": 1}));
-        assert_eq!(lines(&file).last().map(|line| &line["tried"]), Some(&1.into()), "each kind has its own");
+        audit.write_free(Group::Unknown, Free::Refusal, json!({"another": 1}));
+        assert_eq!(lines(&file).last().map(|line| &line["another"]), Some(&1.into()), "each has its own");
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //!    time.
 //! 6. When the queue is dropped, what is in it is written first.
 
-use crate::audit::{Audit, Free};
+use crate::audit::Audit;
+use crate::audit_rate::{Free, Group};
 use crate::leader_followers::LeaderFollowers;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,14 +26,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
+
+/// A disk that has not answered for so long is told of.
+const LONG: Duration = Duration::from_secs(5);
 
 /// What is asked of the log.
 #[derive(Debug)]
 enum Job {
     /// A record as JSON's text.
     Write(String),
-    WriteFree(Free, Value),
+    WriteFree(Group, Free, Value),
     /// Reserves room, see [`Audit::admit`].
     Admit(u64, oneshot::Sender<Result<(), String>>),
     /// Looks whether what stood in the way has gone.
@@ -64,6 +69,8 @@ struct Shared {
     /// Held by the thread that writes.
     audit: Mutex<Audit>,
     standing: Mutex<Standing>,
+    /// Since when a job is being done.
+    since: Mutex<Option<Instant>>,
     /// A [`Job::Look`] is in the queue.
     looks: AtomicBool,
     /// Jobs that are done.
@@ -84,13 +91,14 @@ impl Shared {
     fn work(&self, audit: &Audit) {
         loop {
             let Some(job) = locked(&self.pending).jobs.pop_front() else { return };
+            *locked(&self.since) = Some(Instant::now());
             let answer: Option<Box<dyn FnOnce()>> = match job {
                 Job::Write(record) => {
                     audit.write_text(&record);
                     None
                 }
-                Job::WriteFree(kind, record) => {
-                    audit.write_free(kind, record);
+                Job::WriteFree(group, kind, record) => {
+                    audit.write_free(group, kind, record);
                     None
                 }
                 Job::Admit(names, tell) => {
@@ -110,6 +118,7 @@ impl Shared {
                 }
             };
             *locked(&self.standing) = standing(audit);
+            *locked(&self.since) = None;
             if let Some(answer) = answer {
                 answer();
             }
@@ -186,6 +195,7 @@ impl AuditQueue {
             pending: Mutex::default(),
             changed: Condvar::new(),
             standing: Mutex::new(standing(&audit)),
+            since: Mutex::default(),
             audit: Mutex::new(audit),
             looks: AtomicBool::new(false),
             done: tell,
@@ -207,8 +217,8 @@ impl AuditQueue {
     }
 
     /// The same for a line that cost a client nothing, see [`Audit::write_free`].
-    pub fn write_free(&self, kind: Free, record: Value) {
-        self.ask(Job::WriteFree(kind, record));
+    pub fn write_free(&self, group: Group, kind: Free, record: Value) {
+        self.ask(Job::WriteFree(group, kind, record));
     }
 
     /// Has the thread write what is in the queue.
@@ -270,8 +280,16 @@ impl AuditQueue {
         let _ = told.recv();
     }
 
-    /// Why the last line could not be written; the thread then looks whether the next one can be.
+    /// Why the last line could not be written; the thread then looks whether the next one can be. Or that the
+    /// disk does not answer.
     pub fn trouble(&self) -> Option<String> {
+        let waits = locked(&self.shared.since).map(|since| since.elapsed());
+        if let Some(waits) = waits.filter(|waits| *waits >= LONG) {
+            let waits = waits.as_secs();
+            return Some(format!(
+                "the audit log: the disk has not answered for {waits} s; changes wait until it does"
+            ));
+        }
         let trouble = locked(&self.shared.standing).trouble.clone();
         if trouble.is_some() && !self.shared.looks.swap(true, SeqCst) {
             self.ask(Job::Look);
@@ -374,5 +392,17 @@ mod tests {
         audit.write_here();
         assert!(at_once(1));
         assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"n\":0}\n{\"n\":1}\n");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let audit = queue(&folder.path().join("audit.jsonl"), true);
+        assert_eq!(audit.trouble(), None);
+        *locked(&audit.shared.since) = Instant::now().checked_sub(LONG * 2);
+        let told = "the audit log: the disk has not answered for 10 s; changes wait until it does";
+        assert_eq!(audit.trouble().as_deref(), Some(told));
+        *locked(&audit.shared.since) = None;
+        assert_eq!(audit.trouble(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What the audit log has of a call.
 
-use crate::audit::Free;
 use crate::audit_queue::AuditQueue;
+use crate::audit_rate::{Free, Group};
 use crate::call::Call;
 use crate::identity::Identity;
 use crate::time;
@@ -93,17 +93,29 @@ pub(crate) fn audit(
         _ if !who.has_a_token() => None,
         (_, true) => Some(Free::DryRun),
         (Err(_), false) => Some(Free::Refusal),
+        (Ok(to), false) if matches!(call, Call::Put(_) | Call::Apply) && is_empty(to) => {
+            Some(Free::Unchanged)
+        }
         (Ok(_), false) => None,
     };
     match free {
-        Some(kind) => audit.write_free(kind, serde_json::to_value(record).unwrap_or_default()),
+        Some(kind) => {
+            audit.write_free(Group::of(who), kind, serde_json::to_value(record).unwrap_or_default())
+        }
         None => audit.write(&record),
     }
+}
+
+/// Whether all is as it was before.
+fn is_empty(difference: &Difference) -> bool {
+    let Difference { created, changed, deleted, restarted, .. } = difference;
+    created.is_empty() && changed.is_empty() && deleted.is_empty() && restarted.is_empty()
 }
 
 /// Writes down which client was not let in, or was not let do something.
 pub(crate) fn audit_refusal(audit: &AuditQueue, who: &Identity, method: &str, path: &str, problem: &Problem) {
     audit.write_free(
+        Group::of(who),
         Free::Refusal,
         json!({
             "time": time::now(),

@@ -43,6 +43,7 @@ mod answering_tests;
 mod aside;
 mod audit;
 mod audit_queue;
+mod audit_rate;
 mod audit_records;
 mod body;
 mod call;
