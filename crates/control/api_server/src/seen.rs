@@ -200,6 +200,7 @@ impl State {
         troubles.extend(standing.log_trouble);
         troubles.extend(standing.removed);
         troubles.extend(self.audit.trouble());
+        troubles.extend(standing.disk);
         troubles.extend(self.control.troubles());
         let unlogged = self.audit.lost();
         if unlogged > 0 {

@@ -54,6 +54,7 @@ mod history;
 mod index;
 mod mark;
 mod object;
+mod room;
 mod settings;
 mod store;
 mod subscription;

@@ -14,6 +14,7 @@ use crate::history::History;
 use crate::index::{Entry, Index, weight};
 use crate::mark::{Mark, MarkFile};
 use crate::object::{Change, Changed, Happened, Object, Page, Revision, Write};
+use crate::room::Room;
 use crate::settings::{CHANGES_MAX, KIND_MAX, NAME_MAX, Settings, UNDURABLE_MAX, VALUE_MAX};
 use crate::subscription::{Subscribers, Subscription};
 use crate::table::{RowWrite, Table, Total, WriteFailure, checksum, log_growth};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     carry: Carry,
     subscribers: Subscribers,
     settings: Settings,
+    room: Room,
     // The last to go: it holds the lock.
     folder: Folder,
 }
@@ -70,6 +72,8 @@ pub struct Standing {
     pub log_trouble: Option<String>,
     /// Why nothing is accepted any more.
     pub failure: Option<NotDurable>,
+    /// That its disk does not answer, or is full or as good as full; commits wait or are refused then.
+    pub disk: Option<String>,
     /// Which of its files was removed or replaced; nothing is accepted then.
     pub removed: Option<String>,
 }
@@ -130,6 +134,7 @@ impl Store {
             carry: Carry::new(),
             subscribers: Subscribers::default(),
             settings,
+            room: Room::default(),
             folder,
         });
         let mut store = Self { shared: shared.clone(), durability: None, carry: None };
@@ -244,6 +249,7 @@ impl Store {
             log_bytes,
             log_trouble,
             failure: self.shared.durability.failure(),
+            disk: self.shared.room.trouble(self.shared.folder.path()),
             removed: self.shared.folder.removed(),
         }
     }
@@ -356,10 +362,15 @@ impl Shared {
         if bytes > allowed && bytes > self.memory().index.bytes() {
             return Err(CommitError::TooLarge { found: bytes, allowed });
         }
-        writer.table.commit(&rows, total).map_err(|failure| match failure {
-            WriteFailure::DiskFull(what) => CommitError::DiskFull(what),
+        let committed = self.room.while_written(|| writer.table.commit(&rows, total));
+        committed.map_err(|failure| match failure {
+            WriteFailure::DiskFull(what) => {
+                self.room.refused(self.folder.path(), &what);
+                CommitError::DiskFull(what)
+            }
             WriteFailure::Other(what) => CommitError::Write(what),
         })?;
+        self.room.taken();
         (writer.total, writer.revision, writer.slots) = (total, revision, slots);
         self.carry.grew(log_growth(&rows));
         self.show(revision, entries);

@@ -77,6 +77,9 @@ fn fill(folder: &Path, take_space: impl Fn(), give_space: impl Fn(), really_full
                 }
                 refused += 1;
                 assert_eq!(store.revision(), revision);
+                if matches!(error, CommitError::DiskFull(_)) {
+                    assert!(store.standing().disk.is_some_and(|told| told.contains("the disk is full")));
+                }
             }
         }
         check(&store, held);
@@ -86,6 +89,9 @@ fn fill(folder: &Path, take_space: impl Fn(), give_space: impl Fn(), really_full
     give_space();
     let after = store.commit(&[Change::put("function", "f0", vec![0; 30_000])]).unwrap();
     assert!(after > revision);
+    if really_full {
+        assert_eq!(store.standing().disk, None);
+    }
     store.wait_durable(after).unwrap();
     check(&store, held);
     drop(store);

@@ -82,6 +82,9 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         let (name, (status, answer)) = refused.expect("the disk is full");
         assert_eq!(status, 507, "{answer}");
         assert!(detail(&answer).contains("disk is full"), "{answer}");
+        let health = socket.get("/v1/health");
+        let troubles = health["troubles"].to_string();
+        assert!(health["healthy"] == false && troubles.contains("store: the disk is full"), "{health}");
         let (status, _) = socket.ask("GET", &format!("/v1/functions/{name}"), None).expect("it answers");
         assert_eq!(status, 404);
         moves(&mut socket);
@@ -92,6 +95,7 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         fs::remove_file(&filler).expect("removed");
         let (status, answer) = socket.put(&format!("functions/{name}"), &forwarder);
         assert_eq!(status, 201, "{answer}");
+        assert_eq!(socket.get("/v1/health")["healthy"], true);
         socket.done("POST", "/v1/functions/fw/snapshots", Some(&body));
         for name in made {
             socket.done("DELETE", &format!("/v1/functions/{name}"), None);
