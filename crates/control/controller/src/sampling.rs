@@ -15,7 +15,7 @@ mod columns;
 
 use super::container_readings::ContainerReading;
 use super::controller::{Controller, lock};
-use super::function_health::Down;
+use super::function_health::{Down, Looked};
 use answers::Answers;
 use api::{EdgeKind, Graph, GraphEdge, NodeKind};
 use columns::{
@@ -33,6 +33,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::DropReason;
 use telemetry::clock::Cycles;
 use wiring::Wiring;
 
@@ -215,14 +216,19 @@ impl Controller {
     fn look_at_functions(&self, account: &Account, now: Instant) {
         let wiring = self.host.wiring();
         let functions = account.instances.iter();
-        let functions = functions.map(|it| (it.name.as_str(), it.faults, it.down.as_deref().map(Down::from)));
+        let functions = functions.map(|it| {
+            let dropped = &it.ledger.dropped;
+            let wrong = dropped[DropReason::BadVerdict] + dropped[DropReason::NoVerdict];
+            let down = it.down.as_deref().map(Down::from);
+            Looked { name: &it.name, faults: it.faults, wrong, down }
+        });
         let launched = wiring.containers.keys().filter_map(|name| {
             let condition = self.containers.get()?.condition(name)?;
             let down = match condition.phase {
                 Phase::Down(why) => Some(Down { host: why.to_string(), tenant: why.for_tenant() }),
                 Phase::Starting(_) | Phase::Runs => None,
             };
-            Some((name.as_str(), condition.faults, down))
+            Some(Looked { name, faults: condition.faults, wrong: 0, down })
         });
         let launched: Vec<_> = launched.collect();
         lock(&self.told.sink.function_health).look(functions.chain(launched), now);
