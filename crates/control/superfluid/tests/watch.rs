@@ -7,6 +7,7 @@ mod support;
 use capture::{Block, Direction, Splitter};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::commands::{PROGRAM, text};
@@ -272,6 +273,31 @@ fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
     }
     assert!(daemon.done("describe function fw").contains("p99_ns"));
     assert!(daemon.done("top --every 10ms").contains("P99"));
+}
+
+/// On a full disk, as which a limit of files' size stands here.
+#[test]
+fn a_capture_that_finds_no_room_says_what_it_has_and_leaves_whole_packets() {
+    let (_folder, daemon) = start(CHAIN);
+    let file = daemon.path("full.pcapng");
+    let capture = |blocks: u32, to: &str| {
+        let limits = format!("trap '' XFSZ; ulimit -f {blocks}; timeout 60 {PROGRAM} capture source -w {to}");
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &limits]).env("SUPERFLUID_SOCKET", daemon.path(SOCKET));
+        let output = bash.output().expect("bash");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let said = capture(0, file.to_str().expect("a path"));
+    assert!(said.contains("full.pcapng: File too large") && said.contains("; 0 packets captured"), "{said}");
+    assert!(!file.exists(), "nothing is in it");
+    let said = capture(64, file.to_str().expect("a path"));
+    assert!(said.contains("full.pcapng: File too large"), "{said}");
+    let (seen, told) = packets(&std::fs::read(&file).expect("a file"));
+    assert_eq!(told, None);
+    assert!(!seen.is_empty() && said.contains(&format!("; {} packets captured", seen.len())), "{said}");
+    let said = capture(64, "/dev/full");
+    assert!(said.contains("/dev/full: No space left") && Path::new("/dev/full").exists(), "{said}");
 }
 
 #[test]

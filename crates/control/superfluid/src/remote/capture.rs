@@ -11,7 +11,7 @@ use client::harmless;
 use serde_json::json;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -19,8 +19,34 @@ use std::time::{Duration, UNIX_EPOCH};
 enum Sink {
     /// Lines for people or programs.
     Lines(Format),
-    File(File, String),
+    File(Written),
     Standard,
+}
+
+/// A file with packets, and how many bytes of whole ones are in it.
+struct Written {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Written {
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Leaves what is whole, and no file without anything in it. What cannot be cut off stays.
+    fn cut(&self) {
+        if !self.file.metadata().is_ok_and(|found| found.is_file()) {
+            return;
+        }
+        let _ = match self.bytes {
+            0 => std::fs::remove_file(&self.path),
+            bytes => self.file.set_len(bytes),
+        };
+    }
 }
 
 /// Packets that have come, and those that were lost before one of these.
@@ -67,7 +93,7 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         Some(_) if to_standard => Sink::Standard,
         Some(path) => {
             let failed = |error| Failure::new(format_args!("{}: {error}", path.display()), Outcome::BadInput);
-            Sink::File(File::create(path).map_err(failed)?, path.display().to_string())
+            Sink::File(Written { file: File::create(path).map_err(failed)?, path: path.to_owned(), bytes: 0 })
         }
     };
     // Held while something is written: Ctrl-C may end it at any time, and what was written is whole packets.
@@ -90,6 +116,7 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         splitter.feed(&bytes[..count]);
         let mut whole = Vec::new();
         let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *counted;
         while let Some(block) = splitter.next_block().map_err(|error| Failure::new(error, Outcome::Failed))? {
             statistics = block.statistics().or(statistics);
             counted.add(&block);
@@ -102,7 +129,8 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
                 Sink::File(..) | Sink::Standard => whole.extend(block.bytes),
             }
         }
-        put(&mut sink, &whole)?;
+        put(&mut sink, &whole)
+            .map_err(|told| Failure::new(format!("{told}; {}", before.told()), Outcome::Failed))?;
     }
     match statistics {
         Some(Statistics { written, lost, .. }) => {
@@ -113,20 +141,23 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
     }
 }
 
-fn put(sink: &mut Sink, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes whole packets, or says in words why it cannot.
+fn put(sink: &mut Sink, bytes: &[u8]) -> Result<(), String> {
     let (written, name) = match sink {
         Sink::Lines(_) => return Ok(()),
-        Sink::File(file, name) => (file.write_all(bytes), name.as_str()),
+        Sink::File(written) => {
+            (written.put(bytes).inspect_err(|_| written.cut()), written.path.display().to_string())
+        }
         Sink::Standard => {
             let mut out = std::io::stdout().lock();
-            (out.write_all(bytes).and_then(|()| out.flush()), "standard output")
+            (out.write_all(bytes).and_then(|()| out.flush()), "standard output".to_owned())
         }
     };
     match written {
         Ok(()) => Ok(()),
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-        Err(error) => Err(Failure::new(format_args!("{name}: {error}"), Outcome::Failed)),
+        Err(error) => Err(format!("{name}: {error}")),
     }
 }
 
