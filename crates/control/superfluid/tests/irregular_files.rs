@@ -179,6 +179,10 @@ fn a_fifo_in_the_place_of_a_document_keeps_no_command_waiting() {
         let output = bash(&format!("{program} {command}"));
         assert!(!output.status.success() && said(&output).contains(IRREGULAR), "{command}: {output:?}");
     }
+    fs::write(folder.path().join("sink.yaml"), "superfluid: 1\nports: {out: {type: sink}}\n")
+        .expect("written");
+    let output = bash(&format!("{program} run sink.yaml --for 1s --capture out=fifo"));
+    assert!(said(&output).contains("found a FIFO that no process reads"), "{output:?}");
     let document = "superfluid: 1\nports: {out: {type: sink}}\n";
     let output = bash(&format!("{program} check <(printf '{document}')"));
     assert!(output.status.success(), "{}", said(&output));

@@ -113,7 +113,7 @@ pub struct Capture {
 /// # Errors
 /// The file cannot be made or written, or there is no thread to be had.
 pub fn begin(path: &Path, settings: Settings) -> io::Result<(Recorder, Capture)> {
-    begin_to(Box::new(std::fs::File::create(path)?), path, settings)
+    begin_to(Box::new(local_file::create(path)?), path, settings)
 }
 
 /// The same, to somewhere else that is called `path`.

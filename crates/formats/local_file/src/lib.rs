@@ -5,7 +5,7 @@
 //! by whatever links lead there, and refuse all else in words for the user; [`read`] reads no more than is
 //! allowed. [`open_given`] is for what the user of a command names: the output of another process, as shells
 //! hand it over (`<(COMMAND)`, `/dev/stdin`), is taken, too; [`open_log`] is for what is appended to, and may
-//! go to another process.
+//! go to another process, and [`create`] for what is written anew.
 //!
 //! A [`Place`] is a path, and what it led to: it tells when that was removed or replaced.
 //!
@@ -72,16 +72,30 @@ pub fn open_given(path: &Path) -> Result<File> {
 /// # Errors
 /// What the system says, or that no process reads it.
 pub fn open_log(path: &Path) -> Result<File> {
-    let opened = without_waiting(path, OpenOptions::new().create(true).append(true).mode(0o600));
-    let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+    let file = to_write(path, OpenOptions::new().create(true).append(true).mode(0o600))?;
+    // To write to it may wait, as to any.
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+/// Opens what is written from its beginning: a regular file, which is made or emptied, a device, or a FIFO
+/// that another process reads.
+///
+/// # Errors
+/// What the system says, or that no process reads it.
+pub fn create(path: &Path) -> Result<File> {
+    let file = to_write(path, OpenOptions::new().create(true).write(true).truncate(true))?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
+}
+
+fn to_write(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    without_waiting(path, options).map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NXIO) => {
             Error::new(ErrorKind::InvalidInput, "found a FIFO that no process reads; allowed: a regular file")
         }
         _ => error,
-    })?;
-    // To write to it may wait, as to any.
-    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
-    Ok(file)
+    })
 }
 
 /// Reads a regular file of at most `most` bytes.
@@ -176,6 +190,15 @@ mod tests {
         let mut bytes = [0; 2];
         assert_eq!((&reader).read(&mut bytes).expect("read"), 1);
         open_log(Path::new("/dev/null")).expect("opened");
+        // What is written anew goes where a log goes.
+        create(&at("file")).expect("opened").write_all(b"4").expect("written");
+        assert_eq!(read(&at("file"), 9).expect("read"), b"4");
+        let mut capture = create(&at("fifo")).expect("opened");
+        assert!(!rustix::fs::fcntl_getfl(&capture).expect("flags").contains(OFlags::NONBLOCK));
+        capture.write_all(b"5").expect("written");
+        drop(reader);
+        assert_eq!(create(&at("fifo")).expect_err("none reads it").to_string(), told);
+        create(Path::new("/dev/null")).expect("opened");
     }
 
     #[test]

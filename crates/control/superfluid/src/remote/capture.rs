@@ -93,7 +93,11 @@ pub(crate) fn capture(options: &CaptureOptions) -> Done {
         Some(_) if to_standard => Sink::Standard,
         Some(path) => {
             let failed = |error| Failure::new(format_args!("{}: {error}", path.display()), Outcome::BadInput);
-            Sink::File(Written { file: File::create(path).map_err(failed)?, path: path.to_owned(), bytes: 0 })
+            Sink::File(Written {
+                file: local_file::create(path).map_err(failed)?,
+                path: path.to_owned(),
+                bytes: 0,
+            })
         }
     };
     // Held while something is written: Ctrl-C may end it at any time, and what was written is whole packets.
