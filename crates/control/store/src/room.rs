@@ -93,11 +93,13 @@ fn trouble(folder: &Path, refused: Option<&Refused>, free: Option<u64>) -> Optio
     }
 }
 
-/// Bytes that are free on a folder's disk; nothing where that is not known.
+/// Bytes that are free on a folder's disk for this process; nothing where that is not known.
 fn free(folder: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(folder).ok()?;
+    // Some blocks are root's alone.
+    let blocks = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
     // Some file systems have no blocks, and no end.
-    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    (found.f_blocks > 0).then(|| blocks.saturating_mul(found.f_frsize))
 }
 
 #[cfg(test)]
