@@ -296,6 +296,37 @@ fn interfaces_that_cannot_be_ports_are_refused() {
     });
 }
 
+/// Two daemons with containers of one name: the second one to come had the packets of the first one's.
+#[test]
+fn an_interface_of_another_programs_guest_is_not_opened() {
+    isolated("life::an_interface_of_another_programs_guest_is_not_opened", || {
+        let line = Line::new().expect("a line");
+        let (own, another) = (Owner::of("/var/lib/superfluid"), Owner::of("/home/me/lab.yaml"));
+        let has = |owner: Owner| {
+            let address = owner.address().map(|byte| format!("{byte:02x}")).join(":");
+            line.middle.ip(&format!("link set sf-lan address {address}")).expect("set");
+        };
+        has(another);
+        let settings = Settings::new("sf-lan").of_guest(Some(own));
+        let opened = AfPacketPort::open(settings.clone()).expect("it waits");
+        for mut port in [opened, AfPacketPort::waiting(settings).expect("it waits")] {
+            has(another);
+            for _ in 0..10 {
+                port.maintain(Nanos(0));
+                let status = port.status();
+                let told = "interface `sf-lan` is that of another program's guest";
+                assert!(matches!(&status, PortStatus::Down(why) if why.starts_with(told)), "{status:?}");
+                thread::sleep(Duration::from_millis(5));
+            }
+            has(own);
+            wait_for(|| {
+                port.maintain(Nanos(0));
+                port.status() == PortStatus::Up
+            });
+        }
+    });
+}
+
 #[test]
 fn an_interface_that_is_refused_says_why_while_it_is_tried_again() {
     isolated("life::an_interface_that_is_refused_says_why_while_it_is_tried_again", || {

@@ -4,6 +4,7 @@ mod frames;
 mod life;
 mod traffic;
 
+use kernel_interface::Owner;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::attaching::Attaching;
+use super::containers::keeper_name;
 use super::launcher_check::Answered;
 use super::sampling::Sampled;
 use super::shelf::Shelf;
@@ -91,7 +92,8 @@ impl Controller {
         let shelf = Shelf::open(settings)?;
         let catalog = Catalog::with_kept(Path::new("."), shelf.kept())
             .promising(memory)
-            .with_guest_sockets(&settings.guest_sockets);
+            .with_guest_sockets(&settings.guest_sockets)
+            .with_owner(launcher::owner_of(&keeper_name(state)));
         let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
         let told = Arc::new(told);
         let teller = told.clone();

@@ -8,6 +8,7 @@ use crate::regular_file;
 use crate::shared_images::SharedImages;
 use crate::slow_files::{Look, SlowFiles, WITHIN};
 use image::Image;
+use kernel_interface::Owner;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
 use rustix::thread::CpuSet;
@@ -49,6 +50,7 @@ pub struct Catalog {
     taps: port_tap::Handed,
     /// The launcher's folder of guests' sockets.
     guest_sockets: PathBuf,
+    owner: Option<Owner>,
     /// What is looked at of the host's files.
     files: SlowFiles,
 }
@@ -96,6 +98,7 @@ impl Catalog {
             processes: port_native::Processes::default(),
             taps: port_tap::Handed::default(),
             guest_sockets: GUEST_SOCKETS.into(),
+            owner: None,
             files: SlowFiles::default(),
         }
     }
@@ -159,6 +162,16 @@ impl Catalog {
         // Ports need the whole path. Without a present folder it stays as it is, and they say what is wrong.
         let guest_sockets = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         Catalog { guest_sockets, ..self }
+    }
+
+    /// The same for a program whose guests are told by this from those of another one.
+    pub fn with_owner(self, owner: Owner) -> Catalog {
+        Catalog { owner: Some(owner), ..self }
+    }
+
+    /// Whose guests its ports are for.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.owner
     }
 
     /// The launcher's folder of guests' sockets: one folder for each guest in it.

@@ -193,16 +193,17 @@ impl Opening<'_> {
     fn open(&mut self, driver: &str, settings: &schema::Value) -> Result<Box<dyn Port>, String> {
         use port::{generator, null, sink};
         let pool = self.pool.clone();
+        let owner = self.catalog.owner().filter(|_| is_container_port(self.name));
         Ok(match driver {
             "af_packet" => {
                 use port_af_packet::{AfPacketPort, Settings};
-                let settings = Settings::from_value(settings);
+                let settings = Settings::from_value(settings).of_guest(owner);
                 let opened = AfPacketPort::open(settings.clone());
                 Box::new(self.open_or_wait(opened, || AfPacketPort::waiting(settings))?)
             }
             "af_xdp" => {
                 use port_af_xdp::{AfXdpPort, Settings};
-                let settings = Settings::from_value(settings);
+                let settings = Settings::from_value(settings).of_guest(owner);
                 let opened = AfXdpPort::open(settings.clone(), pool.clone());
                 Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
             }

@@ -5,6 +5,7 @@ use crate::Refusal;
 use crate::netlink::Netlink;
 use crate::permits::parse_address;
 use crate::request::{Interface, InterfaceKind};
+use kernel_interface::Owner;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io;
@@ -50,7 +51,9 @@ fn within<T: Send>(network: &File, work: impl FnOnce() -> Result<T, String> + Se
 
 /// Gives the guest with this network namespace its interfaces, switched on, and its loopback. If that fails,
 /// no outer end of it is left; what had the name of one before is another's, and stays.
-pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refusal> {
+///
+/// The outer ends' addresses say whose they are.
+pub(crate) fn give(network: &File, interfaces: &[Interface], owner: Owner) -> Result<(), Refusal> {
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
     let address = |interface: &Interface| {
@@ -61,7 +64,8 @@ pub(crate) fn give(network: &File, interfaces: &[Interface]) -> Result<(), Refus
     let veths = veths(interfaces).try_for_each(|interface| {
         let Interface { name, outer, .. } = interface;
         let refused = |error| Refusal::new(format!("interfaces: `{outer}`: {error}"));
-        kernel.add_veth(outer, (name, address(interface), network.as_fd())).map_err(refused)?;
+        let inner = (name.as_str(), address(interface), network.as_fd());
+        kernel.add_veth((outer, owner.address()), inner).map_err(refused)?;
         made.push(outer);
         keep_from_host(&kernel, outer).and_then(|()| kernel.switch_on(outer)).map_err(refused)
     });

@@ -67,7 +67,7 @@ mod watch;
 pub use client::{ClientError, Launcher};
 pub use error::{LauncherError, Refusal};
 pub use guests::SHARE_HOLDS;
-pub use keeper::Keeper;
+pub use keeper::{Keeper, owner_of};
 pub use permits::{Permits, Permitted};
 pub use request::{
     Answer, Ended, Failure, Guest, GuestKind, Interface, InterfaceKind, Kill, KvmUse, Limit, Limits, List,

@@ -72,7 +72,11 @@ impl Netlink {
 
     /// Makes a veth pair: `outer`, switched off, here, and `inner` with a link-layer address in another
     /// namespace.
-    pub(crate) fn add_veth(&self, outer: &str, inner: (&str, [u8; 6], BorrowedFd<'_>)) -> io::Result<()> {
+    pub(crate) fn add_veth(
+        &self,
+        outer: (&str, [u8; 6]),
+        inner: (&str, [u8; 6], BorrowedFd<'_>),
+    ) -> io::Result<()> {
         self.ask(&veth(outer, inner.0, inner.1, inner.2.as_raw_fd()))
     }
 
@@ -127,7 +131,7 @@ fn outcome(answer: &[u8]) -> io::Result<()> {
     }
 }
 
-fn veth(outer: &str, inner: &str, mac: [u8; 6], namespace: i32) -> Vec<u8> {
+fn veth((outer, address): (&str, [u8; 6]), inner: &str, mac: [u8; 6], namespace: i32) -> Vec<u8> {
     let mut peer = interface(0);
     put(&mut peer, NAME, &terminated(inner));
     put(&mut peer, ADDRESS, &mac);
@@ -137,6 +141,7 @@ fn veth(outer: &str, inner: &str, mac: [u8; 6], namespace: i32) -> Vec<u8> {
     put(&mut info, INFO_KIND, b"veth");
     put(&mut info, INFO_DATA, &data);
     let mut message = link(NEW_LINK, CREATE | EXCLUSIVE, outer, 0);
+    put(&mut message, ADDRESS, &address);
     put(&mut message, LINK_INFO, &info);
     end(message)
 }
@@ -279,14 +284,17 @@ mod tests {
     #[test]
     fn messages_are_whole_and_nested_as_the_kernel_reads_them() {
         let mac = [2, 0, 0, 0, 0, 9];
-        let message = veth("sfg-a", "eth0", mac, 7);
+        let message = veth(("sfg-a", [6; 6]), "eth0", mac, 7);
         let all_of_it = u32::try_from(message.len()).unwrap().to_ne_bytes();
         assert_eq!((&message[..4], message[4]), (&all_of_it[..], 16));
         assert_eq!(message[HEADER + 8..HEADER + 16], [0; 8], "switched off");
         let on = link(NEW_LINK, 0, "sfg-a", UP);
         assert_eq!(on[HEADER + 8..HEADER + 16], [UP.to_ne_bytes(), UP.to_ne_bytes()].concat());
-        let [(NAME, outer), (LINK_INFO, info)] = &attributes(&message[2 * HEADER..])[..] else { panic!() };
-        assert_eq!(outer, b"sfg-a\0");
+        let [(NAME, outer), (ADDRESS, address), (LINK_INFO, info)] = &attributes(&message[2 * HEADER..])[..]
+        else {
+            panic!()
+        };
+        assert_eq!((&outer[..], &address[..]), (&b"sfg-a\0"[..], &[6; 6][..]));
         let [(INFO_KIND, kind), (INFO_DATA, data)] = &attributes(info)[..] else { panic!() };
         assert_eq!(kind, b"veth");
         let [(PEER, peer)] = &attributes(data)[..] else { panic!() };

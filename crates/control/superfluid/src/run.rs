@@ -65,7 +65,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         return check::refuse(&loaded.name, &refused);
     }
     let check::Loaded { wiring, catalog, .. } = loaded;
-    let catalog = catalog.with_guest_sockets(&options.guest_sockets);
+    let catalog = catalog
+        .with_guest_sockets(&options.guest_sockets)
+        .with_owner(launcher::owner_of(&keeper_name(&options.file)));
     let wanted = Wanted {
         hops: options.capture.clone(),
         filter: options.capture_filter.clone(),

@@ -2,6 +2,7 @@
 
 use super::{Entry, Guests, own, reader};
 use crate::images::{Unpacked, passable};
+use crate::keeper::{keeper_of, owner_of};
 use crate::permits::Files;
 use crate::record::{self, Record, hold, start_time};
 use crate::request::{KvmUse, Start, State};
@@ -213,7 +214,10 @@ impl Guests {
         record.process = start_time(pid).map(|began| (pid, began));
         record.write(&folder).map_err(own)?;
         let network = interfaces::network(pid).map_err(Refusal::of("its network namespace"))?;
-        interfaces::give(&network, &start.interfaces)?;
+        // What no keeper marked is its client's.
+        let keeper = start.mark.as_deref().and_then(keeper_of);
+        let owner = keeper.map_or_else(|| owner_of(&format!("user {client}")), owner_of);
+        interfaces::give(&network, &start.interfaces, owner)?;
         let network = interfaces::taps(&start.interfaces).next().map(|_| Arc::new(network));
         // Whatever follows may open the outer ends while the program is started.
         {

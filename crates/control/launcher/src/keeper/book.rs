@@ -491,8 +491,12 @@ pub const TAKEN: &str = "the launcher has a container of this name that another 
 
 /// Whether a keeper has started it.
 pub(crate) fn is_of(guest: &Guest, keeper: &str) -> bool {
-    let mark = guest.mark.as_deref().and_then(|mark| mark.rsplit_once(' '));
-    mark.is_some_and(|(of, _)| of == keeper)
+    guest.mark.as_deref().and_then(keeper_of) == Some(keeper)
+}
+
+/// The keeper that a mark begins with.
+pub(crate) fn keeper_of(mark: &str) -> Option<&str> {
+    mark.rsplit_once(' ').map(|(keeper, _)| keeper)
 }
 
 /// The mark of a container: its keeper, and what it was started as, without what can be changed while it

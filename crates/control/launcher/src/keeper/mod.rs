@@ -22,8 +22,8 @@ mod why;
 
 use crate::{Answer, ClientError, Failure, Guest, Kill, Launcher, List, Request, Start};
 pub use book::TAKEN;
-pub(crate) use book::is_of;
 use book::{Action, Book, Owner};
+pub(crate) use book::{is_of, keeper_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -182,6 +182,11 @@ struct Table {
     /// Counts connections: what was listed by an earlier one means nothing any more.
     connection: u64,
     ends: bool,
+}
+
+/// Whose the guests of a keeper are, as their interfaces say it.
+pub fn owner_of(keeper: &str) -> kernel_interface::Owner {
+    kernel_interface::Owner::of(keeper)
 }
 
 impl Keeper {

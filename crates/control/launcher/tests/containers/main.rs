@@ -172,6 +172,12 @@ fn a_guest_does_not_reach_the_hosts_own_protocols() {
         host.start(start);
         let own = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
         assert!(!own.contains("sfg-"), "the host has no address there: {own}");
+        // The outer end says whose it is; no keeper has marked this one.
+        let shown =
+            std::process::Command::new("ip").args(["-o", "link", "show", "sfg-0"]).output().expect("ip");
+        let owner = launcher::owner_of("user 0").address().map(|byte| format!("{byte:02x}")).join(":");
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains(&format!("link/ether {owner}")), "{owner}: {shown}");
         let guest = host.await_guest("one", |guest| guest.log.iter().any(|line| line == "end"));
         let asked = guest.log.iter().find(|line| line.starts_with("203.0.113.1 ")).expect("it was asked for");
         assert!(asked.contains(" 0x0 ") && asked.contains("00:00:00:00:00:00"), "no answer: {asked}");

@@ -132,6 +132,20 @@ impl Inquiry {
         }
     }
 
+    /// Its link-layer address, or the first bytes of it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn address(&self, name: &str) -> io::Result<[u8; 6]> {
+        let mut request = request(name);
+        // SAFETY: as in `presence`.
+        unsafe {
+            checked(libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFHWADDR, &mut request))?;
+            let bytes = request.ifr_ifru.ifru_hwaddr.sa_data;
+            Ok(std::array::from_fn(|at| bytes[at] as u8))
+        }
+    }
+
     /// Most bytes of payload in a frame.
     ///
     /// # Errors

@@ -12,8 +12,10 @@
 
 pub mod beside;
 mod inquiry;
+mod owner;
 pub mod socket;
 mod state;
 
 pub use inquiry::{Inquiry, Presence, QueueCounts, features, present};
-pub use state::{assess, is_name};
+pub use owner::Owner;
+pub use state::{assess, is_anothers, is_name};

@@ -1,6 +1,6 @@
 //! What a port thinks of its interface, decided without a system call.
 
-use crate::{Inquiry, Presence};
+use crate::{Inquiry, Owner, Presence};
 use port::attachment::Action;
 
 /// Whether an interface can have this name.
@@ -9,10 +9,21 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < libc::IFNAMSIZ && !name.contains(bad)
 }
 
-/// Looks at the interface, and decides.
-pub fn assess(inquiry: &Inquiry, name: &str, bound_to: Option<i32>) -> Action {
+/// Why an interface is not to be opened by this program: it is that of a guest of another one.
+pub fn is_anothers(inquiry: &Inquiry, name: &str, owner: Option<Owner>) -> Option<String> {
+    let is_anothers = owner?.is_anothers(inquiry.address(name).ok()?);
+    is_anothers.then(|| {
+        format!("interface `{name}` is that of another program's guest, whose function has the same name")
+    })
+}
+
+/// Looks at the interface, and decides; `owner` is this program where the interface is that of a guest.
+pub fn assess(inquiry: &Inquiry, name: &str, bound_to: Option<i32>, owner: Option<Owner>) -> Action {
     match inquiry.presence(name) {
-        Ok(presence) => decide(name, presence, bound_to),
+        Ok(presence) => match decide(name, presence, bound_to) {
+            Action::Open => is_anothers(inquiry, name, owner).map_or(Action::Open, Action::Down),
+            action => action,
+        },
         Err(error) => Action::Down(format!("interface `{name}`: {error}")),
     }
 }

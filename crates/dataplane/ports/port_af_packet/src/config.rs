@@ -1,5 +1,6 @@
 //! Settings of a port, and their schema.
 
+use kernel_interface::Owner;
 use schema::Value;
 
 /// The schema of the settings, in the language of configuration schemas.
@@ -22,6 +23,8 @@ pub struct Settings {
     /// Whether checksum and segmentation state are carried; without it the interface must not merge frames or
     /// leave checksums out.
     pub offload: bool,
+    /// This program, where the interface is that of a guest: another program's is not opened.
+    pub owner: Option<Owner>,
 }
 
 impl Settings {
@@ -34,7 +37,13 @@ impl Settings {
             qdisc_bypass: false,
             promiscuous: true,
             offload: true,
+            owner: None,
         }
+    }
+
+    /// The same of a guest's interface, which another program's guest may have under this name.
+    pub fn of_guest(self, owner: Option<Owner>) -> Settings {
+        Settings { owner, ..self }
     }
 
     /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not

@@ -5,7 +5,7 @@ use crate::intake::{Intake, Target};
 use crate::link::{Left, Link, Rings, Sockets};
 use crate::{OpenError, Settings};
 use kernel_interface::beside::{self, Early, Pending};
-use kernel_interface::{Inquiry, Presence, assess, is_name};
+use kernel_interface::{Inquiry, Presence, assess, is_anothers, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -70,8 +70,12 @@ impl AfPacketPort {
     /// [`OpenError`], with what the operator can do about it.
     pub fn open(settings: Settings) -> Result<AfPacketPort, OpenError> {
         let mut port = AfPacketPort::new(settings)?;
-        let link = port.open_link()?;
-        port.begin(Some(link));
+        let Settings { interface, owner, .. } = &port.settings;
+        let link = match is_anothers(&port.inquiry, interface, *owner) {
+            Some(_) => None,
+            None => Some(port.open_link()?),
+        };
+        port.begin(link);
         Ok(port)
     }
 
@@ -236,7 +240,7 @@ impl Attached for AfPacketPort {
 
     fn assess(&mut self) -> Action {
         let bound_to = self.link.as_ref().and_then(|link| link.socket.bound_to().ok());
-        let action = assess(&self.inquiry, &self.settings.interface, bound_to);
+        let action = assess(&self.inquiry, &self.settings.interface, bound_to, self.settings.owner);
         if bound_to == Some(GONE) && matches!(action, Action::Down(_)) {
             // The next one of its name is to be had soon.
             self.leave_link();

@@ -551,6 +551,7 @@ fn settings_come_from_the_operators_file() {
         qdisc_bypass: true,
         promiscuous: false,
         offload: false,
+        owner: None,
     };
     assert_eq!(settings(all), Ok(expected));
     for (wrong, key) in [

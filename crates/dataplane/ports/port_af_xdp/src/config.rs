@@ -1,5 +1,6 @@
 //! Settings of a port, and their schema.
 
+use kernel_interface::Owner;
 use schema::Value;
 
 /// The schema of the settings, in the language of configuration schemas.
@@ -69,6 +70,8 @@ pub struct Settings {
     pub promiscuous: bool,
     /// Whether unfinished checksums are looked for.
     pub unfinished_checksums: UnfinishedChecksums,
+    /// This program, where the interface is that of a guest: another program's is not opened.
+    pub owner: Option<Owner>,
 }
 
 impl Settings {
@@ -83,7 +86,13 @@ impl Settings {
             transmit_ring: 1024,
             promiscuous: true,
             unfinished_checksums: UnfinishedChecksums::Auto,
+            owner: None,
         }
+    }
+
+    /// The same of a guest's interface, which another program's guest may have under this name.
+    pub fn of_guest(self, owner: Option<Owner>) -> Settings {
+        Settings { owner, ..self }
     }
 
     /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not

@@ -5,7 +5,7 @@ use crate::open::{mtu, open};
 use crate::outgoing::{Outgoing, Trouble};
 use crate::queue::{Losses, Tally};
 use crate::{OpenError, Settings, checksum};
-use kernel_interface::{Inquiry, assess, is_name};
+use kernel_interface::{Inquiry, assess, is_anothers, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -70,8 +70,12 @@ impl AfXdpPort {
     /// [`OpenError`], with what the operator can do about it.
     pub fn open(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
         let mut port = AfXdpPort::new(settings, pool)?;
-        let link = open(&port.inquiry, &port.settings, &port.pool, QUEUE_WAIT)?;
-        port.begin(Some(link));
+        let Settings { interface, owner, .. } = &port.settings;
+        let link = match is_anothers(&port.inquiry, interface, *owner) {
+            Some(_) => None,
+            None => Some(open(&port.inquiry, &port.settings, &port.pool, QUEUE_WAIT)?),
+        };
+        port.begin(link);
         Ok(port)
     }
 
@@ -165,7 +169,7 @@ impl Attached for AfXdpPort {
     fn assess(&mut self) -> Action {
         let name = &self.settings.interface;
         let bound_to = self.link.as_ref().and_then(Link::bound_to);
-        let action = assess(&self.inquiry, name, bound_to);
+        let action = assess(&self.inquiry, name, bound_to, self.settings.owner);
         if self.link.is_some() && bound_to.is_none() {
             // The interface is gone, and nothing more will come or go by these sockets; the pool wants its
             // buffers.

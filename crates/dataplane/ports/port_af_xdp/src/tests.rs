@@ -323,6 +323,7 @@ fn settings_come_from_the_operators_file() {
         transmit_ring: 128,
         promiscuous: false,
         unfinished_checksums: UnfinishedChecksums::Ignore,
+        owner: None,
     };
     assert_eq!(settings(all), Ok(expected));
     for mode in Mode::ALL {
