@@ -1,5 +1,5 @@
-//! How many lines of the audit log cost a client nothing: what is refused, tried or leaves all as it was fills
-//! no disk, and no client's lines keep those of another out.
+//! How many lines of the audit log cost a client nothing: what is refused, tried or leaves all as it was
+//! fills no disk, and no client's lines keep those of another out.
 //!
 //! Each tenant has rooms of its own, one for each kind of such lines, and so have readers of the host, and
 //! clients without a token together. [`BURST`] lines are written at once, then one in [`EVERY`]; what has no

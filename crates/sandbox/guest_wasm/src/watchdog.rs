@@ -33,8 +33,8 @@
 //! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for,
 //! so that a function does not pay for a host that is short of processors. Most kernels count the time that
 //! they take of a thread by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel
-//! took of the same thread since the timer was set, at most as long again. A host that stops a virtual machine
-//! in the middle of a call, and does not say so, is noticed only where that keeps the timer waiting.
+//! took of the same thread since the timer was set, at most as long again. A host that stops a virtual
+//! machine in the middle of a call, and does not say so, is noticed only where that keeps the timer waiting.
 
 use crate::shell::{PAGE, RESERVATION};
 use std::cell::{Cell, OnceCell};
