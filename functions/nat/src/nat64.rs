@@ -106,7 +106,7 @@ impl Prefix {
         let address = host_v4(address);
         let is_in = |(network, length): &(u32, u8)| (address ^ network) >> (32 - length) == 0;
         let is_well_known = self.length == 12 && self.bytes == WELL_KNOWN;
-        !NO_HOSTS.iter().any(is_in) && !(is_well_known && NOT_GLOBAL.iter().any(is_in))
+        !(NO_HOSTS.iter().any(is_in) || (is_well_known && NOT_GLOBAL.iter().any(is_in)))
     }
 }
 

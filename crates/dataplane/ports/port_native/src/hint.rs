@@ -85,8 +85,10 @@ pub(crate) fn begin(line: Arc<Line>, tell: impl Fn() + Send + Sync + 'static) ->
             let idling = (!waits.process.is_gone()).then(|| Idling::begin(waits.process.pid)).flatten();
             waits.process.hints.tell(&waits, thread);
             std::thread::sleep(AFTERWARDS);
-            if waits.process.is_gone() {
-                idling.map(Idling::forget);
+            if let Some(idling) = idling
+                && waits.process.is_gone()
+            {
+                idling.forget();
             }
         }
         waits.process.hints.leave(&waits);
