@@ -63,7 +63,8 @@ impl State {
                 (Some(spec), Some(stored))
                     if stored.spec == *spec
                         && snapshot.is_none()
-                        && !self.lacks(id)
+                        // It could not be started, and is begun when it is wanted again.
+                        && !self.control.lacks(id)
                         && !(id.kind == Kind::Function && wanted.others.contains(&id.name)) =>
                 {
                     difference.unchanged.push(id.clone());
@@ -113,12 +114,6 @@ impl State {
             let others = functions.filter(|name| self.control.has_other_files(name));
             wanted.others = others.collect();
         }
-    }
-
-    /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted
-    /// again.
-    fn lacks(&self, id: &ObjectName) -> bool {
-        id.kind == Kind::Function && self.control.lacks(&id.name)
     }
 
     /// Deletes what is not named, last kinds first, so that nothing loses what it is made from.

@@ -65,9 +65,9 @@ pub trait Control: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether a function that is wanted is not there, because it could not be started.
-    fn lacks(&self, function: &str) -> bool {
-        let _ = function;
+    /// Whether an object that the store has is not there, because it could not be started.
+    fn lacks(&self, object: &ObjectName) -> bool {
+        let _ = object;
         false
     }
 

@@ -60,8 +60,8 @@ impl Control for Handle {
         }
     }
 
-    fn lacks(&self, function: &str) -> bool {
-        !self.0.desired().has(Kind::Function, function)
+    fn lacks(&self, object: &ObjectName) -> bool {
+        !self.0.desired().has(object.kind, &object.name)
     }
 
     fn has_other_files(&self, function: &str) -> bool {
@@ -261,6 +261,14 @@ impl Control for Handle {
         let tight =
             self.0.host.tight_links(|device| own.as_ref().is_none_or(|own| own.devices.contains(device)));
         all.extend(tight.iter().map(|(device, link)| format!("device `{device}`: {}", link.in_words())));
+        if tenant.is_none() {
+            let desired = self.0.desired();
+            let left_out = lock(&self.0.left_out);
+            let lacks = left_out.iter().filter(|(object, _)| !desired.has(object.kind, &object.name));
+            all.extend(
+                lacks.map(|(object, why)| format!("{object} could not be started with the daemon: {why}")),
+            );
+        }
         if tenant.is_none() && self.0.host.awaits_workers() {
             all.push(format!("workers: {WORKERS_LATER}"));
         }

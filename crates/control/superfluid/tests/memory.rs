@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::daemon::Options;
+use support::daemon::{Daemon, Options};
 use support::http::Socket;
 
 const MIB: u64 = 1 << 20;
@@ -113,5 +113,55 @@ fn at_the_limit_all_can_be_looked_at_and_deleted() {
         .collect();
     let is_told = |reason: &&str| reason.contains("may be promised on this host");
     assert!(!left_out.is_empty() && left_out.iter().all(is_told), "{left_out:?}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+/// What could not be started shows in health until it is there or gone, and is begun when it is wanted again,
+/// of whatever kind it is.
+#[test]
+fn what_was_left_out_is_in_health_and_begun_when_it_is_wanted_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options::new(folder.path()).shared_cache();
+    let of = |name: &str| {
+        let [from, to] = ["in", "out"].map(|end| format!("{name}-{end}"));
+        json!({
+            "superfluid": 1,
+            "tenants": {"default": {"pool": {"buffers": 512, "pages": "ordinary"}}},
+            "ports": {&from: {"type": "generator", "rate": "1kpps"}, &to: {"type": "sink"}},
+            "functions": {name: {"image": "forwarder"}},
+            "chains": {format!("{name}-chain"): [from, name, to]},
+        })
+    };
+    let warnings = |daemon: &Daemon| -> Vec<String> {
+        let health = daemon.get("/v1/health");
+        assert_eq!(health["healthy"], true, "{health}");
+        serde_json::from_value(health["warnings"].clone()).expect("texts")
+    };
+    let daemon = options.clone().arguments(["--memory", "12MiB"]).start();
+    for name in ["one", "other"] {
+        daemon.post("/v1/apply?wait=true", Some(of(name)));
+    }
+    assert_eq!(warnings(&daemon), [""; 0]);
+    daemon.end();
+    // Room for the pool and one function.
+    let daemon = options.arguments(["--memory", "3MiB"]).start();
+    let told = warnings(&daemon);
+    let is_told = |object: &str| {
+        let begins = format!("{object} could not be started with the daemon: ");
+        told.iter().any(|told| told.starts_with(&begins))
+    };
+    let lost = if is_told("function/one") { "one" } else { "other" };
+    let kept = if lost == "one" { "other" } else { "one" };
+    assert!(is_told(&format!("function/{lost}")) && is_told(&format!("chain/{lost}-chain")), "{told:?}");
+    assert!(!told.iter().any(|told| told.contains(&format!("{kept}-chain"))), "{told:?}");
+    for gone in [format!("/v1/chains/{kept}-chain"), format!("/v1/functions/{kept}")] {
+        let (status, answer) = daemon.ask("DELETE", &gone, None);
+        assert!(status < 300, "{answer}");
+    }
+    daemon.post("/v1/apply?wait=true", Some(of(lost)));
+    assert_eq!(warnings(&daemon), [""; 0]);
+    daemon.wait("its chain has packets for it", || {
+        daemon.get(&format!("/v1/functions/{lost}"))["status"]["packets"].as_u64() > Some(0)
+    });
     assert!(daemon.end().contains("the account balances"));
 }

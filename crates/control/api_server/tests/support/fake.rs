@@ -346,8 +346,8 @@ impl Control for Fake {
         Vec::new()
     }
 
-    fn lacks(&self, function: &str) -> bool {
-        function == "lost"
+    fn lacks(&self, object: &ObjectName) -> bool {
+        object.name == "lost"
     }
 
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)> {
