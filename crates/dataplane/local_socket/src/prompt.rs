@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 //! Threads that others wait for, and threads that can wait.
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 /// The calling thread's slices are short from now on (`sched_setattr`, since Linux 6.12): when it is woken,
 /// it takes the processor from a thread whose slice is longer, and need not wait until that has been used up.
 /// It gets no more time by it. Where the kernel refuses, all is as before.
@@ -22,9 +24,12 @@ pub struct Idling {
 }
 
 impl Idling {
-    /// The first thread of a process; `None` where it is no ordinary thread or the kernel refuses, because
-    /// the process is another user's.
+    /// The first thread of a process; `None` where it is no ordinary thread, or this program could not take
+    /// it back (`CAP_SYS_NICE`).
     pub fn begin(pid: u32) -> Option<Idling> {
+        if !capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE)) {
+            return None;
+        }
         let mut before = nothing();
         // SAFETY: the kernel writes at most `size` bytes.
         let got =
@@ -81,6 +86,7 @@ mod tests {
         assert_eq!(now.sched_runtime, if version >= (6, 12) { 100_000 } else { 0 }, "{release}");
     }
 
+    /// Of what it may not take back it takes nothing.
     #[test]
     fn a_process_that_can_wait_has_its_own_policy_again() {
         let policy = |pid: u32| {
@@ -88,8 +94,9 @@ mod tests {
             unsafe { libc::sched_getscheduler(pid.cast_signed()) }
         };
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("it is there");
-        let idling = Idling::begin(child.id()).expect("a process of this user");
-        assert_eq!(policy(child.id()), libc::SCHED_IDLE);
+        let idling = Idling::begin(child.id());
+        let may = capabilities(None).expect("known").effective.contains(CapabilitySet::SYS_NICE);
+        assert_eq!(policy(child.id()), if may { libc::SCHED_IDLE } else { libc::SCHED_OTHER });
         drop(idling);
         assert_eq!(policy(child.id()), libc::SCHED_OTHER);
         child.kill().expect("it runs");
