@@ -31,7 +31,7 @@ impl Reader<'_> {
             Some((&opening.device, format!("`{end}`"), settings, ports, false))
         });
         let tenant = |name: &str| devices.get(name).map(|device| &device.tenant);
-        // What is known of a port's link, by whom: the device that it is at, and its name.
+        // What is known of a port's link: the device that it is at, and its name.
         let mut known: BTreeMap<(&str, String, String), (&str, String)> = BTreeMap::new();
         let (mut told, mut warnings) = (BTreeSet::new(), Vec::new());
         for (device, name, settings, ports, is_device) in own.chain(openers) {

@@ -1,5 +1,5 @@
-// UNSAFETY: calls of `sched_setattr` and `sched_getattr`, which `rustix` does not have. It is run by the
-// tests of `port_native`.
+// UNSAFETY: calls of `sched_setattr` and `sched_getattr`, which `rustix` does not have. The tests
+// below run them.
 #![allow(unsafe_code)]
 //! Threads that others wait for, and threads that can wait.
 

@@ -28,7 +28,7 @@ use rustix::net::RecvFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -390,15 +390,7 @@ impl Work {
             &self.pool,
             self.settings.held,
         );
-        let line = Arc::new(Line {
-            socket: connection,
-            memory: Arc::new(memory),
-            process,
-            ended: AtomicBool::new(false),
-            cut_off: AtomicBool::new(false),
-            hung: AtomicBool::new(false),
-            dying: AtomicBool::new(false),
-        });
+        let line = Arc::new(Line::new(connection, memory, process));
         let message = Answer::Attached(attached).to_bytes();
         let descriptors: Vec<_> =
             [descriptor, file.as_fd()].into_iter().chain(theirs.as_ref().map(OwnedFd::as_fd)).collect();

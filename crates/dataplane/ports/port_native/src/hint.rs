@@ -147,7 +147,6 @@ mod tests {
     use native_ring::SharedMemory;
     use packet_memory::{PageKind, Pool, PoolConfig};
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
 
@@ -163,15 +162,7 @@ mod tests {
             let (memory, _) = SharedMemory::create("rings", layout.bytes()).expect("memory");
             // A mutex that is held.
             memory.word(words::OWNER).store(*thread, Release);
-            Arc::new(Line {
-                socket: one.into(),
-                memory: Arc::new(memory),
-                process,
-                ended: AtomicBool::new(false),
-                cut_off: AtomicBool::new(false),
-                hung: AtomicBool::new(false),
-                dying: AtomicBool::new(false),
-            })
+            Arc::new(Line::new(one.into(), memory, process))
         };
         threads.iter().map(line).collect()
     }

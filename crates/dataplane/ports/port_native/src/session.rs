@@ -43,6 +43,19 @@ pub(crate) struct Session {
 }
 
 impl Line {
+    /// Of a process that has just attached.
+    pub fn new(socket: OwnedFd, memory: SharedMemory, process: Arc<Process>) -> Line {
+        Line {
+            socket,
+            memory: Arc::new(memory),
+            process,
+            ended: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
+            hung: AtomicBool::new(false),
+            dying: AtomicBool::new(false),
+        }
+    }
+
     /// The process is not to be talked to any more.
     pub fn hang_up(&self) {
         // Fails when the other side did the same.
