@@ -5,6 +5,7 @@
 //! stopped, so that they hang; the other one's live, and lose no packet.
 
 use crate::forward::forward;
+use crate::guests::change;
 use crate::statistics::percentile;
 use crate::{BenchError, Measurement};
 use engine::{End, Fleet, PoolId, ThreadPlan, WorkerSettings};
@@ -223,7 +224,7 @@ impl Around<'_> {
             NativePort::open(settings, self.pool.0.clone(), &self.processes).map_err(BenchError::setup)
         };
         let add = |name: &str, port: Box<dyn Port>| {
-            self.fleet.add_port(0, name, self.pool.1, port).map_err(BenchError::setup)
+            change(self.fleet, |change| change.add_port(0, name, self.pool.1, port))
         };
         let counters = PortCounters::default;
         let source = Source { open: self.open.clone(), begun: None, next: 0, counters: counters() };
@@ -233,7 +234,7 @@ impl Around<'_> {
             (add("out", Box::new(native("out")?))?, add("last", Box::new(last))?),
         ];
         for (from, to) in ends {
-            self.fleet.link(End::Port(from), End::Port(to)).map_err(BenchError::setup)?;
+            change(self.fleet, |change| change.link(End::Port(from), End::Port(to)))?;
         }
         Ok(Chain { folder, arrived })
     }
@@ -302,7 +303,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let pool = crate::guests::pool(BUFFERS, None)?;
     let fleet = Fleet::new(&[WorkerSettings::default()], Clock::calibrate(), |_| {});
     let fleet = fleet.map_err(BenchError::setup)?;
-    let id = fleet.add_pool(pool.clone()).map_err(BenchError::setup)?;
+    let id = change(&fleet, |change| change.add_pool(pool.clone()))?;
     let open = Arc::new(AtomicBool::new(false));
     let around = Around {
         fleet: &fleet,

@@ -1,6 +1,7 @@
 //! Sandboxes to measure: stock images and the modules that exist for measuring alone.
 
 use crate::BenchError;
+use engine::{Change, Fleet, FleetError};
 use guest::SlotConfig;
 use guest_wasm::{InstanceSettings, PreemptibleGuest, Program, Sandbox, Slice, WasmGuest};
 use image::{Image, Names};
@@ -133,6 +134,14 @@ pub(crate) fn configuration_with(
         (_, Some(fault)) => Err(BenchError::setup(fault)),
         (None, None) => Err(BenchError::Setup("the configuration has no value".into())),
     }
+}
+
+/// Changes a fleet.
+pub(crate) fn change<R>(
+    fleet: &Fleet,
+    deed: impl FnOnce(&mut Change<'_, '_>) -> Result<R, FleetError>,
+) -> Result<R, BenchError> {
+    fleet.change(deed).map_err(BenchError::setup)?.map_err(BenchError::setup)
 }
 
 /// A pool; `pages` as in [`PoolConfig`].

@@ -18,6 +18,7 @@ mod shares;
 use crate::feed::{Counter, Feed, Frames};
 use crate::forward::{BURST, forward};
 use crate::frames::BATCH;
+use crate::guests::change;
 use crate::{BenchError, CHILD, Measurement, RUNS};
 use ::peers::{Cores, Folder, MemifPair};
 use engine::{End, Fleet, ThreadPlan, WorkerSettings};
@@ -141,7 +142,7 @@ fn rate(worker: usize, function: usize, in_turn: bool) -> Result<f64, BenchError
     let pool = crate::guests::pool(BUFFERS, None)?;
     let fleet = Fleet::new(&[WorkerSettings::default()], Clock::calibrate(), |_| {});
     let fleet = fleet.map_err(BenchError::setup)?;
-    let id = fleet.add_pool(pool.clone()).map_err(BenchError::setup)?;
+    let id = change(&fleet, |change| change.add_pool(pool.clone()))?;
     let processes = Processes::default();
     let native = |name: &str| -> Result<Box<dyn Port>, BenchError> {
         let path = folder.file(name).display().to_string();
@@ -155,13 +156,13 @@ fn rate(worker: usize, function: usize, in_turn: bool) -> Result<f64, BenchError
     let feed = Feed::open(Frames::Computed { size: SIZE }).at_most(most);
     let source: Box<dyn Port> =
         if in_turn { Box::new(InTurn { feed, delivered: delivered.clone() }) } else { Box::new(feed) };
-    let add = |name: &str, port: Box<dyn Port>| fleet.add_port(0, name, id, port).map_err(BenchError::setup);
+    let add = |name: &str, port: Box<dyn Port>| change(&fleet, |change| change.add_port(0, name, id, port));
     let ends = [
         (add("source", source)?, add("in", native("in")?)?),
         (add("out", native("out")?)?, add("sink", Box::new(Counter::new(delivered.clone())))?),
     ];
     for (from, to) in ends {
-        fleet.link(End::Port(from), End::Port(to)).map_err(BenchError::setup)?;
+        change(&fleet, |change| change.link(End::Port(from), End::Port(to)))?;
     }
     let process = Function::start(&folder, function)?;
     let plan = ThreadPlan { name: "measured".to_owned(), processors: Some(vec![worker]) };

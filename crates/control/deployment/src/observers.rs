@@ -21,7 +21,7 @@ impl Deployed {
     ) -> Result<(), FleetError> {
         let Some(LaidObservation { observer, at }) = self.watched.remove(seen) else { return Ok(()) };
         for place in at {
-            match change.unobserve_at(observer, place) {
+            match change.unobserve(observer, place) {
                 // It ended with what was observed.
                 Ok(()) | Err(FleetError::Wire(WireError::Absent)) => {}
                 Err(other) => return Err(other),
@@ -65,7 +65,7 @@ impl Deployed {
             let view =
                 View { filter: seen.filter.as_ref().map(|shown| shown.0.clone()), one_of: seen.one_of };
             let begun = ended.and_then(|()| {
-                laid.at.iter().try_for_each(|place| change.observe_at(laid.observer, *place, view.clone()))
+                laid.at.iter().try_for_each(|place| change.observe(laid.observer, *place, view.clone()))
             });
             if let Err(error) = begun {
                 troubles.push((seen.observer.clone(), error));

@@ -5,7 +5,7 @@
 
 use crate::feed::Frames;
 use crate::functions::ten_rules;
-use crate::guests::stock;
+use crate::guests::{change, stock};
 use crate::hypernf::rig::{Kit, Nf, Plan, Prepared, Rig, Shape, Source};
 use crate::hypernf::timing::{Pace, Timing};
 use crate::statistics::percentile;
@@ -47,26 +47,23 @@ impl Yard<'_> {
             }
             let (setup, guest) = self.rig.function(self.kit, self.what, "passing")?;
             let (port, worker) = (self.table.attach().map_err(BenchError::setup)?, self.rig.spare_worker());
-            let switch = self.switch;
-            let id = self.rig.fleet.change(move |change| {
+            let id = change(&self.rig.fleet, |change| {
                 let id = change.add_instance(worker, setup, guest)?;
-                change.link(End::Instance(id, 0), End::Switch(switch, port))?;
-                Ok::<_, engine::FleetError>(id)
-            });
-            alive.push_back((id.map_err(BenchError::setup)?.map_err(BenchError::setup)?, port));
+                change.link(End::Instance(id, 0), End::Switch(self.switch, port))?;
+                Ok(id)
+            })?;
+            alive.push_back((id, port));
             if alive.len() > ALIVE
                 && let Some((id, port)) = alive.pop_front()
             {
-                let gone = self.rig.fleet.change(move |change| change.remove_instance(id));
-                drop(gone.map_err(BenchError::setup)?.map_err(BenchError::setup)?);
+                drop(change(&self.rig.fleet, |change| change.remove_instance(id))?);
                 self.table.detach(port);
             }
             made += 1;
         }
         let rate = made as f64 / began.elapsed().as_secs_f64();
         for (id, port) in alive {
-            let gone = self.rig.fleet.change(move |change| change.remove_instance(id));
-            drop(gone.map_err(BenchError::setup)?.map_err(BenchError::setup)?);
+            drop(change(&self.rig.fleet, |change| change.remove_instance(id))?);
             self.table.detach(port);
         }
         Ok(rate)
@@ -82,7 +79,7 @@ fn beside<T>(
 ) -> Result<(T, f64), BenchError> {
     let table = Switch::new(SwitchSettings { entries: 1024, ..SwitchSettings::default() });
     let table = Arc::new(table.map_err(BenchError::setup)?);
-    let switch = rig.fleet.add_switch("yard", table.clone(), None).map_err(BenchError::setup)?;
+    let switch = change(&rig.fleet, |change| change.add_switch("yard", table.clone(), None))?;
     let yard = Yard { rig, kit, what, switch, table };
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -75,7 +75,7 @@ impl Line {
             .map(|_| {
                 let observer = add(&mut worker)?;
                 let at = Target::Switch(device, SwitchPort(0));
-                worker.observe_at(observer, at, View::default()).map_err(BenchError::setup)?;
+                worker.observe(observer, at, View::default()).map_err(BenchError::setup)?;
                 Ok(observer)
             })
             .collect::<Result<Vec<_>, BenchError>>()?;

@@ -8,10 +8,10 @@ use super::line::{ROUNDS, direct, factory};
 use crate::chain::setup;
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::BATCH;
-use crate::guests::{module, pool};
+use crate::guests::{change, module, pool};
 use crate::{BenchError, Measurement};
 use cpu_share::TenantId;
-use engine::{End, Fleet, FleetError, GuestFactory, Place, ThreadPlan, View, WorkerSettings};
+use engine::{End, Fleet, GuestFactory, Place, ThreadPlan, View, WorkerSettings};
 use guest_wasm::Sandbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,26 +27,25 @@ pub(super) fn run(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> Result<(), 
     let fleet = Fleet::new(&[WorkerSettings::default(); 2], Clock::calibrate(), |_| {});
     let fleet = fleet.map_err(BenchError::setup)?;
     let (work, slow, packets) = (module("work")?, module("slow")?, pool(8192, None)?);
-    let pool_id = fleet.add_pool(packets.clone()).map_err(BenchError::setup)?;
+    let pool_id = change(&fleet, |change| change.add_pool(packets.clone()))?;
     let add = |worker, image| {
         let factory = factory(sandbox, image, &packets)?;
         let guest = factory.start().map_err(BenchError::Setup)?;
-        fleet
-            .add_instance(worker, setup(image, Box::new(factory), TenantId(0), pool_id), guest)
-            .map_err(BenchError::setup)
+        let setup = setup(image, Box::new(factory), TenantId(0), pool_id);
+        change(&fleet, |change| change.add_instance(worker, setup, guest))
     };
     let (function, observer) = (add(0, &work)?, add(1, &slow)?);
     let delivered = Arc::new(AtomicU64::new(0));
-    let port = |name, port| fleet.add_port(0, name, pool_id, port).map_err(BenchError::setup);
+    let port = |name, port| change(&fleet, |change| change.add_port(0, name, pool_id, port));
     let source = port("feed", Box::new(Feed::open(Frames::Computed { size: 64 }).at_most(BATCH)))?;
     let sink = port("sink", Box::new(Counter::new(delivered.clone())))?;
-    let device = fleet.add_switch("device", direct(), None).map_err(BenchError::setup)?;
+    let device = change(&fleet, |change| change.add_switch("device", direct(), None))?;
     for (a, b) in [
         (End::Port(source), End::Switch(device, SwitchPort(0))),
         (End::Switch(device, SwitchPort(1)), End::Instance(function, 0)),
         (End::Instance(function, 1), End::Port(sink)),
     ] {
-        fleet.link(a, b).map_err(BenchError::setup)?;
+        change(&fleet, |change| change.link(a, b))?;
     }
     fleet.start(&[ThreadPlan::default(), ThreadPlan::default()]).map_err(BenchError::setup)?;
     let at = Place::Switch(device, Some(SwitchPort(0)));
@@ -61,11 +60,9 @@ pub(super) fn run(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> Result<(), 
     let mut percent = Vec::new();
     for round in 0..ROUNDS {
         let alone = throughput();
-        let begun = fleet.change(|change| change.observe_at(observer, at, View::default()));
-        begun.map_err(FleetError::from).flatten().map_err(BenchError::setup)?;
+        change(&fleet, |change| change.observe(observer, at, View::default()))?;
         let beside = throughput();
-        let ended = fleet.change(|change| change.unobserve_at(observer, at));
-        ended.map_err(FleetError::from).flatten().map_err(BenchError::setup)?;
+        change(&fleet, |change| change.unobserve(observer, at))?;
         if round > 0 {
             percent.push(100.0 * beside / alone);
         }

@@ -16,7 +16,7 @@ use super::feed::{Counter, Feed, Frames, MemoryPort};
 use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
 use crate::chain::{Factory, setup};
-use crate::guests::{configuration, pool, program, stock};
+use crate::guests::{change, configuration, pool, program, stock};
 use cpu_share::{Claim, TenantId};
 use engine::{
     Account, Balancer, End, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId, ThreadPlan,
@@ -263,9 +263,10 @@ impl Plan {
     pub(crate) fn build(&self, kit: &Kit) -> Result<Rig, BenchError> {
         let (settings, threads, function_workers) = self.workers();
         let fleet = Fleet::new(&settings, kit.clock, |_| {}).map_err(BenchError::setup)?;
-        let pool = fleet.add_pool(kit.pool.clone()).map_err(BenchError::setup)?;
-        let tenants = self.tenants.iter().map(|claim| fleet.add_tenant(*claim).map_err(BenchError::setup));
-        let tenants = tenants.collect::<Result<Vec<_>, _>>()?;
+        let pool = change(&fleet, |change| change.add_pool(kit.pool.clone()))?;
+        let claims = self.tenants.iter();
+        let tenants: Vec<TenantId> =
+            change(&fleet, |change| Ok(claims.map(|claim| change.add_tenant(*claim)).collect()))?;
         let mut rig = Rig {
             fleet,
             threads,
@@ -333,7 +334,7 @@ impl Rig {
         };
         let (setup, guest) = self.function(kit, &nf.what, &format!("function-{n}"))?;
         let setup = InstanceSetup { tenant, claim: nf.claim, ..setup };
-        let instance = self.fleet.add_instance(worker, setup, guest).map_err(BenchError::setup)?;
+        let instance = change(&self.fleet, |change| change.add_instance(worker, setup, guest))?;
         self.instances.push(instance);
         let ends = shape == Shape::Apart;
         let from = match last.take().filter(|_| !ends) {
@@ -420,7 +421,7 @@ impl Rig {
 
     fn join(&self, shape: Shape, home: Option<usize>, a: End, b: End) -> Result<(), BenchError> {
         match shape {
-            Shape::WiredChain => self.fleet.link(a, b).map_err(BenchError::setup),
+            Shape::WiredChain => change(&self.fleet, |change| change.link(a, b)),
             Shape::Apart | Shape::Chain => self.through_switch(home, a, b),
         }
     }
@@ -436,14 +437,16 @@ impl Rig {
         let mut head = [0; 16];
         head[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         table.decide(ports.1, &head, self.clock.now());
-        let id = self.fleet.add_switch("switch", table, home).map_err(BenchError::setup)?;
-        self.fleet.link(a, End::Switch(id, ports.0)).map_err(BenchError::setup)?;
-        self.fleet.link(End::Switch(id, ports.1), b).map_err(BenchError::setup)
+        change(&self.fleet, |change| {
+            let id = change.add_switch("switch", table, home)?;
+            change.link(a, End::Switch(id, ports.0))?;
+            change.link(End::Switch(id, ports.1), b)
+        })
     }
 
     fn port(&self, worker: usize, name: &str, mut port: Box<dyn Port>) -> Result<FleetPort, BenchError> {
         port.maintain(self.clock.now());
-        self.fleet.add_port(worker, name, self.pool, port).map_err(BenchError::setup)
+        change(&self.fleet, |change| change.add_port(worker, name, self.pool, port))
     }
 
     /// Gives it its threads.

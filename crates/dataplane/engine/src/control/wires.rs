@@ -219,21 +219,12 @@ impl Worker {
         Ok(was)
     }
 
-    /// Shows the packets of an instance (those that come in by one interface, or all) to another first.
-    pub fn observe(&mut self, observer: InstanceId, at: InstanceId, interface: Option<u16>) {
-        let watching = &mut self.instances[observer.index()];
-        watching.is_observer = true;
-        let (target, missed) = (Target::Instance(observer, 0), watching.missed_elsewhere.clone());
-        let observer = Observer::new(target, View::default(), missed);
-        self.instances[at.index()].observers.push(observer.at_interface(interface));
-    }
-
     /// Shows what passes an end to an instance: what comes in by an interface, what a port receives and
     /// transmits, what comes in or goes out by a plug of a switch.
     ///
     /// # Errors
     /// [`WireError::Absent`] or [`WireError::NoInterface`].
-    pub fn observe_at(&mut self, observer: InstanceId, at: Target, view: View) -> Result<(), WireError> {
+    pub fn observe(&mut self, observer: InstanceId, at: Target, view: View) -> Result<(), WireError> {
         self.end(at)?;
         let watching = self.instances.get_mut(observer.index()).ok_or(WireError::Absent)?;
         watching.is_observer = true;

@@ -2,7 +2,7 @@
 //!
 //! The life of a fleet:
 //! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are shared by all; each port and each
-//!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
+//!    instance is on one worker. [`Change::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
 //! 3. From then on everything is done with workers that are quiesced ([`Quiesced`]): a pause, a move, another
 //!    wire, the ledgers of an account. It is the same code as before the start. A worker that sleeps is not

@@ -1,8 +1,7 @@
 //! What a fleet is given and what is taken from it: tenants, pools, switches, ports and instances, and what
 //! connects them.
 //!
-//! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same
-//! names are changes of one thing.
+//! All of it is done through a [`Change`], in one go however much it is.
 
 use super::observations::{FleetObserver, Place};
 use super::state::{End, FleetInstance, FleetPort, Home, State};
@@ -59,125 +58,6 @@ impl Fleet {
     pub fn change<R>(&self, deed: impl FnOnce(&mut Change<'_, '_>) -> R) -> Result<R, Stopped> {
         let done = self.with(move |workers, state| deed(&mut Change::new(workers, state)));
         done.map_err(|_| Stopped)
-    }
-
-    /// See [`Change::add_tenant`].
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn add_tenant(&self, claim: Claim) -> Result<TenantId, FleetError> {
-        Ok(self.change(move |change| change.add_tenant(claim))?)
-    }
-
-    /// See [`Change::add_pool`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn add_pool(&self, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
-        self.change(move |change| change.add_pool(pool))?
-    }
-
-    /// See [`Change::add_pool_of`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn add_pool_of(&self, owner: TenantId, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
-        self.change(move |change| change.add_pool_of(owner, pool))?
-    }
-
-    /// See [`Change::add_switch`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn add_switch(
-        &self,
-        name: &str,
-        forwarding: impl Into<Forwarding>,
-        home: Option<usize>,
-    ) -> Result<SwitchId, FleetError> {
-        let (name, forwarding) = (name.to_owned(), forwarding.into());
-        self.change(move |change| change.add_switch(&name, forwarding, home))?
-    }
-
-    /// See [`Change::add_port`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn add_port(
-        &self,
-        worker: usize,
-        name: &str,
-        pool: PoolId,
-        port: Box<dyn Port>,
-    ) -> Result<FleetPort, FleetError> {
-        let name = name.to_owned();
-        self.change(move |change| change.add_port(worker, &name, pool, port))?
-    }
-
-    /// See [`Change::add_instance`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn add_instance(
-        &self,
-        worker: usize,
-        setup: InstanceSetup,
-        guest: Box<dyn Guest>,
-    ) -> Result<FleetInstance, FleetError> {
-        self.change(move |change| change.add_instance(worker, setup, guest))?
-    }
-
-    /// See [`Change::link`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn link(&self, a: End, b: End) -> Result<(), FleetError> {
-        self.change(move |change| change.link(a, b))?
-    }
-
-    /// See [`Change::lead`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn lead(&self, from: End, to: End) -> Result<(), FleetError> {
-        self.change(move |change| change.lead(from, to))?
-    }
-
-    /// See [`Change::observe`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn observe(
-        &self,
-        observer: FleetInstance,
-        at: FleetInstance,
-        interface: Option<u16>,
-    ) -> Result<(), FleetError> {
-        self.change(move |change| change.observe(observer, at, interface))?
-    }
-
-    /// See [`Change::serve`].
-    ///
-    /// # Errors
-    /// As there, or [`FleetError::Stopped`].
-    pub fn serve(&self, service: ServiceId, end: End) -> Result<(), FleetError> {
-        self.change(move |change| change.serve(service, end))?
-    }
-
-    /// See [`Change::tap_port`].
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn tap_port(&self, port: FleetPort, tap: Box<dyn Tap>) -> Result<(), FleetError> {
-        Ok(self.change(move |change| change.tap_port(port, tap))?)
-    }
-
-    /// See [`Change::tap_instance`].
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn tap_instance(&self, instance: FleetInstance, tap: Box<dyn Tap>) -> Result<(), FleetError> {
-        Ok(self.change(move |change| change.tap_instance(instance, tap))?)
     }
 }
 
@@ -597,26 +477,12 @@ impl Change<'_, '_> {
         self.state.unlink(self.workers, a, b)
     }
 
-    /// Shows the packets of an instance to another first. Both are brought to the observed one's worker, and
-    /// stay together.
-    ///
-    /// # Errors
-    /// [`FleetError`].
-    pub fn observe(
-        &mut self,
-        observer: FleetInstance,
-        at: FleetInstance,
-        interface: Option<u16>,
-    ) -> Result<(), FleetError> {
-        self.observe_at(observer, Place::Instance(at, interface), View::default())
-    }
-
     /// Shows an instance or a port what passes a place. A port, and an instance that cannot be called at
     /// once, is sent copies, and misses what there is no room for; nothing else waits or is lost for that.
     ///
     /// # Errors
     /// [`FleetError`].
-    pub fn observe_at(
+    pub fn observe(
         &mut self,
         observer: impl Into<FleetObserver>,
         at: Place,
@@ -625,24 +491,11 @@ impl Change<'_, '_> {
         self.state.observe(self.workers, observer.into(), at, view)
     }
 
-    /// Ends an observation.
-    ///
-    /// # Errors
-    /// [`WireError::Absent`]: there is none.
-    pub fn unobserve(
-        &mut self,
-        observer: FleetInstance,
-        at: FleetInstance,
-        interface: Option<u16>,
-    ) -> Result<(), FleetError> {
-        self.unobserve_at(observer, Place::Instance(at, interface))
-    }
-
     /// Ends an observation of a place.
     ///
     /// # Errors
     /// [`WireError::Absent`]: there is none.
-    pub fn unobserve_at(&mut self, observer: impl Into<FleetObserver>, at: Place) -> Result<(), FleetError> {
+    pub fn unobserve(&mut self, observer: impl Into<FleetObserver>, at: Place) -> Result<(), FleetError> {
         self.state.unobserve(self.workers, observer.into(), at)
     }
 

@@ -292,7 +292,7 @@ pub(super) fn under_devices(
         let (function, seen) = rig.add(*place, 0, echo());
         if rules[usize::from(n)].1 {
             let at = Place::Switch(device.0, None);
-            let done = rig.fleet.change(|change| change.observe_at(function, at, View::default()));
+            let done = rig.fleet.change(|change| change.observe(function, at, View::default()));
             done.expect("not stopped").expect("both are there");
         } else {
             rig.link(device.opener(0), End::Instance(function, 0));
@@ -428,7 +428,7 @@ fn packets_for_devices_that_lead_to_one_end_go_there_as_one_batch() {
         if plug == 3 {
             let (observer, _) = rig.add(0, 0, consume());
             let at = Place::Switch(device.0, None);
-            let done = rig.fleet.change(|change| change.observe_at(observer, at, View::default()));
+            let done = rig.fleet.change(|change| change.observe(observer, at, View::default()));
             done.expect("not stopped").expect("both are there");
         }
         programs.push(program);

@@ -7,6 +7,7 @@ mod counters;
 mod detached;
 mod devices;
 mod fleet;
+mod fleet_calls;
 mod freezing;
 mod idle;
 mod interleavings;

@@ -254,7 +254,8 @@ fn an_observer_sees_in_order_what_it_saw_late_and_at_once() {
     let f = bench.wire(0);
     bench.chain((left, right), &[f]);
     let (eye, saw) = bench.function(0, |_, _| Action::Fault);
-    bench.worker.observe(eye, f, None);
+    let at = Target::Instance(f, 0);
+    bench.worker.observe(eye, at, View::default()).expect("both are there");
     bench.worker.pause(eye);
     // One hop, whose packets are kept for it.
     bench.worker.receive();

@@ -15,7 +15,7 @@ fn eye(rig: &Rig, worker: usize, pool: usize) -> (FleetInstance, Seen) {
 
 fn observe(rig: &Rig, observer: impl Into<FleetObserver>, at: Place, view: View) {
     let observer = observer.into();
-    let done = rig.fleet.change(|change| change.observe_at(observer, at, view));
+    let done = rig.fleet.change(|change| change.observe(observer, at, view));
     done.expect("not stopped").expect("both are there");
 }
 
@@ -73,8 +73,8 @@ fn an_observer_sees_a_device_or_one_side_of_it() {
         // One that is shown the same at two places is shown it twice, and ends where it is told to.
         observe(&rig, twice.0, at(None), View::default());
         let place = at(None);
-        rig.fleet.change(|change| change.unobserve_at(twice.0, place)).expect("runs").expect("it did");
-        let again = rig.fleet.change(|change| change.unobserve_at(twice.0, place)).expect("runs");
+        rig.fleet.change(|change| change.unobserve(twice.0, place)).expect("runs").expect("it did");
+        let again = rig.fleet.change(|change| change.unobserve(twice.0, place)).expect("runs");
         assert!(matches!(again, Err(FleetError::Wire(WireError::Absent))), "{again:?}");
         rig.turn(8);
         assert_eq!((left.take(), right.take()), (vec![201, 202], (0..40).collect()));
@@ -117,7 +117,7 @@ fn a_port_observes_as_an_instance_does_wherever_it_is() {
         rig.fleet.move_to(&[End::Instance(f, 0)], workers - 1).expect("it moves");
         let gone = some.port;
         rig.fleet.change(|change| change.remove_port(gone).map(drop)).expect("runs").expect("it was there");
-        let again = rig.fleet.change(|change| change.unobserve_at(gone, Place::Instance(f, Some(0))));
+        let again = rig.fleet.change(|change| change.unobserve(gone, Place::Instance(f, Some(0))));
         assert!(again.expect("runs").is_err(), "it ended with the port");
         rig.turn(2);
         let account = rig.stop();
@@ -206,7 +206,7 @@ fn copies_that_wait_for_an_observer_end_when_it_observes_no_more() {
     observe(&rig, observer, place, View::default());
     rig.fleet.pause(observer).expect("it has not stopped");
     rig.turn(4);
-    rig.fleet.change(|change| change.unobserve_at(observer, place)).expect("runs").expect("it did");
+    rig.fleet.change(|change| change.unobserve(observer, place)).expect("runs").expect("it did");
     rig.fleet.resume(observer).expect("it has not stopped");
     rig.turn(4);
     assert_eq!((right.take().len(), seen.bytes().len()), (5, 0));
@@ -233,7 +233,7 @@ fn observers_follow_what_moves_and_end_with_what_goes() {
     assert_eq!(sorted(&seen), (0..10).flat_map(|byte| [byte, byte]).collect::<Vec<_>>());
     let gone = left.port;
     rig.fleet.change(|change| change.remove_port(gone).map(drop)).expect("runs").expect("it was there");
-    let done = rig.fleet.change(|change| change.unobserve_at(observer, Place::Port(gone))).expect("runs");
+    let done = rig.fleet.change(|change| change.unobserve(observer, Place::Port(gone))).expect("runs");
     assert!(done.is_err(), "it ended with the port");
     rig.fleet.change(|change| change.remove_instance(observer).map(drop)).expect("runs").expect("there");
     rig.turn(2);

@@ -226,22 +226,22 @@ proptest! {
                 // What ports observe is elsewhere than at ports: two could observe each other.
                 Step::Watch(one, at, seed) if seed & 16 != 0 && !matches!(end(at), End::Port(_)) => {
                     let (one, (at, view)) = (ports[one % ports.len()], watched(end(at), seed));
-                    let begun = rig.fleet.change(move |change| change.observe_at(one, at, view));
+                    let begun = rig.fleet.change(move |change| change.observe(one, at, view));
                     begun.expect("it has not stopped").expect("both are there");
                 }
                 Step::Unwatch(one, at, seed) if seed & 16 != 0 => {
                     let (one, (at, _)) = (ports[one % ports.len()], watched(end(at), seed));
-                    let _ = rig.fleet.change(move |change| change.unobserve_at(one, at));
+                    let _ = rig.fleet.change(move |change| change.unobserve(one, at));
                 }
                 Step::Watch(one, at, seed) => {
                     let (one, (at, view)) = (instance(one), watched(end(at), seed));
                     if !matches!(at, Place::Interface(at, _) if at == one) {
-                        let _ = rig.fleet.change(move |change| change.observe_at(one, at, view));
+                        let _ = rig.fleet.change(move |change| change.observe(one, at, view));
                     }
                 }
                 Step::Unwatch(one, at, seed) => {
                     let (one, (at, _)) = (instance(one), watched(end(at), seed));
-                    let _ = rig.fleet.change(move |change| change.unobserve_at(one, at));
+                    let _ = rig.fleet.change(move |change| change.unobserve(one, at));
                 }
                 Step::Serve(number, to) => rig.fleet.serve(service(number), end(to)).expect("it is there"),
                 Step::Report => {
@@ -257,7 +257,7 @@ proptest! {
                 }
                 Step::Unobserve(one, other) => {
                     let (one, other) = (instance(one), instance(other));
-                    let ended = rig.fleet.change(move |change| change.unobserve(one, other, None));
+                    let ended = rig.fleet.change(move |change| change.unobserve(one, Place::Instance(other, None)));
                     let _ = ended.expect("it has not stopped");
                 }
                 Step::ReplaceInstance(which, worker) => {

@@ -148,7 +148,9 @@ impl Rig {
         // Each is another tenant's.
         let take = |owner| {
             let pool = pool(4096);
-            let id = fleet.add_pool_of(cpu_share::TenantId(owner), pool.clone()).expect("few pools");
+            let of = cpu_share::TenantId(owner);
+            let added = fleet.change(|change| change.add_pool_of(of, pool.clone()));
+            let id = added.expect("it runs").expect("few pools");
             (pool, id)
         };
         let pools = (0..pools as u32).map(take).collect();

@@ -52,7 +52,8 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     // The scripted function panics when it is called in the middle of a call.
     let every = Some(Nanos(10_000));
     let (mut bench, [first, second], [seen, _], _) = beside(40, Manner { every, ..Manner::wire() });
-    bench.worker.observe(first, second, None);
+    let at = Target::Instance(second, 0);
+    bench.worker.observe(first, at, View::default()).expect("both are there");
     // It observes and has packets of its own, which end there as an observer's do; here it is a function all
     // the same.
     bench.worker.instances[first.index()].is_observer = false;

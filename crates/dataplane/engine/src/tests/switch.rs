@@ -244,7 +244,7 @@ fn an_observer_at_a_plug_of_a_switch_sees_what_leaves_by_it_too() {
     let (a, b, c) = (lan.station(0, 0), lan.station(0, 0), lan.station(0, 0));
     let (eye, seen) = lan.rig.add(0, 0, Manner::deciding(|_, _| Action::Fault));
     let place = Place::Switch(lan.id, Some(SwitchPort(1)));
-    let observed = lan.rig.fleet.change(|change| change.observe_at(eye, place, View::default()));
+    let observed = lan.rig.fleet.change(|change| change.observe(eye, place, View::default()));
     observed.expect("not stopped").expect("both are there");
     for (from, to) in [(&a, ALL), (&b, ALL), (&c, ALL), (&a, b.number), (&a, c.number), (&b, c.number)] {
         from.send_to(to, 1);

@@ -67,7 +67,7 @@ fn a_function_reaches_the_services_of_its_own_tenant_alone() {
 fn a_tenant_that_goes_takes_its_services_along() {
     let rig = super::stream::Rig::new(2, 1);
     let (sink, sent) = rig.script(0, 0, vec![]);
-    let before = rig.fleet.add_tenant(Claim::default()).expect("it has not stopped");
+    let before = rig.fleet.change(|change| change.add_tenant(Claim::default())).expect("it has not stopped");
     rig.fleet.serve(ServiceId { tenant: before, number: 7 }, End::Port(sink)).expect("it is there");
     let after = rig.fleet.change(move |change| {
         change.remove_tenant(before);
@@ -164,8 +164,9 @@ fn tenants_exchange_copies_and_observers_see_everything() {
     bench.chain((left, right), &[here, there]);
     let (near, near_saw) = bench.function(0, |_, _| Action::Fault);
     let (far, far_saw) = bench.function(1, |_, _| Action::Fault);
-    bench.worker.observe(near, here, None);
-    bench.worker.observe(far, here, Some(0));
+    let at = Target::Instance(here, 0);
+    bench.worker.observe(near, at, View::default()).expect("both are there");
+    bench.worker.observe(far, at, View::default()).expect("both are there");
     let (account, _) = bench.finish();
     assert_eq!(*sent.lock().expect("not poisoned"), offers);
     assert_eq!(near_saw.bytes(), offers);
@@ -235,7 +236,8 @@ proptest! {
         let (b, _) = bench.add(usize::from(second_tenant), manner);
         let (eye, _) = bench.function(0, |_, _| Action::Fault);
         bench.chain((left, right), &[a, b]);
-        bench.worker.observe(eye, b, None);
+        let at = Target::Instance(b, 0);
+        bench.worker.observe(eye, at, View::default()).expect("both are there");
         bench.worker.serve(service(1), Target::Instance(a, 0));
         bench.worker.serve(service(2), right);
         bench.finish();
