@@ -101,7 +101,7 @@ impl Prober {
         self.guest.process(batch, Moment { cycles: began, nanos }).map_err(BenchError::setup)?;
         let spent = clock.span(Cycles::now().since(began));
         // Room for the next alerts.
-        self.guest.take_events();
+        self.guest.kept_mut().take_events();
         Ok(spent.0 as f64)
     }
 

@@ -246,7 +246,7 @@ impl StartedFunction {
 
     /// What it has said that an operator should read.
     pub(crate) fn warnings(&mut self) -> impl Iterator<Item = String> + use<> {
-        let lines = self.guest.take_log().into_iter();
+        let lines = self.guest.kept_mut().take_log().into_iter();
         lines.filter(|line| line.severity <= nf_abi::stream::LOG_WARNING).map(|line| line.text)
     }
 

@@ -520,7 +520,7 @@ fn carry(
         Ok(true) => Ok(true),
         Ok(false) if allow_restart => Ok(false),
         Ok(false) => {
-            let log = new.take_log();
+            let log = new.kept_mut().take_log();
             let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
             Err(format!("the new one does not take the state that the one before hands over{lines}").into())
         }

@@ -108,12 +108,17 @@ impl Kept {
         has_room
     }
 
-    /// What it asked for since this was last called.
+    /// What it asked for since this was last called, at most [`MAX_ASKS`].
     pub fn take_asks(&mut self) -> Vec<Ask> {
         if self.asks_due.take().is_some() {
             self.asks_from = self.now.saturating_add(ASKS_APART);
         }
         std::mem::take(&mut self.asks)
+    }
+
+    /// The lines that it logged since this was last called.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.log)
     }
 
     /// What it found since this was last called.

@@ -192,8 +192,8 @@ pub trait Guest: Send {
     }
 
     /// Puts what is new of the devices in its place and tells the function; has it go on with a changed file
-    /// that was offered; runs the function's timer when
-    /// its deadline has passed, which is cleared first.
+    /// that was offered; runs the function's timer when its deadline has passed, which is cleared first. Due
+    /// when [`Kept::due`] says.
     ///
     /// # Errors
     /// [`GuestFault`].
@@ -208,51 +208,10 @@ pub trait Guest: Send {
         Ok(false)
     }
 
-    /// When [`Guest::timer`] is due, or [`Guest::take_asks`]; see [`Kept::due`].
-    fn deadline(&self) -> Option<Nanos> {
-        self.kept().due()
-    }
-
-    /// The addresses that the function asked for since the last call of this method, at most
-    /// [`nf_abi::MAX_ASKS`].
-    fn take_asks(&mut self) -> Vec<Ask> {
-        self.kept_mut().take_asks()
-    }
-
-    /// Packets that the function gave up or made during the last call; see [`Kept::emitted`].
-    fn take_emitted(&mut self) -> &mut Vec<Packet> {
-        &mut self.kept_mut().emitted
-    }
-
-    /// The packets that the function keeps.
-    fn slots(&mut self) -> &mut SlotTable {
-        &mut self.kept_mut().slots
-    }
-
-    /// Packets that the function made since the last call of this method.
-    fn take_generated(&mut self) -> u64 {
-        std::mem::take(&mut self.kept_mut().generated)
-    }
-
     /// Gives back every packet that the guest has, whatever its state. A suspended call is ended, and the
     /// guest with it.
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         self.kept_mut().surrender(out);
-    }
-
-    /// The counters named in the manifest, in its order.
-    fn counters(&self) -> &[u64] {
-        &self.kept().counters
-    }
-
-    /// Log lines since the last call of this method.
-    fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut self.kept_mut().log)
-    }
-
-    /// Events since the last call of this method.
-    fn take_events(&mut self) -> Events {
-        self.kept_mut().take_events()
     }
 
     /// The function's own report, one JSON value; `None` when it has none to give.

@@ -56,9 +56,9 @@ impl Side {
             self.guest.process(&mut self.packets, now).map_err(|fault| fault.to_string())?;
             spent += Cycles::now().since(now.cycles).0;
             // Packets that it asks to be held stay here: what counts is that both images do the same.
-            self.pool.free_batch(std::mem::take(self.guest.take_emitted()));
-            self.guest.take_log();
-            self.guest.take_events();
+            self.pool.free_batch(std::mem::take(&mut self.guest.kept_mut().emitted));
+            self.guest.kept_mut().take_log();
+            self.guest.kept_mut().take_events();
         }
         Ok(spent)
     }

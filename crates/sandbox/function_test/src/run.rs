@@ -105,8 +105,8 @@ fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>, limit: Limit) -
     }
     let last = shown.last().map_or(0, |shown| shown.at);
     let told = |fault: GuestFault| format!("case `{}`: {fault}", case.name);
-    outcome.counters = guest.counters().to_vec();
-    outcome.deadline = guest.deadline().map(|deadline| deadline.0);
+    outcome.counters = guest.kept().counters.clone();
+    outcome.deadline = guest.kept().due().map(|deadline| deadline.0);
     outcome.report = guest.report(moment(last)).map_err(told)?;
     outcome.state = guest.export_state().map_err(told)?;
     collect(&mut guest, &mut outcome);
@@ -130,7 +130,7 @@ fn show(
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let now = moment(batch[0].at);
-    if guest.deadline().is_some_and(|deadline| deadline <= now.nanos) {
+    if guest.kept().due().is_some_and(|deadline| deadline <= now.nanos) {
         guest.timer(now).map_err(|fault| fault.to_string())?;
         take_emitted(guest, pool, outcome);
     }
@@ -145,7 +145,7 @@ fn show(
         match Verdict::decode(packet.record().verdict) {
             // A slot that is taken refuses the packet, which is then dropped, as in the engine.
             Some(Verdict::Hold(slot)) => {
-                if let Err((packet, _)) = guest.slots().keep(slot, packet, now.nanos) {
+                if let Err((packet, _)) = guest.kept_mut().slots.keep(slot, packet, now.nanos) {
                     pool.free(packet);
                 }
             }
@@ -170,15 +170,15 @@ pub(crate) fn fill(pool: &Pool, packet: &mut Packet, shown: &Shown, now: Moment)
 }
 
 fn take_emitted(guest: &mut WasmGuest, pool: &Pool, outcome: &mut Outcome) {
-    for packet in std::mem::take(guest.take_emitted()) {
+    for packet in std::mem::take(&mut guest.kept_mut().emitted) {
         outcome.emitted.push(seen(pool, &packet));
         pool.free(packet);
     }
 }
 
 fn collect(guest: &mut WasmGuest, outcome: &mut Outcome) {
-    outcome.log.extend(guest.take_log());
-    let mut events = guest.take_events();
+    outcome.log.extend(guest.kept_mut().take_log());
+    let mut events = guest.kept_mut().take_events();
     outcome.events.lines.append(&mut events.lines);
     outcome.events.lost += events.lost;
 }

@@ -344,7 +344,7 @@ impl Worker {
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
         if let Life::Up { guest, .. } = &mut instance.life {
-            counters.ledger.generated += guest.take_generated();
+            counters.ledger.generated += std::mem::take(&mut guest.kept_mut().generated);
         }
         InstanceCounts {
             ledger: counters.ledger.clone(),
@@ -376,7 +376,7 @@ impl Worker {
                 memory_place = guest.memory_place();
                 frozen = guest.is_frozen();
                 // Guests and snapshots can make their counters anything; they wrap as in the guest.
-                for (sum, count) in totals.iter_mut().zip(guest.counters()) {
+                for (sum, count) in totals.iter_mut().zip(&guest.kept().counters) {
                     *sum = sum.wrapping_add(*count);
                 }
             }

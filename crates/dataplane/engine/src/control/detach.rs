@@ -73,11 +73,11 @@ impl Worker {
         self.collect(index);
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return Err(TakeoverError::Absent) };
-        instance.counters.ledger.generated += guest.take_generated();
+        instance.counters.ledger.generated += std::mem::take(&mut guest.kept_mut().generated);
         instance.detached = Some(guest.kept().packets());
         let mut stand_in =
             StandIn { kept: Kept::nothing(), memory: guest.memory(), frozen: guest.is_frozen() };
-        stand_in.kept.counters = guest.counters().to_vec();
+        stand_in.kept.counters = guest.kept().counters.clone();
         let guest = std::mem::replace(guest, Box::new(stand_in));
         // Deadlines are looked at when a guest is back.
         instance.due = false;

@@ -79,10 +79,9 @@ impl Worker {
         let mut held = Vec::new();
         let before = match std::mem::replace(&mut instance.life, life) {
             Life::Up { mut guest, .. } => {
-                instance.counters.ledger.generated += guest.take_generated();
-                let counts = guest.counters().to_vec();
-                for (sum, count) in instance.counters.former.iter_mut().zip(counts) {
-                    *sum = sum.wrapping_add(count);
+                instance.counters.ledger.generated += std::mem::take(&mut guest.kept_mut().generated);
+                for (sum, count) in instance.counters.former.iter_mut().zip(&guest.kept().counters) {
+                    *sum = sum.wrapping_add(*count);
                 }
                 guest.surrender(&mut held);
                 Some(guest)
@@ -99,7 +98,7 @@ impl Worker {
         instance.counters.former = former;
         if let Life::Up { guest, .. } = &instance.life {
             // One that takes over again goes on counting where it was, and that has been added up already.
-            for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
+            for (sum, count) in instance.counters.former.iter_mut().zip(&guest.kept().counters) {
                 *sum = sum.saturating_sub(*count);
             }
         }
@@ -174,7 +173,7 @@ impl Worker {
         self.collect(index);
         let instance = &mut self.instances[index];
         let Life::Up { guest: before, .. } = &mut instance.life else { return Ok(Err(new)) };
-        instance.counters.ledger.generated += before.take_generated();
+        instance.counters.ledger.generated += std::mem::take(&mut before.kept_mut().generated);
         if !guest.take_place_of(&mut **before)? {
             return Ok(Err(new));
         }

@@ -125,7 +125,8 @@ impl Worker {
     pub(crate) fn collect(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let (lines, events) = (guest.take_log(), guest.take_events());
+        let kept = guest.kept_mut();
+        let (lines, events) = (kept.take_log(), kept.take_events());
         for line in lines {
             (self.upkeep.tell)(Event::Log { instance: instance.name.clone(), line });
         }

@@ -28,7 +28,7 @@ mod worker;
 
 use crate::*;
 use cpu_share::{Claim, TenantId};
-use guest::{Answers, Guest, GuestFault, Kept, LogLine, Progress, SlotConfig};
+use guest::{Answers, Guest, GuestFault, Kept, Progress, SlotConfig};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortCounters, PortStatus, Wake};

@@ -151,14 +151,14 @@ fn a_clone_has_no_packets_and_counts_from_zero() {
     let mut packet = pool.allocate().expect("a buffer");
     call(&mut *guest, &mut packet, 0);
     pool.write(&mut packet, b"held").expect("it fits");
-    guest.slots().keep(3, packet, now().nanos).expect("empty");
+    guest.kept_mut().slots.keep(3, packet, now().nanos).expect("empty");
     let saved = guest.save().expect("between two calls");
     assert_eq!((saved.packets.len(), saved.host.counters[0], saved.host.log.len()), (1, 5, 1));
     let clones = Clones::new(&program, &saved).expect("clones");
     let mut clone = clones.start(&pool, patient()).expect("a clone");
-    assert_eq!((clone.slots().len(), clone.take_log().len()), (0, 0));
-    assert_eq!(clone.counters(), [0, 0]);
-    assert_eq!(clone.deadline(), Some(telemetry::clock::Nanos(99)));
+    assert_eq!((clone.kept().slots.len(), clone.kept_mut().take_log().len()), (0, 0));
+    assert_eq!(clone.kept().counters, [0, 0]);
+    assert_eq!(clone.kept().due(), Some(telemetry::clock::Nanos(99)));
     drop((guest, clone));
     assert_eq!(pool.available(), 4);
 }

@@ -83,7 +83,7 @@ fn quotas_slots_and_pools_have_ends() {
     assert_eq!(make(&mut guest, emit(1)), 0);
     assert_eq!(make(&mut guest, emit(1)), i64::from(error::SLOT), "empty by now");
     assert_eq!(make(&mut guest, new(1)), 0, "given up, but not collected: counts");
-    let emitted = std::mem::take(guest.take_emitted());
+    let emitted = std::mem::take(&mut guest.kept_mut().emitted);
     assert_eq!((emitted.len(), emitted[0].length(), emitted[0].record().mark), (1, 60, 5));
     pool.free_batch(emitted);
     assert_ne!(make(&mut guest, new(1)), 0);
@@ -119,7 +119,7 @@ fn what_a_guest_may_write_is_bounded() {
     let mut room = Room::new();
     let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
     room.show(&mut guest, 0).expect("a flood of lines");
-    let lines = guest.take_log();
+    let lines = guest.kept_mut().take_log();
     assert_eq!((lines.len(), guest.log_lines_lost()), (64, 10_000 - 64));
     assert!(lines.iter().all(|line| line.text.len() <= 3 * 1024));
     let report = guest.report(now()).expect("a report").expect("of zeroes");
@@ -176,13 +176,13 @@ fn devices_change_between_calls_and_are_told_before_the_timer() {
     let program = program(&module(&fields), Access::Read);
     let mut guest = room.guest(&program, patient()).expect("an instance");
     room.show(&mut guest, 0).expect("a call");
-    assert_eq!((guest.counters(), guest.deadline()), (&[0, 0][..], None));
+    assert_eq!((&guest.kept().counters[..], guest.kept().due()), (&[0, 0][..], None));
     guest.set_devices(Arc::new([5, 0, 0, 0, 0, 0, 0, 0]));
     room.show(&mut guest, 0).expect("a call");
-    assert_eq!(guest.counters(), [0, 0], "what it reads is as it was");
-    assert_eq!(guest.deadline(), Some(Nanos(0)), "due at once");
+    assert_eq!(guest.kept().counters, [0, 0], "what it reads is as it was");
+    assert_eq!(guest.kept().due(), Some(Nanos(0)), "due at once");
     guest.timer(now()).expect("devices, and the timer that they set");
-    assert_eq!((guest.counters(), guest.deadline()), (&[5, 101][..], None));
+    assert_eq!((&guest.kept().counters[..], guest.kept().due()), (&[5, 101][..], None));
     // A deadline that has not passed stays.
     let later =
         format!("{fields} ").replace("timer_set (i64.const 1)", "timer_set (i64.const 9000000000000000000)");
@@ -190,7 +190,10 @@ fn devices_change_between_calls_and_are_told_before_the_timer() {
         room.guest(&self::program(&module(&later), Access::Read), patient()).expect("an instance");
     guest.set_devices(Arc::new([7, 0, 0, 0, 0, 0, 0, 0]));
     guest.timer(now()).expect("devices alone");
-    assert_eq!((guest.counters(), guest.deadline()), (&[7, 1][..], Some(Nanos(9_000_000_000_000_000_000))));
+    assert_eq!(
+        (&guest.kept().counters[..], guest.kept().due()),
+        (&[7, 1][..], Some(Nanos(9_000_000_000_000_000_000)))
+    );
     room.assert_goes_on();
 }
 
@@ -216,20 +219,20 @@ fn a_changed_file_is_taken_part_by_part_between_calls() {
     let (first, second) = (offer(), offer());
     assert!(guest.offer(&first) && !guest.offer(&second), "one at a time");
     for left in [2, 1, 0] {
-        assert_eq!(guest.deadline(), Some(Nanos(0)), "due at once");
+        assert_eq!(guest.kept().due(), Some(Nanos(0)), "due at once");
         assert_eq!(guest.save().map(drop), Err(SaveError::Changing));
         guest.timer(now()).expect("a part, and the timer that it set");
         assert_eq!(first.answer(), (left == 0).then_some(true));
     }
-    assert_eq!((guest.counters(), guest.deadline()), (&[15, 300][..], None));
+    assert_eq!((&guest.kept().counters[..], guest.kept().due()), (&[15, 300][..], None));
     assert!(first.is_alone() && guest.save().is_ok());
     room.show(&mut guest, 0).expect("a call");
-    assert_eq!(guest.counters()[0] as i64, 15 + i64::from(error::STREAM), "there is nothing to read");
+    assert_eq!(guest.kept().counters[0] as i64, 15 + i64::from(error::STREAM), "there is nothing to read");
     // One that takes none refuses.
     let mut guest = room.guest(&program(&module(&without), Access::Read), patient()).expect("an instance");
     assert!(guest.offer(&second));
     guest.timer(now()).expect("it is asked");
-    assert_eq!((second.answer(), guest.counters()[1]), (Some(false), 0));
+    assert_eq!((second.answer(), guest.kept().counters[1]), (Some(false), 0));
     room.assert_goes_on();
 }
 
@@ -258,15 +261,15 @@ fn asks_are_bounded_and_name_an_interface() {
     for _ in 0..2 {
         room.show(&mut guest, 0).expect("a flood of questions");
         assert_eq!(room.packets[0].record().mark as i64, i64::from(error::RANGE).pow(3), "no questions");
-        let due = guest.deadline().expect("its asks are to be told");
+        let due = guest.kept().due().expect("its asks are to be told");
         assert!(due >= before, "{due:?}: once in a millisecond");
         before = due.saturating_add(Nanos::from_millis(1));
-        let asks = guest.take_asks();
-        assert_eq!(guest.deadline(), None);
+        let asks = guest.kept_mut().take_asks();
+        assert_eq!(guest.kept().due(), None);
         assert_eq!(asks, vec![Ask { interface: 1, address: [192, 0, 2, 7].into() }; nf_abi::MAX_ASKS]);
     }
     let refused = 2 * (1000 - nf_abi::MAX_ASKS) as i64 * i64::from(error::LIMIT);
-    assert_eq!(guest.counters()[0] as i64, refused);
+    assert_eq!(guest.kept().counters[0] as i64, refused);
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn slots_say_where_their_packets_are() {
     let mut guest = room.guest(&program(&process(&body), Access::Read), patient()).expect("an instance");
     let kept = room.spare_packet();
     let place = u64::from(kept.buffer() + kept.offset()) | u64::from(kept.length()) << 32;
-    guest.slots().keep(7, kept, Nanos(0)).expect("room");
+    guest.kept_mut().slots.keep(7, kept, Nanos(0)).expect("room");
     for (slot, expected) in [(7, place), (8, 0), (65_536 + 7, 0), (u64::from(u32::MAX), 0)] {
         room.show(&mut guest, slot).expect("a call");
         assert_eq!(room.packets[0].record().mark, expected, "slot {slot}");
@@ -306,7 +309,7 @@ fn log_lines_carry_no_hidden_characters() {
     let mut room = Room::new();
     let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
     room.show(&mut guest, 0).expect("a line");
-    let lines = guest.take_log();
+    let lines = guest.kept_mut().take_log();
     let replaced = "\u{fffd}";
     let expected = format!("a{replaced}[2Jb{}", replaced.repeat(7));
     assert_eq!(lines[0].text, expected);
@@ -330,12 +333,12 @@ fn events_are_bounded_in_length_number_and_bytes_and_each_is_a_line() {
         let guest = room.guest(&program(&module(&flood(count, length)), Access::Read), patient());
         let mut guest = guest.expect("an instance");
         room.show(&mut guest, 0).expect("events");
-        let events = guest.take_events();
+        let events = guest.kept_mut().take_events();
         assert_eq!((events.lines.len(), events.lost), (taken, u64::from(count) - taken as u64), "{length}");
         assert!(events.lines.iter().all(|line| line.starts_with("{\u{fffd}}")));
-        assert!(guest.take_events().is_empty());
+        assert!(guest.kept_mut().take_events().is_empty());
         room.show(&mut guest, 0).expect("events");
-        assert_eq!(guest.take_events().lines.len(), taken, "a collection makes room");
+        assert_eq!(guest.kept_mut().take_events().lines.len(), taken, "a collection makes room");
     }
     room.assert_goes_on();
 }

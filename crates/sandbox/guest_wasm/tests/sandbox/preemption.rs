@@ -239,7 +239,7 @@ fn dropping_a_suspended_guest_gives_everything_back() {
             let mut guest = PreemptibleGuest::new(&ends, &pool, patient(), SLICE).expect("an instance");
             assert_eq!((sandbox.fibres(), sandbox.shell_counts().spare), (1, 0));
             suspend(&mut guest, &mut packet, 0);
-            assert_eq!((guest.slots().len(), guest.take_emitted().len(), pool.available()), (2, 1, 4));
+            assert_eq!((guest.kept().slots.len(), guest.kept().emitted.len(), pool.available()), (2, 1, 4));
             let end = move |mut guest: PreemptibleGuest| {
                 let mut out = Vec::new();
                 if surrendered {
@@ -413,26 +413,26 @@ fn host_calls_of_a_suspended_call_are_seen_and_collected() {
         suspend(&mut guest, &mut packet, rounds);
         let (mut emitted, mut generated, mut seen, mut moved) = (0, 0, 0, 0);
         loop {
-            let counter = guest.counters()[1];
+            let counter = guest.kept().counters[1];
             assert!(counter >= seen, "counters only grow");
             moved += u32::from(counter > seen);
             seen = counter;
-            let given_up = std::mem::take(guest.take_emitted());
+            let given_up = std::mem::take(&mut guest.kept_mut().emitted);
             assert!(given_up.len() <= 4, "within the quota");
             emitted += given_up.len() as u64;
             room.pool.free_batch(given_up);
-            generated += guest.take_generated();
-            assert!(guest.slots().is_empty());
+            generated += std::mem::take(&mut guest.kept_mut().generated);
+            assert!(guest.kept().slots.is_empty());
             if !guest.suspended() {
                 break;
             }
             let _ = guest.process(from_mut(&mut packet), now()).expect("it goes on");
         }
         assert!(moved > 2, "seen while it was suspended");
-        assert_eq!(guest.counters(), [0, 2 * rounds]);
+        assert_eq!(guest.kept().counters, [0, 2 * rounds]);
         assert_eq!(emitted, generated, "what was made came out");
         assert!(emitted > 0);
-        assert_eq!(guest.deadline(), Some(Nanos(rounds - (1 << 16) + 1)));
+        assert_eq!(guest.kept().due(), Some(Nanos(rounds - (1 << 16) + 1)));
         drop(guest);
         room.pool.free(packet);
         room.assert_goes_on();

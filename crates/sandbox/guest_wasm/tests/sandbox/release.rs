@@ -26,8 +26,8 @@ fn dropping_a_guest_returns_its_buffers() {
             packet.edit(|record| record.mark = mark);
             let outcome = guest.process(std::slice::from_mut(&mut packet), now());
             assert_eq!(outcome.is_ok(), mark == 0, "{outcome:?}");
-            assert_eq!((guest.slots().len(), guest.take_emitted().len(), pool.available()), (2, 1, 4));
-            assert_eq!(guest.take_generated(), 3);
+            assert_eq!((guest.kept().slots.len(), guest.kept().emitted.len(), pool.available()), (2, 1, 4));
+            assert_eq!(std::mem::take(&mut guest.kept_mut().generated), 3);
             if surrendered {
                 let mut out = Vec::new();
                 guest.surrender(&mut out);
@@ -51,7 +51,7 @@ fn a_held_packet_is_the_guests_until_it_goes() {
     let mut packet = pool.allocate().expect("two buffers");
     guest.process(std::slice::from_mut(&mut packet), now()).expect("it answers");
     assert_eq!(Verdict::decode(packet.record().verdict), Some(Verdict::Hold(9)));
-    guest.slots().keep(9, packet, now().nanos).expect("within the quota");
+    guest.kept_mut().slots.keep(9, packet, now().nanos).expect("within the quota");
     assert_eq!(pool.available(), 1);
     drop(guest);
     assert_eq!(pool.available(), 2);

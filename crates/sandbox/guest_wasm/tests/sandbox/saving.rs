@@ -93,7 +93,7 @@ fn a_restored_instance_goes_on_where_the_saved_one_was() {
         call(&mut *guest, &mut packet, 3);
         let bytes = guest.save().expect("between two calls").encode().expect("within limits");
         let expected: Vec<u64> = (0..3).map(|_| call(&mut *guest, &mut packet, 0)).collect();
-        let (counters, deadline) = (guest.counters().to_vec(), guest.deadline());
+        let (counters, deadline) = (guest.kept().counters.clone(), guest.kept().due());
 
         // Into a used shell and into a fresh one, with the saved one still there and without it.
         for _ in 0..3 {
@@ -101,7 +101,7 @@ fn a_restored_instance_goes_on_where_the_saved_one_was() {
             let mut again = restore(&program, &pool, settings.clone(), &saved).expect("restored");
             let found: Vec<u64> = (0..3).map(|_| call(&mut *again, &mut packet, 0)).collect();
             assert_eq!(found, expected);
-            assert_eq!((again.counters(), again.deadline()), (&counters[..], deadline));
+            assert_eq!((&again.kept().counters[..], again.kept().due()), (&counters[..], deadline));
             drop(again);
         }
         drop(guest);
@@ -142,7 +142,7 @@ fn a_snapshot_is_what_the_instance_was_and_no_more() {
     assert_eq!((saved.host.log[0].severity, saved.host.log[0].text.as_str()), (9, "abc"));
     assert_eq!(saved.host.events, ["defgh"]);
     // The saved instance keeps what was copied.
-    assert_eq!((guest.take_log().len(), guest.take_events().lines.len()), (1, 1));
+    assert_eq!((guest.kept_mut().take_log().len(), guest.kept_mut().take_events().lines.len()), (1, 1));
     pool.free(packet);
 }
 
@@ -158,7 +158,7 @@ fn held_packets_log_and_events_come_along() {
         held.edit(|record| (record.mark, record.ingress) = (1, 1));
         guest.process(std::slice::from_mut(&mut held), now()).expect("it works");
         assert_eq!(Verdict::decode(held.record().verdict), Some(Verdict::Hold(3)));
-        guest.slots().keep(3, held, telemetry::clock::Nanos(50)).expect("an empty slot");
+        guest.kept_mut().slots.keep(3, held, telemetry::clock::Nanos(50)).expect("an empty slot");
         let saved = guest.save().expect("between two calls");
         let due = 50 + settings.slots.longest_hold.0;
         assert_eq!(saved.packets.len(), 1);
@@ -168,15 +168,18 @@ fn held_packets_log_and_events_come_along() {
 
         let mut again = restore(&program, &pool, settings.clone(), &saved).expect("restored");
         assert_eq!(pool.available(), 6);
-        assert_eq!(again.slots().next_expiry(), Some(telemetry::clock::Nanos(due)));
-        assert_eq!((again.take_log().len(), again.take_events().lines), (1, vec!["defgh".to_owned()]));
+        assert_eq!(again.kept().slots.next_expiry(), Some(telemetry::clock::Nanos(due)));
+        assert_eq!(
+            (again.kept_mut().take_log().len(), again.kept_mut().take_events().lines),
+            (1, vec!["defgh".to_owned()])
+        );
         call(&mut *again, &mut packet, 4);
-        let emitted = std::mem::take(again.take_emitted());
+        let emitted = std::mem::take(&mut again.kept_mut().emitted);
         assert_eq!(emitted.len(), 1);
         assert_eq!(pool.to_vec(&emitted[0]), b"the held one");
         assert_eq!(emitted[0].record().ingress, 1);
         // What it gave up must be carried out first.
-        again.take_emitted().extend(emitted);
+        again.kept_mut().emitted.extend(emitted);
         assert_eq!(again.save().map(drop), Err(SaveError::Busy { packets: 1 }));
         drop(again);
         pool.free(packet);
@@ -220,10 +223,11 @@ fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
         let mut guest = guest_wasm::start(&program, &pool, settings.clone()).expect("an instance");
         let mut twin = guest_wasm::start(&program, &pool, settings.clone()).expect("an instance");
         guest
-            .slots()
+            .kept_mut()
+            .slots
             .keep(3, pool.allocate().expect("a buffer"), telemetry::clock::Nanos(50))
             .expect("an empty slot");
-        let address = guest.slots().iter().next().map(|(_, packet, _)| packet.buffer());
+        let address = guest.kept().slots.iter().next().map(|(_, packet, _)| packet.buffer());
         for mark in [0, 2, 3, 0] {
             assert_eq!(call(&mut *guest, &mut packet, mark), call(&mut *twin, &mut packet, mark));
         }
@@ -236,12 +240,16 @@ fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
         assert_eq!(frozen.save().expect("whole"), saved, "the same as before");
         assert!(frozen.footprint() < 4096, "{} bytes for four lines and a state", frozen.footprint());
         let kept = frozen.kept_mut();
-        assert_eq!((&kept.counters[..], kept.deadline), (twin.counters(), twin.deadline()));
+        assert_eq!((&kept.counters[..], kept.deadline), (&twin.kept().counters[..], twin.kept().due()));
         assert_eq!(kept.slots.len(), 1);
         let mut guest = frozen.thaw().expect("a shell is there");
-        assert_eq!(guest.slots().iter().next().map(|(_, packet, _)| packet.buffer()), address, "its buffer");
-        assert_eq!(guest.take_log(), twin.take_log());
-        assert_eq!(guest.take_events(), twin.take_events());
+        assert_eq!(
+            guest.kept().slots.iter().next().map(|(_, packet, _)| packet.buffer()),
+            address,
+            "its buffer"
+        );
+        assert_eq!(guest.kept_mut().take_log(), twin.kept_mut().take_log());
+        assert_eq!(guest.kept_mut().take_events(), twin.kept_mut().take_events());
         for mark in [0, 3, 0] {
             assert_eq!(call(&mut *guest, &mut packet, mark), call(&mut *twin, &mut packet, mark));
         }
@@ -255,7 +263,11 @@ fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
 fn a_frozen_guest_that_is_dropped_gives_its_packets_back() {
     let pool = pool_of(8);
     let (_, mut guest) = started(&pool, &patient());
-    guest.slots().keep(1, pool.allocate().expect("a buffer"), telemetry::clock::Nanos(0)).expect("empty");
+    guest
+        .kept_mut()
+        .slots
+        .keep(1, pool.allocate().expect("a buffer"), telemetry::clock::Nanos(0))
+        .expect("empty");
     let frozen = guest.freeze().expect("between two calls");
     assert_eq!(pool.available(), 7);
     drop(frozen);

@@ -39,8 +39,11 @@ fn it_goes_on_where_the_other_one_was_and_back_again() {
         assert!(before.take_place_of(&mut *next).expect("they are alike"));
         assert_eq!(Some(call(&mut *before, &mut packet, 0)), expected.next());
     }
-    assert_eq!((before.counters(), before.deadline()), (twin.counters(), twin.deadline()));
-    assert_eq!((before.take_log().len(), next.take_log().len()), (1, 0));
+    assert_eq!(
+        (&before.kept().counters[..], before.kept().due()),
+        (&twin.kept().counters[..], twin.kept().due())
+    );
+    assert_eq!((before.kept_mut().take_log().len(), next.kept_mut().take_log().len()), (1, 0));
     // What is left of the other one is empty, and clean for the next guest.
     drop(next);
     let mut fresh = guest_wasm::start(&program, &pool, patient()).expect("in a used shell");

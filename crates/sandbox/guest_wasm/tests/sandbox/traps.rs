@@ -144,7 +144,7 @@ fn the_deepest_recursion_leaves_room_for_host_calls() {
             let mut guest = room.guest(&program, patient()).expect("an instance");
             let fault = room.show(&mut guest, 0).expect_err("it never ends");
             assert_reason(&fault, "stack", "recursion");
-            assert!(guest.counters()[0] > 1_000);
+            assert!(guest.kept().counters[0] > 1_000);
             room.assert_goes_on();
         })
         .expect("a thread")

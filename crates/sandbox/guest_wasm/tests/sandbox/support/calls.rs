@@ -252,13 +252,13 @@ pub fn check(calls: &[Call], write: bool, buffers: u32, collect_every: usize) {
         } else {
             assert_eq!(answer, expected, "{call:?}");
         }
-        assert_eq!(guest.deadline().map(|at| at.0), model.deadline);
-        assert_eq!(guest.counters(), model.counters);
-        assert_eq!(guest.slots().len(), model.slots.len());
-        assert!(guest.slots().len() + guest.take_emitted().len() <= QUOTA);
+        assert_eq!(guest.kept().due().map(|at| at.0), model.deadline);
+        assert_eq!(guest.kept().counters, model.counters);
+        assert_eq!(guest.kept().slots.len(), model.slots.len());
+        assert!(guest.kept().slots.len() + guest.kept().emitted.len() <= QUOTA);
         assert_eq!(pool.available(), model.free);
         if n % collect_every == 0 {
-            let emitted = std::mem::take(guest.take_emitted());
+            let emitted = std::mem::take(&mut guest.kept_mut().emitted);
             assert_eq!(emitted.len(), model.emitted);
             for packet in &emitted {
                 assert!(Verdict::decode(packet.record().verdict).is_some());
@@ -267,15 +267,15 @@ pub fn check(calls: &[Call], write: bool, buffers: u32, collect_every: usize) {
             model.free += emitted.len();
             model.emitted = 0;
             pool.free_batch(emitted);
-            let lines = guest.take_log();
+            let lines = guest.kept_mut().take_log();
             assert_eq!(lines.len(), model.lines);
             assert!(lines.iter().all(|line| line.text.chars().count() <= 1024));
             model.lines = 0;
-            assert_eq!(guest.take_events().lines.len(), model.events);
+            assert_eq!(guest.kept_mut().take_events().lines.len(), model.events);
             model.events = 0;
         }
     }
-    assert!(guest.take_generated() as usize >= model.slots.len() + model.emitted);
+    assert!(std::mem::take(&mut guest.kept_mut().generated) as usize >= model.slots.len() + model.emitted);
     drop(guest);
     pool.free(packet);
     assert_eq!(pool.available(), buffers as usize, "packets were lost");

@@ -114,7 +114,7 @@ fn answers(
     while outcome == Ok(Progress::Suspended) {
         outcome = guest.process(packets, now());
     }
-    pool.free_batch(std::mem::take(guest.take_emitted()));
+    pool.free_batch(std::mem::take(&mut guest.kept_mut().emitted));
     let fault = match outcome {
         Err(GuestFault::TimedOut { .. }) => return None,
         Err(GuestFault::Trap(reason)) if reason.contains("stack") => return None,
@@ -145,7 +145,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
             let _ = pool.to_vec(&packet); // It lies in its buffer, whatever was answered.
             match Verdict::decode(packet.record().verdict) {
                 Some(Verdict::Hold(slot)) if outcome.is_ok() => {
-                    if let Err((packet, _)) = guest.slots().keep(slot, packet, now().nanos) {
+                    if let Err((packet, _)) = guest.kept_mut().slots.keep(slot, packet, now().nanos) {
                         left.push(packet);
                     }
                 }
@@ -165,10 +165,10 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     let state = exported.as_ref().ok().and_then(Clone::clone).unwrap_or_else(|| vec![7; 100]);
     faults.push(exported.err());
     faults.push(guest.import_state(state).err());
-    assert!(guest.take_log().len() <= 64);
+    assert!(guest.kept_mut().take_log().len() <= 64);
     check_whole(guest, pool, packets.len());
     let mut expired = Vec::new();
-    guest.slots().expire(Nanos::MAX, usize::MAX, &mut expired);
+    guest.kept_mut().slots.expire(Nanos::MAX, usize::MAX, &mut expired);
     packets.append(&mut expired);
     if faults.iter().all(Option::is_some) { Reached::Faulted } else { Reached::Finished }
 }
@@ -191,12 +191,16 @@ fn renew(guest: &mut dyn Guest, program: &Arc<Program>, pool: &Arc<Pool>, settin
 
 /// Takes what was given up, and counts every packet.
 fn check_whole(guest: &mut dyn Guest, pool: &Pool, shown: usize) {
-    let emitted = std::mem::take(guest.take_emitted());
-    assert!(emitted.len() + guest.slots().len() <= 8, "beyond the quota");
+    let emitted = std::mem::take(&mut guest.kept_mut().emitted);
+    assert!(emitted.len() + guest.kept().slots.len() <= 8, "beyond the quota");
     for packet in &emitted {
         assert!(Verdict::decode(packet.record().verdict).is_some());
         let _ = pool.to_vec(packet);
     }
-    assert_eq!(pool.available() + emitted.len() + guest.slots().len() + shown, BUFFERS, "packets were lost");
+    assert_eq!(
+        pool.available() + emitted.len() + guest.kept().slots.len() + shown,
+        BUFFERS,
+        "packets were lost"
+    );
     pool.free_batch(emitted);
 }
