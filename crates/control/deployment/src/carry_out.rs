@@ -1,7 +1,7 @@
 //! A plan, done at one quiescent point of the workers.
 
 use crate::Host;
-use crate::deployed::{Deployed, own_pool};
+use crate::deployed::{Deployed, own_pool, pool_of};
 use crate::devices::DeviceChange;
 use crate::function::policies;
 use crate::hand_over::TakenOver;
@@ -20,7 +20,7 @@ use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, InstancePool, Link, Observation, Plan, container_of_port, container_port};
+use wiring::{Edge, Endpoint, Link, Observation, Plan, container_of_port, container_port};
 
 /// How long a change waits for the end of ports. A thread at a socket ends at once, unless a hostile peer
 /// keeps it from that.
@@ -233,10 +233,7 @@ impl Work<'_, '_, '_> {
                 (self.deployed.instances.get(name).copied(), self.deployed.wiring.instances.get_mut(name))
             {
                 adjustment.clone().apply(instance);
-                let pool = match &instance.pool {
-                    InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
-                    InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),
-                };
+                let pool = self.deployed.pools.get(&pool_of(name, instance));
                 let bounded = pool.map(|(pool, _)| policies(instance, pool));
                 let bounded = bounded.map_or(Ok(()), |policies| self.change.set_policies(id, policies));
                 let adjusted = bounded.and_then(|()| self.change.set_claim(id, adjustment.cpu.claim()));
@@ -304,10 +301,7 @@ impl Work<'_, '_, '_> {
             self.deployed.wiring.switches.insert(name, switch);
         }
         for (name, instance) in plan.add_instances {
-            let pool = match &instance.pool {
-                InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
-                InstancePool::Own(_) => self.deployed.pools.get(&own_pool(&name)),
-            };
+            let pool = self.deployed.pools.get(&pool_of(&name, &instance));
             let pool = pool.map(|(_, id)| *id);
             let tenant = self.deployed.tenants.get(instance.payer()).copied();
             if let (Some(started), Some(pool), Some(tenant)) = (functions.remove(&name), pool, tenant) {
@@ -390,10 +384,7 @@ impl Work<'_, '_, '_> {
             self.note("function", name, done);
         }
         let Some(instance) = self.deployed.wiring.instances.get(name) else { return };
-        let pool = match &instance.pool {
-            InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
-            InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),
-        };
+        let pool = self.deployed.pools.get(&pool_of(name, instance));
         let (Some(saved), Some((pool, _))) = (saved, pool) else { return };
         let waiting = saved.packets.iter().filter(|packet| packet.state == PacketState::Queued);
         let packets: Vec<Packet> = waiting

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
 use wiring::{
-    Edge, Endpoint, INSIDE, Instance, OUTSIDE, Observation, Service, Tenant, Wiring, bytes, guarded_by,
+    Edge, Endpoint, INSIDE, Instance, InstancePool, OUTSIDE, Observation, Service, Tenant, Wiring, bytes,
+    guarded_by,
 };
 
 /// See the module's documentation.
@@ -22,7 +23,7 @@ use wiring::{
 pub(crate) struct Deployed {
     pub(crate) wiring: CopyOnWrite<Wiring>,
     pub(crate) tenants: HashMap<String, TenantId>,
-    /// By their owners' names: tenants', and as [`own_pool`] says.
+    /// By their owners' names: see [`pool_of`].
     pub(crate) pools: HashMap<String, (Arc<Pool>, PoolId)>,
     pub(crate) switches: HashMap<String, (SwitchId, Arc<Switch>)>,
     pub(crate) devices: LaidDevices,
@@ -164,16 +165,13 @@ impl Deployed {
         host: Option<u64>,
         beside: impl Fn(&str) -> u64,
     ) -> bool {
-        let (coming, going): (Vec<_>, Vec<_>) = (coming.collect(), going.collect());
-        let (more, less) = (self.promises(&coming), self.promises(&going));
-        if more.iter().all(|(tenant, bytes)| less.get(tenant).is_some_and(|less| bytes <= less)) {
-            return true;
-        }
-        self.fits(coming.into_iter(), going.into_iter(), host, beside)
+        let (more, less) = (self.promises(coming), self.promises(going));
+        let is_no_more = |(tenant, bytes): (&&str, &u64)| less.get(tenant).is_some_and(|less| bytes <= less);
+        more.iter().all(is_no_more) || self.is_within_limits(&more, &less, host, beside)
     }
 
     /// What instances are promised, by tenant.
-    fn promises<'a>(&self, instances: &[&'a Instance]) -> HashMap<&'a str, u64> {
+    fn promises<'a>(&self, instances: impl Iterator<Item = &'a Instance>) -> HashMap<&'a str, u64> {
         let mut sums: HashMap<&'a str, u64> = HashMap::new();
         for instance in instances {
             if let Some(tenant) = self.wiring.tenants.get(&instance.tenant) {
@@ -191,12 +189,21 @@ impl Deployed {
         host: Option<u64>,
         beside: impl Fn(&str) -> u64,
     ) -> bool {
-        let (coming, going): (Vec<_>, Vec<_>) = (coming.collect(), going.collect());
-        let (more, less) = (self.promises(&coming), self.promises(&going));
+        self.is_within_limits(&self.promises(coming), &self.promises(going), host, beside)
+    }
+
+    /// The same, when functions are promised so much more and so much less, by tenant.
+    fn is_within_limits(
+        &self,
+        more: &HashMap<&str, u64>,
+        less: &HashMap<&str, u64>,
+        host: Option<u64>,
+        beside: impl Fn(&str) -> u64,
+    ) -> bool {
         let asked = |(name, tenant): (&String, &Tenant)| {
             let of = |sums: &HashMap<&str, u64>| sums.get(name.as_str()).copied().unwrap_or(0);
             let functions = self.promised.get(name).copied().unwrap_or(0);
-            bytes(&tenant.pool) + beside(name) + (functions + of(&more)).saturating_sub(of(&less))
+            bytes(&tenant.pool) + beside(name) + (functions + of(more)).saturating_sub(of(less))
         };
         let tenants = &self.wiring.tenants;
         let contained = |name: &str| -> u64 {
@@ -228,6 +235,14 @@ impl Deployed {
     /// The same of a function by its name.
     pub(crate) fn observes_by_name(&self, name: &str) -> bool {
         self.wiring.observations.iter().any(|seen| seen.observer == name)
+    }
+}
+
+/// The name of the pool that a function's packets are in: its tenant's, or its own.
+pub(crate) fn pool_of(function: &str, instance: &Instance) -> String {
+    match &instance.pool {
+        InstancePool::Tenant => instance.tenant.clone(),
+        InstancePool::Own(_) => own_pool(function),
     }
 }
 

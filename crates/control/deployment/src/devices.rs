@@ -113,6 +113,7 @@ pub(crate) struct DeviceChange {
     devices: IndexMap<String, wiring::Device>,
     /// Striped bonds whose pair of ports goes.
     unpaired: BTreeSet<String>,
+    /// As it is laid then; its openers are those before when that is done.
     layout: DeviceLayout,
     unlink: BTreeSet<Link>,
     link: Vec<Link>,
@@ -126,7 +127,6 @@ pub(crate) struct DeviceChange {
     /// Of ports of which devices want something else, or others: by port.
     policies: BTreeMap<String, (Policies, Vec<Wanted>)>,
     /// As [`LaidDevices`] has them then, and had them before when that is done.
-    openers: BTreeMap<String, Vec<(Opener, Opening)>>,
     shadowed: BTreeMap<String, Vec<Shadowed>>,
 }
 
@@ -233,7 +233,6 @@ impl DeviceChange {
             come,
             unserved,
             touched,
-            openers: layout.devices.clone(),
             layout,
             policies: BTreeMap::new(),
             shadowed: BTreeMap::new(),
@@ -363,7 +362,7 @@ impl DeviceChange {
         }
         self.program(deployed, change, done);
         // Those before are dropped with the change, when the workers go on.
-        std::mem::swap(&mut deployed.devices.openers, &mut self.openers);
+        std::mem::swap(&mut deployed.devices.openers, &mut self.layout.devices);
         std::mem::swap(&mut deployed.devices.shadowed, &mut self.shadowed);
         for (joint, SwitchPort(plug)) in std::mem::take(&mut deployed.devices.given_up) {
             if let Some(node) = deployed.devices.nodes.get_mut(&joint) {

@@ -5,7 +5,7 @@ use engine::{
     FailPolicy, GuestFactory, GuestSetup, InstanceSetup, Policies, PoolId, RestartPolicy, StartWork,
 };
 use guest::{Cold, Guest, NotFrozen, SlotConfig};
-use guest_wasm::{InstanceError, InstanceSettings, LOG_LINES, Program, SharedMemory, Slice};
+use guest_wasm::{InstanceError, InstanceSettings, Program, SharedMemory, Slice};
 use image::Image;
 use packet_memory::Pool;
 use snapshot::Saved;
@@ -76,6 +76,8 @@ pub(crate) struct Unstarted {
 }
 
 impl Unstarted {
+    /// `observes`: it is shown packets of others. Of what its guests say between two collections at most
+    /// `log_lines` lines are kept.
     pub(crate) fn new(
         instance: &Instance,
         (image, program): (Image, Arc<Program>),
@@ -104,12 +106,16 @@ impl Unstarted {
     /// Starts it.
     ///
     /// # Errors
-    /// As [`StartedFunction::start`].
+    /// As [`Unstarted::start_from`].
     pub(crate) fn start(self) -> Result<StartedFunction, String> {
         self.start_from(None)
     }
 
-    fn start_from(
+    /// Starts it from what was saved of one if there is such, with memory that it shares if there is such.
+    ///
+    /// # Errors
+    /// Why it does not start. What it says of its configuration is told as it is, a line each.
+    pub(crate) fn start_from(
         self,
         saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
     ) -> Result<StartedFunction, String> {
@@ -160,15 +166,14 @@ impl Unstarted {
     /// What an instance goes on with that has a guest, or is to have, of this factory: it is of the same
     /// image.
     pub(crate) fn setup(&self, guest: Option<Box<dyn Guest>>, factory: Box<dyn GuestFactory>) -> GuestSetup {
-        let manifest = self.image.manifest();
-        GuestSetup {
-            guest,
-            factory,
-            drop_reasons: manifest.drop_reasons.clone(),
-            counters: manifest.counters.clone(),
-            flow_hash: manifest.flow_hash,
-        }
+        guest_setup(&self.image, guest, factory)
     }
+}
+
+fn guest_setup(image: &Image, guest: Option<Box<dyn Guest>>, factory: Box<dyn GuestFactory>) -> GuestSetup {
+    let manifest = image.manifest();
+    let (drop_reasons, counters) = (manifest.drop_reasons.clone(), manifest.counters.clone());
+    GuestSetup { guest, factory, drop_reasons, counters, flow_hash: manifest.flow_hash }
 }
 
 /// A function that has started and is in no fleet yet.
@@ -180,40 +185,6 @@ pub(crate) struct StartedFunction {
 }
 
 impl StartedFunction {
-    /// Starts a function, from what was saved of it if there is such, with memory that it shares if there is
-    /// such. `observes`: it is shown packets of others.
-    ///
-    /// # Errors
-    /// Why it does not start. What it says of its configuration is told as it is, a line each.
-    pub(crate) fn start(
-        instance: &Instance,
-        (image, program): (Image, Arc<Program>),
-        pool: Arc<Pool>,
-        slice: Slice,
-        observes: bool,
-        saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
-    ) -> Result<StartedFunction, String> {
-        let program = (image, program);
-        StartedFunction::start_telling(instance, program, pool, slice, observes, saved, LOG_LINES)
-    }
-
-    /// The same; of what it says it tells at most `log_lines` lines.
-    ///
-    /// # Errors
-    /// As [`StartedFunction::start`].
-    pub(crate) fn start_telling(
-        instance: &Instance,
-        (image, program): (Image, Arc<Program>),
-        pool: Arc<Pool>,
-        slice: Slice,
-        observes: bool,
-        saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
-        log_lines: usize,
-    ) -> Result<StartedFunction, String> {
-        let unstarted = Unstarted::new(instance, (image, program), pool, slice, observes, log_lines);
-        unstarted.start_from(saved)
-    }
-
     /// Freezes it before it has done anything: it will be paused from its beginning.
     ///
     /// # Errors
@@ -257,14 +228,7 @@ impl StartedFunction {
 
     /// What takes over in an instance that goes on.
     pub(crate) fn taking_over(self) -> GuestSetup {
-        let manifest = self.image.manifest();
-        GuestSetup {
-            guest: Some(self.guest),
-            factory: Box::new(self.factory),
-            drop_reasons: manifest.drop_reasons.clone(),
-            counters: manifest.counters.clone(),
-            flow_hash: manifest.flow_hash,
-        }
+        guest_setup(&self.image, Some(self.guest), Box::new(self.factory))
     }
 
     /// What a fleet makes an instance of.

@@ -1,11 +1,10 @@
 //! Packets that an operator puts before a function, to see what becomes of them.
 
 use crate::Host;
-use crate::deployed::own_pool;
+use crate::deployed::pool_of;
 use engine::Stopped;
 use packet_memory::{Packet, Pool};
 use telemetry::clock::Nanos;
-use wiring::InstancePool;
 
 /// Why a packet was not put there.
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +49,7 @@ impl Host {
         let id = self.function(name).ok_or_else(absent)?;
         let deployed = self.deployed();
         let instance = deployed.wiring.instances.get(name).ok_or_else(absent)?;
-        let pool = match &instance.pool {
-            InstancePool::Tenant => deployed.pools.get(&instance.tenant),
-            InstancePool::Own(_) => deployed.pools.get(&own_pool(name)),
-        };
+        let pool = deployed.pools.get(&pool_of(name, instance));
         let (pool, _) = pool.cloned().ok_or_else(absent)?;
         drop(deployed);
         let mut packet = pool.allocate().ok_or_else(|| InjectError::NoBuffer(name.to_owned()))?;

@@ -2,7 +2,7 @@
 
 use crate::Host;
 use crate::catalog::Catalog;
-use crate::deployed::{Deployed, own_pool};
+use crate::deployed::{Deployed, pool_of};
 use crate::difference;
 use crate::function::{StartedFunction, Unstarted};
 use crate::hand_over::{Starting, Successor, TakenOver};
@@ -10,13 +10,13 @@ use crate::prepare::{PrepareError, failed};
 use crate::present::await_present;
 use api::DEFAULT_TENANT;
 use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
-use guest_wasm::Slice;
+use guest_wasm::{LOG_LINES, Slice};
 use packet_memory::Pool;
 use port::PortStatus;
 use snapshot::Saved;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wiring::{Container, Instance, InstancePool};
+use wiring::{Container, Instance};
 
 impl Host {
     /// Lets a function stand still, or go on; one that is frozen is thawed first, beside the workers and in
@@ -285,7 +285,7 @@ impl Host {
         let program = self.workshop.program(catalog, &instance.image);
         let program = program.map_err(|reason| failed("function", name)(&reason))?;
         let slice = Slice(self.workers.slice);
-        Ok(Unstarted::new(instance, program, pool, slice, observes, guest_wasm::LOG_LINES))
+        Ok(Unstarted::new(instance, program, pool, slice, observes, LOG_LINES))
     }
 }
 
@@ -297,10 +297,7 @@ pub(crate) struct Around {
 
 impl Around {
     pub(crate) fn of(deployed: &Deployed, name: &str, instance: &Instance) -> Result<Around, PrepareError> {
-        let pool = match &instance.pool {
-            InstancePool::Tenant => deployed.pools.get(&instance.tenant),
-            InstancePool::Own(_) => deployed.pools.get(&own_pool(name)),
-        };
+        let pool = deployed.pools.get(&pool_of(name, instance));
         let pool = pool.map(|(pool, _)| pool.clone());
         let observes = deployed.wiring.observations.iter().any(|seen| seen.observer == name);
         Ok(Around { pool: pool.ok_or_else(|| failed("function", name)(&"it has no pool"))?, observes })

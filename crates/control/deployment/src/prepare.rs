@@ -2,8 +2,8 @@
 //! touched.
 
 use crate::catalog::Catalog;
-use crate::deployed::{Deployed, own_pool};
-use crate::function::StartedFunction;
+use crate::deployed::{Deployed, own_pool, pool_of};
+use crate::function::{StartedFunction, Unstarted};
 use crate::hand_over::{HandedOver, Successor};
 use crate::initial_placement::InitialPlacement;
 use crate::lives::Around;
@@ -13,7 +13,7 @@ use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
 use api::DEFAULT_TENANT;
 use engine::FleetInstance;
-use guest_wasm::{SharedMemory, Slice};
+use guest_wasm::{LOG_LINES, SharedMemory, Slice};
 use indexmap::IndexMap;
 use offload::Refused;
 use packet_memory::{PageKind, Pool, PoolConfig};
@@ -163,7 +163,7 @@ impl Host {
         steps::done("memory");
         // First of all, so that it is dropped last.
         let unused = Unused { pools: pools.values().cloned().collect(), workshop: self.workshop.clone() };
-        let pool_of = |name: &str| {
+        let find_pool = |name: &str| {
             let pool = pools.get(name).or_else(|| in_use.get(name)).cloned();
             pool.ok_or_else(|| failed("pool", name)(&"there is none of this name"))
         };
@@ -177,10 +177,7 @@ impl Host {
             let program = self.workshop.program(catalog, &instance.image);
             let program = program.map_err(|reason| failed("function", name)(&reason))?;
             steps::done("image");
-            let pool = match &instance.pool {
-                InstancePool::Tenant => pool_of(&instance.tenant)?,
-                InstancePool::Own(_) => pool_of(&own_pool(name))?,
-            };
+            let pool = find_pool(&pool_of(name, instance))?;
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
             let saved = beginnings.get_mut(name).and_then(|beginning| beginning.saved.take());
@@ -190,7 +187,7 @@ impl Host {
             let start = move || {
                 let started = Sharing::memory(sharing, &theirs, saved.as_ref()).and_then(|shared| {
                     let from = saved.as_ref().map(|saved| (saved, shared));
-                    StartedFunction::start(&theirs, program, pool, slice, observes, from)
+                    Unstarted::new(&theirs, program, pool, slice, observes, LOG_LINES).start_from(from)
                 });
                 (if pauses { started.and_then(StartedFunction::frozen) } else { started }, saved)
             };
@@ -224,7 +221,7 @@ impl Host {
             }
         }
         for (name, port) in plan.add_ports.iter().filter(|_| opens) {
-            let pool = pool_of(&port.tenant)?;
+            let pool = find_pool(&port.tenant)?;
             let opened = drivers::open(name, port, &pool, (catalog, &self.stations), notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
@@ -365,10 +362,7 @@ fn changed(
 
 /// Pools that a plan finds, by their owners' names, of those that it needs.
 fn pools_in_use(plan: &Plan, deployed: &Deployed) -> HashMap<String, Arc<Pool>> {
-    let functions = plan.add_instances.iter().map(|(name, instance)| match &instance.pool {
-        InstancePool::Tenant => instance.tenant.clone(),
-        InstancePool::Own(_) => own_pool(name),
-    });
+    let functions = plan.add_instances.iter().map(|(name, instance)| pool_of(name, instance));
     let names = functions.chain(plan.add_ports.values().map(|port| port.tenant.clone()));
     names.filter_map(|name| deployed.pools.get(&name).map(|(pool, _)| (name, pool.clone()))).collect()
 }
@@ -419,7 +413,7 @@ pub fn rehearse(
         let program = workshop.program(catalog, &instance.image);
         let started = program.and_then(|program| {
             let slice = Slice(wiring.workers.slice);
-            StartedFunction::start_telling(instance, program, pool.clone(), slice, false, None, log_lines)
+            Unstarted::new(instance, program, pool.clone(), slice, false, log_lines).start()
         });
         match started {
             Ok(mut started) => warnings.extend(started.warnings().map(|line| (name.clone(), line))),
