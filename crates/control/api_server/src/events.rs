@@ -6,6 +6,7 @@
 
 use crate::answer::Answer;
 use crate::body::Written;
+use crate::owners;
 use crate::request::Asked;
 use crate::state::State;
 use api::{Event, Happened, Kind, ObjectName, Problem, ProblemType};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Gone, Revision};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{interval, sleep, timeout};
 
 /// Changes that are read from the store at a time.
@@ -44,197 +45,166 @@ fn line<T: serde::Serialize>(text: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// The events after a revision.
+/// The events after a revision: of all objects, or of those of the tenant that asks.
 pub(crate) fn events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
     let follow = asked.flag("follow")?;
     let after = asked.number("after", 0, MOST)?;
-    if let Some(tenant) = asked.rights.tenant() {
-        return tenants_events(state, asked, tenant, after, follow);
-    }
-    let after = after.map_or_else(|| state.store.revision(), Revision);
-    let gone = |gone: Gone| Problem::new(ProblemType::Gone, gone.to_string());
+    let told = Told { state: state.clone(), tenant: asked.rights.tenant().map(str::to_owned) };
+    let after = after.unwrap_or_else(|| told.newest());
     // Clients that come too late are told so before the stream begins.
-    state.store.changes_after(after, 1).map_err(gone)?;
+    told.remembers(after).map_err(|gone| Problem::new(ProblemType::Gone, gone.to_string()))?;
     let (lines, answer) = stream(asked);
-    let state = state.clone();
     // Before anything is read, so that nothing that happens meanwhile is missed.
     let notices = state.notices.follow();
     let rights = asked.rights.clone();
     tokio::spawn(async move {
         tokio::select! {
-            biased;
-            // A reader's token that is deleted or expired.
-            () = state.tokens.over(&rights) => {}
-            () = follow_changes(&state, after, follow, notices, &lines) => {}
-        }
-    });
-    Ok(answer)
-}
-
-/// Ends when the client leaves, when it comes too late, or when the server ends.
-async fn follow_changes(
-    state: &State,
-    mut after: Revision,
-    follow: bool,
-    mut notices: tokio::sync::broadcast::Receiver<Arc<Event>>,
-    lines: &mpsc::Sender<Bytes>,
-) {
-    let mut revision = state.revision.subscribe();
-    let mut ending = state.ending.subscribe();
-    let mut alive = interval(state.limits.alive);
-    alive.reset();
-    loop {
-        revision.mark_unchanged();
-        loop {
-            let mut text = Vec::new();
-            let end = match state.store.changes_after(after, BATCH) {
-                Ok(changes) if changes.is_empty() => break,
-                Ok(changes) => {
-                    for change in changes {
-                        after = change.revision;
-                        let Some(kind) = Kind::from_name(&change.kind) else { continue };
-                        let happened = match change.happened {
-                            store::Happened::Put => Happened::Put,
-                            store::Happened::Deleted => Happened::Deleted,
-                        };
-                        let name = change.name.to_string();
-                        line(&mut text, &Event::Changed { revision: after.0, kind, name, happened });
-                    }
-                    false
-                }
-                Err(Gone { oldest, newest, .. }) => {
-                    line(&mut text, &Event::Gone { oldest: oldest.0, newest: newest.0 });
-                    true
-                }
-            };
-            if lines.send(text.into()).await.is_err() || end {
-                return;
-            }
-        }
-        if !follow {
-            return;
-        }
-        let mut text = Vec::new();
-        tokio::select! {
-            changed = revision.changed() => if changed.is_err() { return },
-            notice = notices.recv() => match notice {
-                Ok(notice) => line(&mut text, &*notice),
-                Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
-                Err(RecvError::Closed) => return,
-            },
-            _ = alive.tick() => line(&mut text, &Event::Alive { revision: after.0 }),
-            _ = ending.wait_for(|ending| *ending) => return,
-            () = lines.closed() => return,
-        }
-        if !text.is_empty() && lines.send(text.into()).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// The same of one tenant's objects, as long as its token is taken.
-fn tenants_events(
-    state: &Arc<State>,
-    asked: &Asked,
-    tenant: &str,
-    after: Option<u64>,
-    follow: bool,
-) -> Result<Answer, Problem> {
-    let after = after.unwrap_or_else(|| state.owners.revision());
-    state.owners.remembers(after).map_err(|gone| {
-        let (asked, newest) = (Revision(after), Revision(gone.newest));
-        Problem::new(ProblemType::Gone, Gone { asked, oldest: Revision(gone.oldest), newest }.to_string())
-    })?;
-    let (lines, answer) = stream(asked);
-    let (state, tenant, rights) = (state.clone(), tenant.to_owned(), asked.rights.clone());
-    let notices = state.notices.follow();
-    tokio::spawn(async move {
-        tokio::select! {
             // What waits to be written is not written either.
             biased;
-            () = state.tokens.over(&rights) => {}
-            () = follow_tenant(&state, (&tenant, after), follow, notices, &lines) => {}
+            // A token that is deleted or expired.
+            () = told.state.tokens.over(&rights) => {}
+            () = told.follow(after, follow, notices, &lines) => {}
         }
     });
     Ok(answer)
 }
 
-async fn follow_tenant(
-    state: &State,
-    (tenant, mut after): (&str, u64),
-    follow: bool,
-    mut notices: tokio::sync::broadcast::Receiver<Arc<Event>>,
-    lines: &mpsc::Sender<Bytes>,
-) {
-    let mut revision = state.owners.follow();
-    let mut ending = state.ending.subscribe();
-    let mut alive = interval(state.limits.alive);
-    alive.reset();
-    loop {
-        revision.mark_unchanged();
-        loop {
-            let mut text = Vec::new();
-            let (changes, end) = match state.owners.changes(tenant, after, BATCH) {
-                Ok((changes, last)) => {
-                    after = last;
-                    (changes, false)
-                }
-                Err(gone) => (vec![Event::Gone { oldest: gone.oldest, newest: gone.newest }], true),
+/// What a stream tells of: all objects, or those of a tenant.
+struct Told {
+    state: Arc<State>,
+    tenant: Option<String>,
+}
+
+impl Told {
+    /// The revision up to which all is known.
+    fn newest(&self) -> u64 {
+        match self.tenant {
+            None => self.state.store.revision().0,
+            Some(_) => self.state.owners.revision(),
+        }
+    }
+
+    /// Changes when there may be something to tell.
+    fn wakes(&self) -> watch::Receiver<u64> {
+        match self.tenant {
+            None => self.state.revision.subscribe(),
+            Some(_) => self.state.owners.follow(),
+        }
+    }
+
+    /// Whether all that happened after a revision is known.
+    fn remembers(&self, after: u64) -> Result<(), Gone> {
+        match self.tenant {
+            None => self.state.store.changes_after(Revision(after), 1).map(drop),
+            Some(_) => self.state.owners.remembers(after).map_err(|gone| in_revisions(after, &gone)),
+        }
+    }
+
+    /// What happened after a revision, the one up to which that is all, and whether there may be more.
+    fn changes(&self, after: u64) -> Result<(Vec<Event>, u64, bool), Gone> {
+        if let Some(tenant) = &self.tenant {
+            let changes = self.state.owners.changes(tenant, after, BATCH);
+            let (changes, last) = changes.map_err(|gone| in_revisions(after, &gone))?;
+            let is_full = changes.len() >= BATCH;
+            return Ok((changes, last, is_full));
+        }
+        let changes = self.state.store.changes_after(Revision(after), BATCH)?;
+        let last = changes.last().map_or(after, |change| change.revision.0);
+        let is_full = changes.len() >= BATCH;
+        let event = |change: store::Changed| {
+            let happened = match change.happened {
+                store::Happened::Put => Happened::Put,
+                store::Happened::Deleted => Happened::Deleted,
             };
-            changes.iter().for_each(|change| line(&mut text, change));
-            if !text.is_empty() && lines.send(text.into()).await.is_err() || end {
+            let (kind, name) = (Kind::from_name(&change.kind)?, change.name.to_string());
+            Some(Event::Changed { revision: change.revision.0, kind, name, happened })
+        };
+        Ok((changes.into_iter().filter_map(event).collect(), last, is_full))
+    }
+
+    /// Whether a notice is told: to a tenant, if it is about an object of the tenant's.
+    fn tells(&self, notice: &Event) -> bool {
+        let Some(tenant) = &self.tenant else { return true };
+        let Event::Notice { kind, name, .. } = notice else { return false };
+        self.state.owners.is_of(&ObjectName::new(*kind, name.clone()), tenant)
+    }
+
+    /// Ends when the client leaves, when it comes too late, or when the server ends.
+    async fn follow(
+        &self,
+        mut after: u64,
+        follow: bool,
+        mut notices: broadcast::Receiver<Arc<Event>>,
+        lines: &mpsc::Sender<Bytes>,
+    ) {
+        let mut revision = self.wakes();
+        let mut ending = self.state.ending.subscribe();
+        let mut alive = interval(self.state.limits.alive);
+        alive.reset();
+        loop {
+            revision.mark_unchanged();
+            loop {
+                let mut text = Vec::new();
+                let changes = self.changes(after);
+                let is_gone = changes.is_err();
+                let (changes, last, is_full) = changes.unwrap_or_else(|Gone { oldest, newest, .. }| {
+                    (vec![Event::Gone { oldest: oldest.0, newest: newest.0 }], after, false)
+                });
+                after = last;
+                changes.iter().for_each(|change| line(&mut text, change));
+                if !text.is_empty() && lines.send(text.into()).await.is_err() || is_gone {
+                    return;
+                }
+                if !is_full {
+                    break;
+                }
+            }
+            if !follow {
                 return;
             }
-            if changes.len() < BATCH {
-                break;
-            }
-        }
-        if !follow {
-            return;
-        }
-        let mut text = Vec::new();
-        let mut heard = false;
-        tokio::select! {
-            changed = revision.changed() => match changed {
-                Ok(()) => heard = true,
-                Err(_) => return,
-            },
-            notice = notices.recv() => {
-                heard = true;
-                match notice {
-                    Ok(notice) => tell_of(state, tenant, &notice, &mut text),
-                    Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
-                    Err(RecvError::Closed) => return,
-                }
-                // Those that wait go with it.
-                for _ in 1..BATCH {
-                    match notices.try_recv() {
-                        Ok(notice) => tell_of(state, tenant, &notice, &mut text),
-                        Err(TryRecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
-                        Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            let mut text = Vec::new();
+            let mut heard = true;
+            tokio::select! {
+                changed = revision.changed() => if changed.is_err() { return },
+                notice = notices.recv() => {
+                    let mut told = match notice {
+                        Ok(notice) => Ok(notice),
+                        Err(RecvError::Lagged(notices)) => Err(TryRecvError::Lagged(notices)),
+                        Err(RecvError::Closed) => return,
+                    };
+                    // Those that wait go with it.
+                    for n in 1.. {
+                        match told {
+                            Ok(notice) if self.tells(&notice) => line(&mut text, &*notice),
+                            Ok(_) => {}
+                            Err(TryRecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
+                            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                        }
+                        if n == BATCH {
+                            break;
+                        }
+                        told = notices.try_recv();
                     }
+                },
+                _ = alive.tick() => {
+                    heard = false;
+                    line(&mut text, &Event::Alive { revision: after });
                 }
-            },
-            _ = alive.tick() => line(&mut text, &Event::Alive { revision: after }),
-            _ = ending.wait_for(|ending| *ending) => return,
-            () = lines.closed() => return,
-        }
-        if !text.is_empty() && lines.send(text.into()).await.is_err() {
-            return;
-        }
-        if heard {
-            sleep(PACE).await;
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = lines.closed() => return,
+            }
+            if !text.is_empty() && lines.send(text.into()).await.is_err() {
+                return;
+            }
+            if heard && self.tenant.is_some() {
+                sleep(PACE).await;
+            }
         }
     }
 }
 
-/// Tells of a notice if it is about an object of a tenant.
-fn tell_of(state: &State, tenant: &str, notice: &Event, text: &mut Vec<u8>) {
-    if let Event::Notice { kind, name, .. } = notice
-        && state.owners.is_of(&ObjectName::new(*kind, name.clone()), tenant)
-    {
-        line(text, notice);
-    }
+fn in_revisions(asked: u64, gone: &owners::Gone) -> Gone {
+    Gone { asked: Revision(asked), oldest: Revision(gone.oldest), newest: Revision(gone.newest) }
 }
 
 /// What a function said after a line.
