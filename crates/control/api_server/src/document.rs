@@ -131,12 +131,12 @@ fn yaml(bytes: &[u8]) -> Result<Value, Fault> {
     };
     let text = yaml_document::text("document", bytes).map_err(told)?;
     let document = Document::parse("document", text).map_err(told)?;
-    Ok(value_of(document.root()))
+    Ok(json_of(document.root()))
 }
 
 /// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are
 /// text, which means the same to every reader of a spec.
-fn value_of(node: &Node) -> Value {
+pub fn json_of(node: &Node) -> Value {
     match &node.value {
         NodeValue::Null => Value::Null,
         NodeValue::Scalar { text, quoted: true } => Value::from(text.as_str()),
@@ -148,9 +148,9 @@ fn value_of(node: &Node) -> Value {
                 _ => Value::from(text),
             },
         },
-        NodeValue::List(items) => Value::Array(items.iter().map(value_of).collect()),
+        NodeValue::List(items) => Value::Array(items.iter().map(json_of).collect()),
         NodeValue::Map(entries) => {
-            Value::Object(entries.iter().map(|(key, node)| (key.text.clone(), value_of(node))).collect())
+            Value::Object(entries.iter().map(|(key, node)| (key.text.clone(), json_of(node))).collect())
         }
     }
 }

@@ -113,7 +113,7 @@ pub use control::{
     Asker, Control, Exposition, HistoryAsked, ImageResolution, Images, NoHistory, ObjectChange, Prepared,
     Refusal, ResolvedImages, Work,
 };
-pub use document::{Language, objects, read};
+pub use document::{Language, json_of, objects, read};
 pub use error::BindError;
 pub use identity::Identity;
 pub use notices::Notices;

@@ -9,7 +9,8 @@ use super::failure::Failure;
 use super::paths::Paths;
 use crate::Outcome;
 use api::{Fault, Kind, ObjectName, check_name, wire_name};
-use serde_json::{Map, Number, Value};
+use api_server::json_of;
+use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 use yaml_document::{Document, Location, MAX_TEXT, Node, NodeValue, Position, spelling};
@@ -60,7 +61,7 @@ impl File {
 
     /// The file as the daemon reads it. Paths in it are made such that the daemon finds what they name.
     pub(crate) fn as_json(&self, connection: &Connection) -> Value {
-        let mut value = value_of(self.document.root());
+        let mut value = json_of(self.document.root());
         let folder = match self.name.as_str() {
             "standard input" => Path::new("."),
             name => Path::new(name).parent().unwrap_or(Path::new(".")),
@@ -194,7 +195,7 @@ fn section(
         (Kind::Workers, _) => names.push(ObjectName::new(kind, "workers")),
         (Kind::Wire, NodeValue::List(wires)) => {
             for (n, wire) in wires.iter().enumerate() {
-                match name_of_wire(&value_of(wire)) {
+                match name_of_wire(&json_of(wire)) {
                     Some(name) => names.push(ObjectName::new(kind, name)),
                     None => place.item(n, wire.position).report(faults, || {
                         format!("{}; allowed: a list of two ends, such as `[lan, fw:0]`", wire.found())
@@ -226,28 +227,6 @@ fn name_of_wire(wire: &Value) -> Option<String> {
     }
 }
 
-/// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are
-/// text.
-pub(crate) fn value_of(node: &Node) -> Value {
-    match &node.value {
-        NodeValue::Null => Value::Null,
-        NodeValue::Scalar { text, quoted: true } => Value::from(text.as_str()),
-        NodeValue::Scalar { text, quoted: false } => match text.as_str() {
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
-            text => match text.parse::<Number>() {
-                Ok(number) if number.to_string() == text => Value::Number(number),
-                _ => Value::from(text),
-            },
-        },
-        NodeValue::List(items) => Value::Array(items.iter().map(value_of).collect()),
-        NodeValue::Map(entries) => {
-            let entry = |(key, node): &(yaml_document::Key, Node)| (key.text.clone(), value_of(node));
-            Value::Object(entries.iter().map(entry).collect::<Map<_, _>>())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +241,7 @@ mod tests {
         let file = parsed(text).expect("good");
         let names: Vec<_> = file.objects().iter().map(ToString::to_string).collect();
         assert_eq!(names, ["workers/workers", "function/fw", "chain/c", "wire/a:1~b"]);
-        let json = value_of(file.document.root());
+        let json = json_of(file.document.root());
         let spec = |n: usize| file.spec(&json, &file.objects()[n]).to_string();
         assert_eq!((spec(0), spec(1)), (r#"{"count":2}"#.into(), r#"{"image":"x"}"#.into()));
         assert_eq!((spec(2), spec(3)), (r#"["lan","fw"]"#.into(), r#"["b","a:1"]"#.into()));
@@ -318,7 +297,7 @@ mod tests {
     fn yaml_is_json_as_it_was_written() {
         let document =
             Document::parse("f", "[1, 1.5, 010, 1e3, true, yes, '7', ~, 64KiB, 0x10, -0]").expect("YAML");
-        let json = value_of(document.root()).to_string();
+        let json = json_of(document.root()).to_string();
         assert_eq!(json, r#"[1,1.5,"010","1e3",true,"yes","7",null,"64KiB","0x10","-0"]"#);
     }
 }

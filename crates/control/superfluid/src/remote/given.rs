@@ -1,7 +1,6 @@
 //! Configuration and wires on the command line: `default_action=accept`, `rules=@rules.yaml`, `@all.yaml`;
 //! `inside=lan`.
 
-use super::document::value_of;
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
@@ -58,7 +57,9 @@ fn file(path: &str) -> Result<Value, String> {
 }
 
 fn parsed(name: &str, text: &str) -> Result<Value, String> {
-    Document::parse(name, text).map(|document| value_of(document.root())).map_err(|fault| fault.to_string())
+    Document::parse(name, text)
+        .map(|document| api_server::json_of(document.root()))
+        .map_err(|fault| fault.to_string())
 }
 
 /// Puts parts together; `None` when there are none.
