@@ -138,11 +138,6 @@ impl Server {
         Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp, metrics, page })
     }
 
-    /// The address on which TCP is taken, if it is.
-    pub fn tcp_address(&self) -> Option<SocketAddr> {
-        self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
-    }
-
     /// The address on which metrics are given in the clear, if they are.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         address_of(self.metrics.as_ref())

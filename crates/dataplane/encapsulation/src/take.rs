@@ -132,18 +132,15 @@ impl<'a> Walk<'a> {
     }
 
     fn tag(&mut self) -> Result<(), Reason> {
+        let before = self.layers.get(..usize::from(self.count) - 1).unwrap_or_default();
+        let is_tag_too = |spot: &Spot| spot.kind == LayerKind::Vlan;
         // Behind a tunnel without Ethernet there are no tags.
-        let in_frame = matches!(self.ending, Ending::Frame)
-            || self.count >= 2
-                && self
-                    .layers
-                    .get(usize::from(self.count) - 2)
-                    .is_some_and(|spot| spot.kind == LayerKind::Vlan);
+        let in_frame = self.ending == Ending::Frame || before.last().is_some_and(is_tag_too);
         if !in_frame || !is_tag(self.kind) {
             return Err(Reason::Other);
         }
         let [t0, t1, k0, k1] = self.read(self.body)?;
-        if !self.layers.iter().take(usize::from(self.count) - 1).any(|spot| spot.kind == LayerKind::Vlan) {
+        if !before.iter().any(is_tag_too) {
             self.vlan = u16::from_be_bytes([t0, t1]);
         }
         self.body += 4;
@@ -193,10 +190,7 @@ impl<'a> Walk<'a> {
         // RFC 2784, section 2.3: a packet with one of the others is to be dropped. With a checksum it could
         // not be put back without reading all of it.
         const REFUSED: u16 = 0x8000 | 0x4c00 | 7;
-        let (protocol, at) = self.outer()?;
-        if protocol != protocol::GRE {
-            return Err(Reason::Other);
-        }
+        let at = self.behind(protocol::GRE)?;
         let [f0, f1, k0, k1] = self.read(at)?;
         let (flags, kind) = (u16::from_be_bytes([f0, f1]), u16::from_be_bytes([k0, k1]));
         if flags & REFUSED != 0 {
@@ -216,10 +210,7 @@ impl<'a> Walk<'a> {
     }
 
     fn nvgre(&mut self) -> Result<(), Reason> {
-        let (protocol, at) = self.outer()?;
-        if protocol != protocol::GRE {
-            return Err(Reason::Other);
-        }
+        let at = self.behind(protocol::GRE)?;
         let [f0, f1, k0, k1, s0, s1, s2, _] = self.read(at)?;
         if [k0, k1] != ethertype::TRANSPARENT_ETHERNET.to_be_bytes() {
             return Err(Reason::Other);
@@ -291,10 +282,7 @@ impl<'a> Walk<'a> {
     /// UDP to this port: where its data begin.
     #[inline]
     fn udp(&mut self, port: u16) -> Result<usize, Reason> {
-        let (protocol, at) = self.outer()?;
-        if protocol != protocol::UDP {
-            return Err(Reason::Other);
-        }
+        let at = self.behind(protocol::UDP)?;
         let [_, _, p0, p1, l0, l1, s0, s1]: [u8; 8] = self.read(at)?;
         if u16::from_be_bytes([p0, p1]) != port {
             return Err(Reason::Other);
@@ -311,6 +299,13 @@ impl<'a> Walk<'a> {
             *sum = spot.at;
         }
         Ok(at + 8)
+    }
+
+    /// Passes an outer IP header with this protocol behind it, which begins where that says.
+    #[inline]
+    fn behind(&mut self, wanted: u8) -> Result<usize, Reason> {
+        let (protocol, at) = self.outer()?;
+        if protocol == wanted { Ok(at) } else { Err(Reason::Other) }
     }
 
     /// The outer IP header: the protocol in it and where that begins.

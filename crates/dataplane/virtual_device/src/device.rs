@@ -116,11 +116,6 @@ impl Device {
         self.tunnels.get(usize::from(plug.0))?.as_deref()
     }
 
-    /// Whether it takes headers off anything.
-    pub fn decapsulates(&self) -> bool {
-        self.settings.tunnels.values().any(|tunnels| !tunnels.decapsulate.is_empty())
-    }
-
     /// The one plug by which everything leaves that comes in by a plug, if that is so.
     #[inline]
     pub fn only(&self, from: SwitchPort) -> Option<SwitchPort> {

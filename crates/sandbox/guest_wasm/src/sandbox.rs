@@ -6,7 +6,7 @@ use crate::host_calls;
 use crate::lent_state::LentState;
 use crate::perf_map::PerfMap;
 use crate::program::{CompileError, Program, ProgramFacts};
-use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
+use crate::shell::{GUARD, RESERVATION, ShellCounts, Shells};
 use crate::state::{GuestState, HostState};
 use image::Safepoints;
 use packet_memory::Pool;
@@ -160,14 +160,6 @@ impl Sandbox {
         // A cache that cannot be written costs time at the next start and nothing else.
         let _ = cache.store(self, wasm, &artifact);
         Ok(program)
-    }
-
-    /// Makes shells for a pool in advance, so that the first instances need not wait for them.
-    ///
-    /// # Errors
-    /// The kernel's refusal, with what it usually means.
-    pub fn prepare_shells(&self, pool: &Arc<Pool>, access: Access, count: usize) -> std::io::Result<()> {
-        self.shells.prepare(pool, access, count)
     }
 
     /// Makes shells where instances are made, as many as the rate asks for, and gives those up that are not

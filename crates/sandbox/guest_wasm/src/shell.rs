@@ -493,15 +493,6 @@ impl Shells {
         Ok(busy)
     }
 
-    /// Makes shells in advance.
-    pub(crate) fn prepare(&self, pool: &Arc<Pool>, access: Access, count: usize) -> io::Result<()> {
-        for _ in 0..count.min(MOST_SPARE) {
-            let shell = Shell::reserve(pool, access).map_err(explain)?;
-            self.put_back(shell, 0);
-        }
-        Ok(())
-    }
-
     pub(crate) fn counts(&self) -> ShellCounts {
         ShellCounts { spare: self.lock().values().map(|spare| spare.shells.len()).sum() }
     }

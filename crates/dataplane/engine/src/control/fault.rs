@@ -95,7 +95,7 @@ impl Worker {
         let before = std::mem::replace(&mut instance.life, down);
         let name = instance.name.clone();
         self.schedule(index, retry_at);
-        self.tell(Event::Fault { instance: name, reason, retry_after: delay });
+        (self.upkeep.tell)(Event::Fault { instance: name, reason, retry_after: delay });
         before
     }
 

@@ -66,10 +66,6 @@ impl Upkeep {
 }
 
 impl Worker {
-    pub(crate) fn tell(&self, event: Event) {
-        (self.upkeep.tell)(event);
-    }
-
     /// What is looked after now and then: ports, taps, log lines of instances that were called. These are
     /// looked at a few at a time, each in its own account.
     pub(crate) fn maintain(&mut self) {

@@ -279,7 +279,7 @@ impl Worker {
         let Some(Target::Switch(id, plug)) = self.ports[port].target else { return };
         let mtu = self.ports[port].port.mtu();
         let up = !matches!(self.ports[port].port.status(), PortStatus::Down(_));
-        let tell = |target: Target| {
+        let set = |target: Target| {
             let Target::Switch(id, plug) = target else { return };
             if let Some(device) = self.switch(id).forwarding.device() {
                 device.set_up(plug, up);
@@ -287,8 +287,8 @@ impl Worker {
             }
         };
         match &self.switch(id).forwarding {
-            Forwarding::Ports(_) => self.switch(id).ends().for_each(tell),
-            Forwarding::Device(_) | Forwarding::Learning(_) => tell(Target::Switch(id, plug)),
+            Forwarding::Ports(_) => self.switch(id).ends().for_each(set),
+            Forwarding::Device(_) | Forwarding::Learning(_) => set(Target::Switch(id, plug)),
         }
     }
 }
