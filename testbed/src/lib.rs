@@ -12,6 +12,7 @@
 //!
 //! Limits: needs `ip` (iproute2) and `unshare` (util-linux), and the programs that a test calls.
 
+mod at_port;
 mod datagrams;
 mod error;
 mod hosts;
@@ -23,6 +24,7 @@ mod process;
 mod relay;
 mod traffic;
 
+pub use at_port::{broadcast_frame, events_until_up, pool, receive, wait_for};
 pub use datagrams::segments_of_udp;
 pub use error::TestbedError;
 pub use hosts::Hosts;

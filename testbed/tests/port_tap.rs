@@ -1,6 +1,6 @@
 //! The TAP port, with the kernel's own traffic through devices that were moved into other hosts.
 
-use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
+use packet_memory::{BufferSize, Pool};
 use port::{Port, PortEvent, PortStatus};
 use port_tap::{DeviceState, OpenError, Settings, TapPort};
 use std::net::UdpSocket;
@@ -9,14 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
 use telemetry::clock::{Clock, Nanos};
-use testbed::{CLIENT, Hosts, Iperf, Namespace, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
+use testbed::{
+    CLIENT, Hosts, Iperf, Namespace, Relay, RunningRelay, SERVER, audit, broadcast_frame as frame, echo,
+    isolated, pattern, pool, receive, wait_for,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn pool(buffers: u32, buffer_size: BufferSize) -> Pool {
-    let config = PoolConfig { buffers, buffer_size, headroom: 128, pages: Some(PageKind::Ordinary) };
-    Pool::new("testbed", config).expect("a small pool")
-}
 
 fn large() -> Pool {
     pool(512, BufferSize::LARGEST)
@@ -57,33 +55,6 @@ fn alone(settings: Settings) -> (Namespace, TapPort) {
 
 fn refused(settings: Settings) -> String {
     TapPort::open(settings).err().expect("it is refused").to_string()
-}
-
-/// Receives until there are `wanted` packets; fails after a second.
-fn receive(port: &mut TapPort, pool: &Pool, wanted: usize) -> Vec<Packet> {
-    let (clock, begin, mut packets) = (Clock::calibrate(), Instant::now(), Vec::new());
-    while packets.len() < wanted {
-        assert!(begin.elapsed() < SECOND * 20, "{} of {wanted} packets came", packets.len());
-        port.receive(pool, clock.now(), 64, &mut packets);
-        thread::sleep(Duration::from_micros(200));
-    }
-    packets
-}
-
-fn wait_for(mut condition: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < SECOND * 20, "it did not come to pass");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A broadcast frame of the local experimental type (IEEE 802, 0x88b5).
-fn frame(length: usize) -> Vec<u8> {
-    let mut frame = pattern(length);
-    frame[..6].fill(0xff);
-    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
-    frame
 }
 
 fn send(port: &mut TapPort, pool: &Pool, frames: &[Vec<u8>], change: impl Fn(&mut nf_abi::PacketRecord)) {

@@ -65,7 +65,7 @@ fn an_interface_may_go_while_packets_are_in_flight() {
         assert_accounted(&port, 41);
 
         line.join_client().expect("it returns");
-        wait_until_up(&mut port);
+        events_until_up(&mut port);
         let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
         send(&mut port, &pool, &[frame(77)], |_| {});
         pool.free_batch(receive(&mut far, &pool, 1));
@@ -149,7 +149,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
             matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier"))
         });
         line.server.ip("link set eth0 up").expect("the other end on");
-        wait_until_up(&mut wan);
+        events_until_up(&mut wan);
         assert_eq!(pool.available(), 512);
     });
 }
@@ -225,7 +225,7 @@ fn rings_are_there_before_their_interface_and_go_with_the_port() {
         let mut port = begin();
         wait_for(|| rings() == 2);
         let line = Line::new().expect("a line");
-        wait_until_up(&mut port);
+        events_until_up(&mut port);
         assert_eq!((rings(), sockets()), (2, 2), "none was set up anew");
         // The next ones are there as soon as it is seen to be gone.
         line.middle.ip("link del sf-lan").expect("it goes");
@@ -235,7 +235,7 @@ fn rings_are_there_before_their_interface_and_go_with_the_port() {
         );
         wait_for(|| (rings(), sockets()) == (2, 2));
         line.join_client().expect("it returns");
-        wait_until_up(&mut port);
+        events_until_up(&mut port);
         let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
         for (from, to) in [(0, 1), (1, 0)] {
             let ports = [&mut port, &mut far];

@@ -148,7 +148,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         assert!(wan.maintain(Nanos(0)).is_empty(), "it is told once");
 
         line.join_server().expect("it returns");
-        let told = changes(&come_up(&mut wan));
+        let told = changes(&events_until_up(&mut wan));
         assert!(matches!(&told[..], [PortEvent::CameUp(_)]), "{told:?}");
         let mut far = line.server.enter(|| open("eth0", &pool));
         send(&mut wan, &pool, &[frame(77)], |_, _| {});
@@ -159,7 +159,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         drop(far);
         line.middle.ip("link del sf-wan").expect("it goes");
         line.join_server().expect("it returns");
-        let told = changes(&come_up(&mut wan));
+        let told = changes(&events_until_up(&mut wan));
         assert!(matches!(&told[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{told:?}");
 
         // Switched off, which a packet finds out first, and on again.
@@ -176,7 +176,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
             matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier"))
         });
         line.server.ip("link set eth0 up").expect("the other end on");
-        come_up(&mut wan);
+        events_until_up(&mut wan);
         let mut far = line.server.enter(|| open("eth0", &pool));
         send(&mut wan, &pool, &[frame(78)], |_, _| {});
         pool.free_batch(receive(&mut far, &pool, 1));
@@ -214,7 +214,7 @@ fn a_port_may_wait_for_its_interface() {
         let mut port = AfXdpPort::waiting(Settings::new("sf-lan"), Arc::clone(&pool)).expect("it may wait");
         assert!(matches!(port.status(), PortStatus::Down(_)));
         let line = Line::new().expect("a line");
-        let changes = changes(&come_up(&mut port));
+        let changes = changes(&events_until_up(&mut port));
         assert!(matches!(&changes[..], [PortEvent::CameUp(_)]), "{changes:?}");
         let mut far = line.client.enter(|| open("eth0", &pool));
         send(&mut far, &pool, &[frame(60)], |_, _| {});
@@ -307,7 +307,7 @@ fn a_limit_of_locked_memory_leads_to_memory_of_its_own() {
             assert!(message.contains("ulimit -l unlimited") && message.contains("CAP_IPC_LOCK"), "{message}");
             open_with(Settings { receive_ring: 64, transmit_ring: 64, ..Settings::new("sf-lan") }, &pool)
         });
-        let events = come_up(&mut port);
+        let events = events_until_up(&mut port);
         let told = notices(&events).join("\n");
         assert!(told.contains("registering the pool as UMEM") && told.contains("port's own"), "{told}");
         let far_pool = small();

@@ -3,14 +3,16 @@
 mod life;
 mod traffic;
 
-use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
+use packet_memory::{BufferSize, Packet, Pool};
 use port::{Port, PortEvent, PortStatus};
 use port_af_xdp::{AfXdpPort, Settings};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use telemetry::clock::{Clock, Nanos};
-use testbed::{Line, Relay, RunningRelay, pattern};
+use telemetry::clock::Nanos;
+use testbed::{
+    Line, Relay, RunningRelay, broadcast_frame as frame, events_until_up, pattern, receive, wait_for,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,8 +31,7 @@ fn privileged(test: &str, body: impl FnOnce()) {
 }
 
 fn pool(buffers: u32, buffer_size: BufferSize) -> Arc<Pool> {
-    let config = PoolConfig { buffers, buffer_size, headroom: 128, pages: Some(PageKind::Ordinary) };
-    Arc::new(Pool::new("testbed", config).expect("a small pool"))
+    Arc::new(testbed::pool(buffers, buffer_size))
 }
 
 fn small() -> Arc<Pool> {
@@ -82,36 +83,6 @@ fn assert_checksums_were_right(line: &Line) {
     }
 }
 
-/// Receives until there are `wanted` packets; fails after a second.
-fn receive(port: &mut AfXdpPort, pool: &Pool, wanted: usize) -> Vec<Packet> {
-    let (clock, begin, mut packets) = (Clock::calibrate(), Instant::now(), Vec::new());
-    while packets.len() < wanted {
-        assert!(begin.elapsed() < SECOND * 20, "{} of {wanted} packets came", packets.len());
-        port.receive(pool, clock.now(), 64, &mut packets);
-        thread::sleep(Duration::from_micros(200));
-    }
-    packets
-}
-
-fn wait_for(mut condition: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < SECOND * 20, "it did not come to pass");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Looks after the port until it is up; what happened meanwhile. The kernel says a moment late that a new
-/// interface has a carrier.
-fn come_up(port: &mut AfXdpPort) -> Vec<PortEvent> {
-    let mut events = Vec::new();
-    wait_for(|| {
-        events.extend(port.maintain(Nanos(0)));
-        port.status() == PortStatus::Up
-    });
-    events
-}
-
 /// Events that change a port's state.
 fn changes(events: &[PortEvent]) -> Vec<PortEvent> {
     events.iter().filter(|event| !matches!(event, PortEvent::Notice(_))).cloned().collect()
@@ -132,15 +103,6 @@ fn send(
     }
     port.transmit(pool, Nanos(0), &mut packets);
     assert!(packets.is_empty());
-}
-
-/// A broadcast frame of the local experimental type (IEEE 802, 0x88b5).
-fn frame(length: usize) -> Vec<u8> {
-    let mut frame = pattern(length);
-    let header = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
-    let count = length.min(14);
-    frame[..count].copy_from_slice(&header[..count]);
-    frame
 }
 
 /// Whether the kernel says that an XDP program hangs on the interface.
