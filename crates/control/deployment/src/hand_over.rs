@@ -44,21 +44,30 @@ const TRY_AGAIN: Duration = Duration::from_micros(200);
 /// Memory of a new guest that is made ready however little the one before uses.
 const AS_WELL: u64 = 1 << 20;
 
+/// How a function goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// Its guest stays, and has taken a changed file.
+    TookFile,
+    /// The new guest has the memory of the one before, which it lays out alike.
+    Moved,
+    /// The new one has taken in what the one before handed out.
+    Carried,
+    /// It had no guest: what that knew was lost before.
+    WasDown,
+    /// It begins anew, and what the one before knew is lost.
+    Anew,
+}
+
 /// A function that another guest has taken over, with the one before kept aside.
 pub struct TakenOver {
     pub(crate) name: String,
     pub(crate) id: FleetInstance,
     before: GuestSetup,
-    /// Its guest goes on, and has taken a changed file.
-    took_file: bool,
     /// What the wiring said of it, and what it is to say.
     pub(crate) instances: (Instance, Instance),
-    /// It goes on with the memory of the one before, which it lays out alike.
-    pub moved: bool,
-    /// Whether the new one has what the one before knew.
-    pub state_carried: bool,
-    /// It begins anew, and what the one before knew is lost.
-    pub anew: bool,
+    /// How it goes on.
+    pub how: Succession,
     /// For how long its worker did nothing else.
     pub stood_still: Nanos,
     /// For how long its own packets waited.
@@ -235,7 +244,7 @@ impl Prepared {
 
     /// Functions that have begun anew instead of handing over.
     pub fn began_anew(&self) -> Vec<String> {
-        let anew = self.handed.done.iter().filter(|taken| taken.anew);
+        let anew = self.handed.done.iter().filter(|taken| taken.how == Succession::Anew);
         anew.map(|taken| taken.name.clone()).collect()
     }
 
@@ -247,12 +256,9 @@ impl Prepared {
 
 /// What the first quiescent point came to.
 enum First {
-    /// The new guest has the memory of the one before.
-    Moved(GuestSetup),
-    /// The function had no guest.
-    Down(GuestSetup),
-    /// The new guest has nothing of the one before.
-    Anew(GuestSetup),
+    /// The new guest has taken over from this one.
+    Done(GuestSetup, Succession),
+    /// The one before is to hand its state over.
     Detached(Detached, GuestSetup),
     /// It would have to begin anew, and may not.
     Refused,
@@ -267,142 +273,86 @@ enum First {
 impl Successor {
     /// Lets the new guest take over. What the wiring says is left to the caller.
     pub(crate) fn succeed(
-        mut self,
+        self,
         fleet: &Fleet,
         offload: &Offload,
         allow_restart: bool,
     ) -> Result<TakenOver, PrepareError> {
-        if let Starting::IfRefused(unstarted, lines) = self.starting {
-            let payer = self.instance.payer();
-            match taking::take(fleet, self.id, &unstarted, lines, (offload, payer))
-                .map_err(|error| failed("function", &self.name)(&error))?
-            {
-                Took::All { before, stood_still } => {
-                    return Ok(TakenOver {
-                        name: self.name,
-                        id: self.id,
-                        before,
-                        took_file: true,
-                        instances: (self.before, self.instance),
-                        moved: false,
-                        state_carried: true,
-                        anew: false,
-                        stood_still,
-                        waited: Nanos(0),
-                    });
-                }
-                Took::Nothing => {
-                    let started = offload.run(payer, move || unstarted.start())?;
-                    let started = started.map_err(|reason| failed("function", &self.name)(&reason))?;
-                    self.starting = Starting::Started(started);
-                }
-            }
-        }
-        let mut slot = None;
-        if !self.alike {
-            // Before anything stands still: the tenant may have to wait for it.
-            let got = offload.slot(self.instance.payer())?;
-            self.make_ready(fleet, &got);
-            slot = Some(got);
-        }
-        let Successor { name, id, instance, before, starting, hands_over, alike } = self;
-        let mut may = May { hand_over: hands_over || alike, begin_anew: allow_restart, populated: !alike };
+        let Successor { name, id, instance, before: wired, starting, hands_over, alike } = self;
         let failed = |reason: &dyn std::fmt::Display| failed("function", &name)(reason);
+        let mut started = match starting {
+            Starting::Started(started) => started,
+            Starting::IfRefused(unstarted, lines) => {
+                let payer = instance.payer();
+                let took = taking::take(fleet, id, &unstarted, lines, (offload, payer));
+                if let Took::All { before, stood_still } = took.map_err(|error| failed(&error))? {
+                    let (how, instances) = (Succession::TookFile, (wired, instance));
+                    return Ok(TakenOver { name, id, before, instances, how, stood_still, waited: Nanos(0) });
+                }
+                let started = offload.run(payer, move || unstarted.start())?;
+                started.map_err(|reason| failed(&reason))?
+            }
+        };
+        let mut slot = None;
+        if !alike {
+            // Before anything stands still: the tenant may have to wait for it.
+            let got = slot.insert(offload.slot(instance.payer())?);
+            make_ready(fleet, id, &mut started, got);
+        }
+        let mut may = May { hand_over: hands_over || alike, begin_anew: allow_restart, populated: !alike };
         let clock = watchdog::clock();
         let asked = clock.now();
-        let mut new = starting.started().map_err(|reason| failed(&reason))?.taking_over();
-        let (first, mut stood_still, began) = loop {
-            let (first, stood_still) = fleet
-                .change(|change| {
-                    let since = change.still_since(id).unwrap_or_default();
-                    let first = first(change, id, new, may);
-                    (first, clock.now().since(since))
-                })
-                .map_err(|error| failed(&error))?;
+        let mut new = started.taking_over();
+        let (before, how, stood_still, began) = loop {
+            let at_once = fleet.change(|change| {
+                let since = change.still_since(id).unwrap_or_default();
+                let first = first(change, id, new, may);
+                (first, clock.now().since(since))
+            });
+            let (first, stood_still) = at_once.map_err(|error| failed(&error))?;
             match first.map_err(|error| failed(&error))? {
+                First::Done(before, how) => break (before, how, stood_still, clock.now()),
+                First::Detached(detached, new) => {
+                    let began = clock.now();
+                    let until = began.saturating_add(HAND_OVER);
+                    let ways = (slot.as_ref(), until, allow_restart);
+                    let (before, how, again) =
+                        succeed_beside(fleet, id, detached, new, ways).map_err(|reason| failed(&reason))?;
+                    break (before, how, stood_still.saturating_add(again), began);
+                }
+                First::Refused => return Err(failed(&NOTHING)),
+                First::Later(again) if clock.now().since(asked) < HAND_OVER => {
+                    new = again;
+                    std::thread::sleep(TRY_AGAIN);
+                }
+                First::Later(_) => return Err(failed(&TakeoverError::Suspended(name.clone()))),
+                First::Away(again) if await_present(fleet, id) => new = again,
+                First::Away(_) => return Err(failed(&TakeoverError::Detached(name.clone()))),
                 First::Unpopulated(bare) => {
                     let GuestSetup { guest, factory, .. } = bare;
                     drop(guest);
-                    let got = offload.slot(instance.payer())?;
+                    let got = slot.insert(offload.slot(instance.payer())?);
                     let started = got.run(factory.work())?;
                     let guest = Some(started.map_err(|reason| failed(&reason))?);
-                    slot = Some(got);
                     new = GuestSetup { guest, factory, ..bare };
                     may.populated = true;
-                    continue;
                 }
-                First::Later(again) if clock.now().since(asked) < HAND_OVER => new = again,
-                First::Later(_) => return Err(failed(&TakeoverError::Suspended(name.clone()))),
-                First::Away(again) if await_present(fleet, id) => {
-                    new = again;
-                    continue;
-                }
-                First::Away(_) => return Err(failed(&TakeoverError::Detached(name.clone()))),
-                first => break (first, stood_still, clock.now()),
-            }
-            std::thread::sleep(TRY_AGAIN);
-        };
-        let mut outcome = (false, false);
-        let (before_setup, state_carried) = match first {
-            First::Moved(before) => {
-                outcome.0 = true;
-                (before, true)
-            }
-            First::Down(before) => (before, false),
-            First::Anew(before) => {
-                outcome.1 = true;
-                (before, false)
-            }
-            First::Refused => return Err(failed(&NOTHING)),
-            First::Later(_) | First::Away(_) => return Err(failed(&"it stays in a call")),
-            First::Unpopulated(_) => return Err(failed(&"its memory is not populated")),
-            First::Detached(detached, mut new) => {
-                let mut beside = fleet.beside(id, detached);
-                let until = began.saturating_add(HAND_OVER);
-                let carried = match (beside.detached(), &slot) {
-                    (Some(old), Some(slot)) => carry_beside(slot, old, &mut new, until, allow_restart),
-                    _ => Err("it has no guest".to_owned()),
-                };
-                let carried = carried.map_err(|reason| failed(&reason))?;
-                let swapped = beside.attach_and(|change| {
-                    let since = change.still_since(id).unwrap_or_default();
-                    let before = change.swap_guest(id, new);
-                    before.map(|before| (before, clock.now().since(since)))
-                });
-                let swapped = swapped.and_then(|swapped| swapped).map_err(|error| failed(&error))?;
-                stood_still = stood_still.saturating_add(swapped.1);
-                outcome.1 = !carried;
-                (swapped.0, carried)
             }
         };
-        let (moved, anew) = outcome;
         let waited = stood_still.max(clock.now().since(began));
-        Ok(TakenOver {
-            name,
-            id,
-            before: before_setup,
-            took_file: false,
-            instances: (before, instance),
-            moved,
-            state_carried,
-            anew,
-            stood_still,
-            waited,
-        })
+        Ok(TakenOver { name, id, before, instances: (wired, instance), how, stood_still, waited })
     }
+}
 
-    /// Makes the memory of the new guest ready, so that it does not wait for pages when it is told what the
-    /// one before knows; not when it has far more than the one before uses.
-    fn make_ready(&mut self, fleet: &Fleet, slot: &Slot) {
-        let id = self.id;
-        let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };
-        let used = guest_wasm::resident(account.memory_place, account.memory as usize);
-        let Starting::Started(started) = &mut self.starting else { return };
-        let (place, bytes) = started.memory();
-        if bytes as u64 <= used * 2 + AS_WELL {
-            // Should the thread break, pages come as they are needed.
-            let _ = slot.run(move || guest_wasm::make_resident(place, bytes));
-        }
+/// Makes the memory of a new guest ready, so that it does not wait for pages when it is told what the one
+/// before knows; not when it has far more than the one before uses.
+fn make_ready(fleet: &Fleet, id: FleetInstance, started: &mut StartedFunction, slot: &Slot) {
+    let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };
+    let used = guest_wasm::resident(account.memory_place, account.memory as usize);
+    let (place, bytes) = started.memory();
+    if bytes as u64 <= used * 2 + AS_WELL {
+        // Should the thread break, pages come as they are needed.
+        let _ = slot.run(move || guest_wasm::make_resident(place, bytes));
     }
 }
 
@@ -432,21 +382,43 @@ fn first(
         Err(TakeoverError::Down(..)) if !may.populated => return Ok(First::Unpopulated(new)),
         // What it knew is gone already.
         Err(TakeoverError::Down(..)) => {
-            return Ok(First::Down(change.swap_guest(id, new)?));
+            return Ok(First::Done(change.swap_guest(id, new)?, Succession::WasDown));
         }
         Err(error) => return Err(error),
     }
     if !may.hand_over {
         return match may.begin_anew {
-            true => Ok(First::Anew(change.swap_guest(id, new)?)),
+            true => Ok(First::Done(change.swap_guest(id, new)?, Succession::Anew)),
             false => Ok(First::Refused),
         };
     }
     match change.succeed_guest(id, new)? {
-        Ok(before) => Ok(First::Moved(before)),
+        Ok(before) => Ok(First::Done(before, Succession::Moved)),
         Err(new) if !may.populated => Ok(First::Unpopulated(new)),
         Err(new) => Ok(First::Detached(change.detach(id)?, new)),
     }
+}
+
+/// Lets a guest that was detached hand its state over to the new one, which takes its place then; for how
+/// long the worker stood still for that.
+fn succeed_beside(
+    fleet: &Fleet,
+    id: FleetInstance,
+    detached: Detached,
+    mut new: GuestSetup,
+    (slot, until, allow_restart): (Option<&Slot>, Nanos, bool),
+) -> Result<(GuestSetup, Succession, Nanos), String> {
+    let mut beside = fleet.beside(id, detached);
+    let (Some(old), Some(slot)) = (beside.detached(), slot) else { return Err("it has no guest".to_owned()) };
+    let carried = carry_beside(slot, old, &mut new, until, allow_restart)?;
+    let swapped = beside.attach_and(|change| {
+        let since = change.still_since(id).unwrap_or_default();
+        let before = change.swap_guest(id, new);
+        before.map(|before| (before, watchdog::clock().now().since(since)))
+    });
+    let swapped = swapped.and_then(|swapped| swapped);
+    let (before, stood_still) = swapped.map_err(|error| error.to_string())?;
+    Ok((before, if carried { Succession::Carried } else { Succession::Anew }, stood_still))
 }
 
 /// Carries state from one guest to the other on a thread of the tenant's; says whether there was any.
@@ -543,13 +515,13 @@ fn in_words(fault: &GuestFault) -> String {
 
 /// Lets the guest that was kept aside take over again.
 fn roll_back(fleet: &Fleet, taken: TakenOver) -> Result<(), TakeoverError> {
-    let TakenOver { id, mut before, moved, took_file, .. } = taken;
-    if took_file {
+    let TakenOver { id, mut before, how, .. } = taken;
+    if how == Succession::TookFile {
         // Its guest has the changed file: another one has what it was.
         before.guest = Some(before.factory.start().map_err(GuestFault::Contract)?);
     }
     fleet.change(move |change| {
-        if !moved {
+        if how != Succession::Moved {
             return change.swap_guest(id, before).map(drop);
         }
         let back = change.succeed_guest(id, before)?;

@@ -62,7 +62,7 @@ pub use device_reading::{DevicePlace, DeviceReading, OpenerReading, Plugged, Sid
 pub use drivers::{missing_interfaces, unusable_captures};
 pub use event_queue::EventQueue;
 pub use guest_wasm::LOG_LINES;
-pub use hand_over::{HAND_OVER, TakenOver};
+pub use hand_over::{HAND_OVER, Succession, TakenOver};
 pub use hop_tap::{HopNames, HopPackets, HopTap};
 pub use inject::InjectError;
 pub use material::{Gathered, Material};

@@ -4,7 +4,7 @@ use super::pause::host;
 use crate::guests::stock;
 use crate::statistics::median;
 use crate::{BenchError, Measurement, RUNS};
-use ::deployment::{Catalog, Host};
+use ::deployment::{Catalog, Host, Succession};
 use std::time::Duration;
 use wiring::Instance;
 
@@ -67,10 +67,10 @@ fn measure(
         let (mut same, mut different) = (Vec::new(), Vec::new());
         for _ in 0..UPGRADES / 2 {
             for to in [next, instance] {
-                same.push(blocked(host, catalog, to, true)?);
+                same.push(blocked(host, catalog, to, Succession::Moved)?);
             }
             for to in [&other, instance] {
-                different.push(blocked(host, catalog, to, false)?);
+                different.push(blocked(host, catalog, to, Succession::Carried)?);
             }
         }
         alike.push(median(&same));
@@ -80,9 +80,9 @@ fn measure(
 }
 
 /// For how long nothing was done while another guest took over, in microseconds.
-fn blocked(host: &Host, catalog: &Catalog, instance: &Instance, moved: bool) -> Result<f64, BenchError> {
+fn blocked(host: &Host, catalog: &Catalog, instance: &Instance, how: Succession) -> Result<f64, BenchError> {
     let taken = host.take_over("fw", instance, catalog).map_err(BenchError::setup)?;
-    if !taken.state_carried || taken.moved != moved {
+    if taken.how != how {
         return Err(BenchError::Invalid("the new guest knows nothing".to_owned()));
     }
     std::thread::sleep(Duration::from_millis(2));

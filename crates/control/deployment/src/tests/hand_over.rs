@@ -125,7 +125,7 @@ fn one_whose_memory_cannot_be_moved_after_all_takes_state_and_has_its_pages() {
     // Code, layout and configuration are the same; its counters differ.
     let next = Instance { image: "./counting.wasm".to_owned(), resident: Some(128 << 10), ..before };
     let taken = rig.host.take_over("z", &next, &rig.catalog).expect("it takes over");
-    assert!(taken.state_carried && !taken.moved);
+    assert_eq!(taken.how, Succession::Carried);
     let account = exact(&rig, "z");
     assert_eq!(guest_wasm::resident(account.memory_place, account.memory as usize), 128 << 10);
     rig.host.roll_back(taken).expect("it takes over again");

@@ -97,7 +97,7 @@ fn another_configuration_takes_over_and_is_rolled_back() {
     let before = rig.host.instance("f").expect("it is there");
     let next = wanted(&rig, filter(json!({"default_action": "accept", "max_flows": 5000})));
     let taken = rig.take_over(&next).expect("it takes over");
-    assert!(taken.state_carried);
+    assert_eq!(taken.how, Succession::Carried);
     assert_eq!(rig.host.instance("f"), Some(next.clone()));
     rig.moves("f");
     rig.host.roll_back(taken).expect("it takes over again");
@@ -135,7 +135,7 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
     for _ in 0..3 {
         let first = counted();
         let taken = rig.take_over(&other).expect("it takes over");
-        assert!(taken.moved && taken.state_carried);
+        assert_eq!(taken.how, Succession::Moved);
         rig.moves("f");
         rig.host.roll_back(taken).expect("it takes over again");
         assert_eq!(rig.host.instance("f"), Some(before.clone()));
@@ -144,7 +144,7 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
         assert!(first.iter().zip(&then).all(|((_, first), (_, then))| first <= then), "{first:?} {then:?}");
     }
     let taken = rig.take_over(&other).expect("it takes over");
-    assert!(taken.moved);
+    assert_eq!(taken.how, Succession::Moved);
     drop(taken);
     rig.moves("f");
     assert_eq!(rig.account().ledger.dropped.total(), 0, "no packet is lost");

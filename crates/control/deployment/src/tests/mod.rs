@@ -15,8 +15,8 @@ mod shares;
 mod taking;
 
 use crate::{
-    Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, TakenOver,
-    WORKERS_LATER,
+    Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, Succession,
+    TakenOver, WORKERS_LATER,
 };
 use api::{Fault, Kind};
 use engine::Account;

@@ -61,7 +61,10 @@ fn change(rig: &mut Rig, change: ObjectChange) -> Result<TakenAs, String> {
     let mut prepared =
         rig.host.prepare(plan, HashMap::new(), &rig.catalog).map_err(|error| error.to_string())?;
     prepared.hand_over(false).map_err(|error| error.to_string())?;
-    let carried = prepared.taken_over().iter().all(|taken| taken.state_carried && !taken.moved);
+    let carried = prepared
+        .taken_over()
+        .iter()
+        .all(|taken| [Succession::TookFile, Succession::Carried].contains(&taken.how));
     assert_eq!(rig.host.carry_out(prepared).expect("it has not stopped").troubles, [""; 0]);
     rig.desired.take_over([change]);
     Ok(TakenAs { carried, counted: counted(rig) })
