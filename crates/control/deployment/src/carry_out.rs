@@ -3,13 +3,13 @@
 use crate::Host;
 use crate::deployed::{Deployed, own_pool, pool_of};
 use crate::devices::DeviceChange;
-use crate::function::policies;
+use crate::function::{StartedFunction, policies};
 use crate::hand_over::TakenOver;
 use crate::initial_placement::InitialPlacement;
 use crate::prepare::{Beginning, Prepared};
 use crate::stations::There;
 use crate::workshop::Unused;
-use engine::{Change, End, FleetError, PoolId, Removed, RemovedPort, Stopped};
+use engine::{Change, End, FleetError, Removed, RemovedPort, Stopped};
 use guest_wasm::watchdog;
 use packet_memory::{Packet, Pool};
 use snapshot::PacketState;
@@ -20,7 +20,9 @@ use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::Duration;
 use telemetry::clock::Nanos;
-use wiring::{Edge, Endpoint, Link, Observation, Plan, container_of_port, container_port};
+use wiring::{
+    Edge, Endpoint, Instance, Link, Observation, Plan, Port, Service, container_of_port, container_port,
+};
 
 /// How long a change waits for the end of ports. A thread at a socket ends at once, unless a hostile peer
 /// keeps it from that.
@@ -144,10 +146,9 @@ struct Work<'a, 'b, 'c> {
 }
 
 impl Work<'_, '_, '_> {
-    fn note(&mut self, what: &str, name: impl fmt::Display, outcome: Result<(), FleetError>) {
-        if let Err(error) = outcome {
-            self.troubles.push(format!("{what} `{name}`: {error}"));
-        }
+    /// What came of a step; if it was refused, that is noted.
+    fn note<T>(&mut self, what: &str, name: impl fmt::Display, outcome: Result<T, FleetError>) -> Option<T> {
+        outcome.map_err(|error| self.troubles.push(format!("{what} `{name}`: {error}"))).ok()
     }
 
     fn take_away(&mut self, plan: &Plan, devices: Option<&DeviceChange>) {
@@ -182,10 +183,9 @@ impl Work<'_, '_, '_> {
         for name in &plan.remove_instances {
             if let Some(id) = self.deployed.instances.remove(name) {
                 self.deployed.paused.remove(name);
-                match self.change.remove_instance(id) {
-                    Ok(removed) => self.done.push(removed),
-                    Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
-                }
+                let removed = self.change.remove_instance(id);
+                let removed = self.note("function", name, removed);
+                self.done.extend(removed);
             }
             self.give_back(&own_pool(name));
             self.deployed.take_instance(name);
@@ -193,8 +193,9 @@ impl Work<'_, '_, '_> {
         for name in &plan.remove_ports {
             self.deployed.stations.remove(name);
             if let Some(id) = self.deployed.ports.remove(name) {
-                let removed = self.change.remove_port(id).map(|removed| self.ports.push(removed));
-                self.note("port", name, removed);
+                let removed = self.change.remove_port(id);
+                let removed = self.note("port", name, removed);
+                self.ports.extend(removed);
             }
             self.deployed.wiring.ports.swap_remove(name);
         }
@@ -239,7 +240,7 @@ impl Work<'_, '_, '_> {
                 let adjusted = bounded.and_then(|()| self.change.set_claim(id, adjustment.cpu.claim()));
                 self.note("function", name, adjusted);
                 if let Some(worker) = adjustment.worker {
-                    let moved = self.change.move_to(&[End::Instance(id, 0)], worker).map(|_| ());
+                    let moved = self.change.move_to(&[End::Instance(id, 0)], worker);
                     self.note("function", name, moved);
                 }
             }
@@ -286,30 +287,22 @@ impl Work<'_, '_, '_> {
                 Some(owner) => self.change.add_pool_of(*owner, pool.clone()),
                 None => self.change.add_pool(pool.clone()),
             };
-            match added {
-                Ok(id) => drop(self.deployed.pools.insert(name, (pool, id))),
-                Err(error) => self.troubles.push(format!("pool `{name}`: {error}")),
+            if let Some(id) = self.note("pool", &name, added) {
+                self.deployed.pools.insert(name, (pool, id));
             }
         }
         for (name, switch) in plan.add_switches {
             let Some(table) = switches.get(&name).cloned() else { continue };
             // Forwarding is done in the sender's context, whatever worker that is on.
-            match self.change.add_switch(&name, table.clone(), None) {
-                Ok(id) => drop(self.deployed.switches.insert(name.clone(), (id, table))),
-                Err(error) => self.troubles.push(format!("switch `{name}`: {error}")),
+            let added = self.change.add_switch(&name, table.clone(), None);
+            if let Some(id) = self.note("switch", &name, added) {
+                self.deployed.switches.insert(name.clone(), (id, table));
             }
             self.deployed.wiring.switches.insert(name, switch);
         }
         for (name, instance) in plan.add_instances {
-            let pool = self.deployed.pools.get(&pool_of(&name, &instance));
-            let pool = pool.map(|(_, id)| *id);
-            let tenant = self.deployed.tenants.get(instance.payer()).copied();
-            if let (Some(started), Some(pool), Some(tenant)) = (functions.remove(&name), pool, tenant) {
-                let (setup, guest) = started.setup(&name, &instance, tenant, pool);
-                match self.change.add_instance(homes[&name], setup, guest) {
-                    Ok(id) => drop(self.deployed.instances.insert(name.clone(), id)),
-                    Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
-                }
+            if let Some(started) = functions.remove(&name) {
+                self.add_function(&name, &instance, started, homes[&name]);
             }
             self.deployed.put_instance(&name, instance);
         }
@@ -321,21 +314,8 @@ impl Work<'_, '_, '_> {
             self.note("container", name, claimed);
         }
         for (name, port) in plan.add_ports {
-            let pool: Option<PoolId> = self.deployed.pools.get(&port.tenant).map(|(_, id)| *id);
-            if let (Some(opened), Some(pool)) = (ports.remove(&name), pool) {
-                let stations = opened.stations().map(|stations| (name.clone(), stations));
-                self.deployed.stations.extend(stations);
-                match self.change.add_port(homes[&name], &name, pool, opened) {
-                    Ok(id) => {
-                        self.deployed.ports.insert(name.clone(), id);
-                        let container = container_of_port(&name);
-                        if let Some(laid) = container.and_then(|name| self.deployed.containers.get(name)) {
-                            let given = laid.give_meter(self.change, id);
-                            self.note("port", &name, given);
-                        }
-                    }
-                    Err(error) => self.troubles.push(format!("port `{name}`: {error}")),
-                }
+            if let Some(opened) = ports.remove(&name) {
+                self.add_port(&name, &port, opened, homes[&name]);
             }
             self.deployed.wiring.ports.insert(name, port);
         }
@@ -356,23 +336,51 @@ impl Work<'_, '_, '_> {
         }
         // Devices may have been laid another way than where observers were.
         for (observer, trouble) in self.deployed.lay_observers(self.change, observations) {
-            self.note("observer", &observer, Err(trouble));
+            self.note::<()>("observer", &observer, Err(trouble));
         }
         for (name, beginning) in beginnings {
             self.begin(&name, beginning);
         }
         for (service, endpoint) in plan.add_services {
-            let id = self.deployed.service(&service);
-            match self.deployed.plug_service(&service, &endpoint) {
-                Ok(end) => {
-                    if let (Some(id), Some(end)) = (id, end) {
-                        let served = self.change.serve(id, end);
-                        self.note("service", &service, served);
-                    }
-                }
-                Err(trouble) => self.troubles.push(trouble),
-            }
+            self.serve(&service, &endpoint);
             self.deployed.wiring.services.insert(service, endpoint);
+        }
+    }
+
+    fn add_function(&mut self, name: &str, instance: &Instance, started: StartedFunction, home: usize) {
+        let pool = self.deployed.pools.get(&pool_of(name, instance)).map(|(_, id)| *id);
+        let tenant = self.deployed.tenants.get(instance.payer()).copied();
+        let (Some(pool), Some(tenant)) = (pool, tenant) else { return };
+        let (setup, guest) = started.setup(name, instance, tenant, pool);
+        let added = self.change.add_instance(home, setup, guest);
+        let added = self.note("function", name, added).map(|id| (name.to_owned(), id));
+        self.deployed.instances.extend(added);
+    }
+
+    fn add_port(&mut self, name: &str, port: &Port, opened: Box<dyn port::Port>, home: usize) {
+        let Some(pool) = self.deployed.pools.get(&port.tenant).map(|(_, id)| *id) else { return };
+        let stations = opened.stations().map(|stations| (name.to_owned(), stations));
+        self.deployed.stations.extend(stations);
+        let added = self.change.add_port(home, name, pool, opened);
+        let Some(id) = self.note("port", name, added) else { return };
+        self.deployed.ports.insert(name.to_owned(), id);
+        let container = container_of_port(name);
+        if let Some(laid) = container.and_then(|name| self.deployed.containers.get(name)) {
+            let given = laid.give_meter(self.change, id);
+            self.note("port", name, given);
+        }
+    }
+
+    fn serve(&mut self, service: &Service, endpoint: &Endpoint) {
+        let id = self.deployed.service(service);
+        match self.deployed.plug_service(service, endpoint) {
+            Ok(end) => {
+                if let (Some(id), Some(end)) = (id, end) {
+                    let served = self.change.serve(id, end);
+                    self.note("service", service, served);
+                }
+            }
+            Err(trouble) => self.troubles.push(trouble),
         }
     }
 

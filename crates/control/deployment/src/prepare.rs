@@ -149,16 +149,7 @@ impl Host {
         if plan.workers.as_ref().is_some_and(|workers| *workers != self.workers) {
             notices.push(format!("workers: {WORKERS_LATER}"));
         }
-        let running = self.workers.list.len();
-        let come = plan.add_instances.iter().chain(&plan.change_instances);
-        let come = come.map(|(name, instance)| (name, instance.worker));
-        let stay = plan.adjust_instances.iter().map(|(name, adjusted)| (name, adjusted.worker));
-        for (name, worker) in come.chain(stay) {
-            if let Some(worker) = worker.filter(|worker| *worker >= running) {
-                let found = format!("worker {worker} comes when the daemon starts again; {running} run now");
-                return Err(failed("function", name)(&found));
-            }
-        }
+        self.check_workers(&plan)?;
         let pools = pools(&plan, notices)?;
         steps::done("memory");
         // First of all, so that it is dropped last.
@@ -209,17 +200,7 @@ impl Host {
         }
         steps::done("shell");
         let mut ports = HashMap::new();
-        if plan.add_ports.values().any(|port| port.driver == "pcap") {
-            let (after, new) =
-                (plan.ports_after(&self.wiring()), |name: &str| plan.add_ports.contains_key(name));
-            let unusable = match opens {
-                true => drivers::shared_capture(&after, new, catalog),
-                false => drivers::unusable_captures(&after, new, catalog).pop(),
-            };
-            if let Some((name, why)) = unusable {
-                return Err(failed("port", &name)(&why));
-            }
-        }
+        self.check_captures(&plan, catalog, opens)?;
         for (name, port) in plan.add_ports.iter().filter(|_| opens) {
             let pool = find_pool(&port.tenant)?;
             let opened = drivers::open(name, port, &pool, (catalog, &self.stations), notices);
@@ -231,20 +212,7 @@ impl Host {
             stripes.extend(striped.map(|striped| (name.clone(), striped)));
         }
         steps::done("ports");
-        let initial = if nothing_runs {
-            let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
-            whole.ports = plan.add_ports.clone();
-            if self.io_worker().is_none() {
-                whole.ports.values_mut().for_each(|port| port.io = PortIo::Inline);
-            }
-            whole.instances = plan.add_instances.clone();
-            whole.devices = plan.add_devices.clone();
-            whole.edges = plan.wire.clone();
-            whole.observations = plan.observe.clone();
-            Some(InitialPlacement::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))?)
-        } else {
-            None
-        };
+        let initial = nothing_runs.then(|| self.initial_placement(&plan)).transpose()?;
         let handed = HandedOver::none(self.fleet.clone(), self.offload.clone(), self.handing.clone());
         Ok(Prepared {
             plan,
@@ -260,6 +228,52 @@ impl Host {
             initial,
             unused,
         })
+    }
+
+    /// Whether the workers run that functions are to be on.
+    fn check_workers(&self, plan: &Plan) -> Result<(), PrepareError> {
+        let running = self.workers.list.len();
+        let come = plan.add_instances.iter().chain(&plan.change_instances);
+        let come = come.map(|(name, instance)| (name, instance.worker));
+        let stay = plan.adjust_instances.iter().map(|(name, adjusted)| (name, adjusted.worker));
+        for (name, worker) in come.chain(stay) {
+            if let Some(worker) = worker.filter(|worker| *worker >= running) {
+                let found = format!("worker {worker} comes when the daemon starts again; {running} run now");
+                return Err(failed("function", name)(&found));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the captures that ports read or write can be had. A port that is opened finds out by itself
+    /// what is wrong with its own.
+    fn check_captures(&self, plan: &Plan, catalog: &Catalog, opens: bool) -> Result<(), PrepareError> {
+        if !plan.add_ports.values().any(|port| port.driver == "pcap") {
+            return Ok(());
+        }
+        let (after, new) = (plan.ports_after(&self.wiring()), |name: &str| plan.add_ports.contains_key(name));
+        let unusable = match opens {
+            true => drivers::shared_capture(&after, new, catalog),
+            false => drivers::unusable_captures(&after, new, catalog).pop(),
+        };
+        unusable.map_or(Ok(()), |(name, why)| Err(failed("port", &name)(&why)))
+    }
+
+    /// Where everything is to begin when nothing runs yet.
+    fn initial_placement(&self, plan: &Plan) -> Result<InitialPlacement, PrepareError> {
+        let mut whole = Wiring {
+            workers: self.workers.clone(),
+            ports: plan.add_ports.clone(),
+            instances: plan.add_instances.clone(),
+            devices: plan.add_devices.clone(),
+            edges: plan.wire.clone(),
+            observations: plan.observe.clone(),
+            ..Wiring::default()
+        };
+        if self.io_worker().is_none() {
+            whole.ports.values_mut().for_each(|port| port.io = PortIo::Inline);
+        }
+        InitialPlacement::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))
     }
 
     /// Runs the start of a tenant's guest beside the workers. What names no tenant is the operator's own, and
