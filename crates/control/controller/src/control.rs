@@ -296,19 +296,19 @@ impl Control for Handle {
     }
 
     fn memory(&self, tenant: Option<&str>) -> Value {
-        let account = || self.0.host.fleet().survey().ok();
-        if let Some(tenant) = tenant {
-            let Some((account, _)) = self.0.account_of(tenant, account) else { return Value::Null };
-            let known =
-                super::memory::Known::of(&self.0.host, &account, self.0.container_memory(), self.0.memory);
-            let whole = super::memory::of(&account, &known, &self.0.folder, &self.0.state);
-            return of_tenant::memory(&whole, tenant);
-        }
-        let Some(account) = account() else { return Value::Null };
+        // Looking at memory stops no worker.
+        let survey = || self.0.host.fleet().survey().ok();
+        let account = match tenant {
+            None => survey(),
+            Some(tenant) => self.0.account_of(tenant, survey).map(|(account, _)| account),
+        };
+        let Some(account) = account else { return Value::Null };
         let known =
             super::memory::Known::of(&self.0.host, &account, self.0.container_memory(), self.0.memory);
-        // Looking at memory stops no worker.
         let mut whole = super::memory::of(&account, &known, &self.0.folder, &self.0.state);
+        if let Some(tenant) = tenant {
+            return of_tenant::memory(&whole, tenant);
+        }
         whole["history"] = self.0.sampled.memory();
         whole
     }

@@ -203,45 +203,33 @@ fn keep_containers(
         }
     });
     let known = Known { goes_on: Arc::new(AtomicBool::new(true)), ..Known::default() };
-    divide_processors(options, host, &keeper, known.clone())?;
-    see_to_attaching(host, &keeper, catalog, known.clone())?;
+    let (mut shares, promised) = (Shares::new(&options.launcher), known.promised.clone());
+    look_after("shares", host, &keeper, &known, move |host, keeper| {
+        let pause = shares.look(host, keeper);
+        promised.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares.promised());
+        pause
+    })?;
+    let (attaching, processes) = (known.attaching.clone(), catalog.processes().clone());
+    look_after("attaching", host, &keeper, &known, move |host, keeper| {
+        attaching.look(host, keeper, &processes)
+    })?;
     Ok(Some((keeper, known)))
 }
 
-/// Divides processors among containers and workers, by a thread of its own, for as long as is said.
-fn divide_processors(
-    options: &RunOptions,
+/// Looks after containers by a thread of its own, for as long as is said; each look says when the next one is
+/// due.
+fn look_after(
+    name: &str,
     host: &Arc<Host>,
     keeper: &Arc<Keeper>,
-    known: Known,
+    known: &Known,
+    mut look: impl FnMut(&Host, &Keeper) -> Duration + Send + 'static,
 ) -> std::io::Result<()> {
-    let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
-    let mut shares = Shares::new(&options.launcher);
-    let dividing = std::thread::Builder::new().name("shares".into()).spawn(move || {
-        while known.goes_on.load(Relaxed) {
+    let (host, keeper, goes_on) = (Arc::downgrade(host), Arc::downgrade(keeper), known.goes_on.clone());
+    let looking = std::thread::Builder::new().name(name.into()).spawn(move || {
+        while goes_on.load(Relaxed) {
             let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
-            let pause = shares.look(&host, &keeper);
-            known.promised.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares.promised());
-            drop((host, keeper));
-            std::thread::sleep(pause);
-        }
-    });
-    dividing.map(drop)
-}
-
-/// Has guests ended that do not attach in time, by a thread of its own, for as long as is said.
-fn see_to_attaching(
-    host: &Arc<Host>,
-    keeper: &Arc<Keeper>,
-    catalog: &Catalog,
-    known: Known,
-) -> std::io::Result<()> {
-    let (host, keeper) = (Arc::downgrade(host), Arc::downgrade(keeper));
-    let processes = catalog.processes().clone();
-    let looking = std::thread::Builder::new().name("attaching".into()).spawn(move || {
-        while known.goes_on.load(Relaxed) {
-            let (Some(host), Some(keeper)) = (host.upgrade(), keeper.upgrade()) else { return };
-            let pause = known.attaching.look(&host, &keeper, &processes);
+            let pause = look(&host, &keeper);
             drop((host, keeper));
             std::thread::sleep(pause);
         }
