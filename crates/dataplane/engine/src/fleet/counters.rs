@@ -37,7 +37,7 @@ struct Table {
     /// What forwards by a decision, and pools: all workers have them in common.
     switches: BTreeMap<SwitchId, (Arc<str>, Forwarding)>,
     pools: BTreeMap<PoolId, Arc<Pool>>,
-    /// What those counted that are no more.
+    /// What instances, ports and relays counted that are no more.
     gone: Ledger,
 }
 
@@ -95,8 +95,12 @@ impl Boards {
         account.add_pools(pools.iter());
     }
 
-    pub(super) fn keep_of_gone(&self, gone: &Ledger) {
-        self.table().gone = gone.clone();
+    pub(super) fn keep_of_gone(&self, ledger: &Ledger) {
+        self.table().gone.merge(ledger);
+    }
+
+    pub(super) fn gone(&self) -> Ledger {
+        self.table().gone.clone()
     }
 
     pub(super) fn forget_instance(&self, instance: FleetInstance) {

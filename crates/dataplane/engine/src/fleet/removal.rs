@@ -163,8 +163,7 @@ impl State {
         self.forget_port(port);
         let worker = &mut workers[home.worker];
         let (account, removed) = worker.close_port(home.id).ok_or(WireError::Absent)?;
-        self.gone.merge(&account.counters.ledger);
-        self.boards.keep_of_gone(&self.gone);
+        self.boards.keep_of_gone(&account.counters.ledger);
         Ok((account, removed))
     }
 
@@ -179,8 +178,7 @@ impl State {
         self.unobserve_instance(workers, instance)?;
         self.forget_instance(instance);
         let (account, removed) = workers[home.worker].end_instance(home.id).ok_or(WireError::Absent)?;
-        self.gone.merge(&account.ledger);
-        self.boards.keep_of_gone(&self.gone);
+        self.boards.keep_of_gone(&account.ledger);
         Ok((account, removed))
     }
 

@@ -49,7 +49,7 @@ impl State {
         Snapshot {
             at: Moment::default(),
             workers: Vec::new(),
-            ledger: self.gone.clone(),
+            ledger: self.boards.gone(),
             in_flight: 0,
             instances: instances.collect(),
             ports: ports.collect(),

@@ -8,7 +8,6 @@ use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireEr
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use telemetry::Ledger;
 use virtual_switch::SwitchPort;
 
 /// Number of a port of a fleet. None is given twice.
@@ -90,9 +89,7 @@ pub(crate) struct State {
     pub(super) relays: BTreeMap<(End, usize, PoolId), Relay>,
     /// Relays' ports that were laid just now: which instance takes what they bring is to be found out.
     pub(super) laid: Vec<Home<PortId>>,
-    /// What relays, ports and instances counted that are no more.
-    pub(super) gone: Ledger,
-    /// Where accounts are read without the workers.
+    /// Where accounts are read without the workers, and what was counted by what is no more.
     pub(super) boards: Arc<Boards>,
     /// Counts what comes, goes, moves and is connected.
     pub(super) change: u64,

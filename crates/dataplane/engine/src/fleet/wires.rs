@@ -423,9 +423,8 @@ impl State {
             for (worker, port) in ends {
                 if let Some(node) = workers[worker].take_port(port) {
                     debug_assert_eq!(node.port.in_flight(), 0, "absorbed before");
-                    self.gone.merge(&node.port.counters().ledger);
-                    self.gone.merge(&node.ledger);
-                    self.boards.keep_of_gone(&self.gone);
+                    self.boards.keep_of_gone(&node.port.counters().ledger);
+                    self.boards.keep_of_gone(&node.ledger);
                 }
             }
         }
