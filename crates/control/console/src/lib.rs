@@ -8,6 +8,7 @@
 //! 3. The first loss on standard output is reported once on standard error.
 //! 4. [`end`] waits before the process ends until both queues are written, as long as their readers take
 //!    something.
+//! 5. Lines of standard error that are wider than its terminal are wrapped. A pipe and a file get each as one.
 //!
 //! The macros of the standard library panic where a write fails, and block where a pipe is full. A program
 //! that uses this crate denies them with `clippy::print_stdout` and `clippy::print_stderr`.
@@ -15,6 +16,8 @@
 //! Limits: [`QUEUE`] bytes wait for each stream; a single longer text is taken if the queue is empty.
 
 #![forbid(unsafe_code)]
+
+mod wrap;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -41,7 +44,8 @@ static OUTPUT: LazyLock<Console> = LazyLock::new(|| {
     })
 });
 
-static ERROR: LazyLock<Console> = LazyLock::new(|| Console::new("standard error", io::stderr(), |_| {}));
+static ERROR: LazyLock<Console> =
+    LazyLock::new(|| Console::new("standard error", io::stderr(), |_| {}).wrapping());
 
 /// Standard output.
 #[must_use]
@@ -69,6 +73,8 @@ pub fn end() {
 /// A stream that is written without waiting for its reader.
 pub struct Console {
     shared: Arc<Shared>,
+    /// Whether lines are wrapped where the stream is a terminal.
+    wraps: bool,
 }
 
 struct Shared {
@@ -106,7 +112,13 @@ impl Console {
             progress: Condvar::new(),
             on_loss,
         };
-        Console { shared: Arc::new(shared) }
+        Console { shared: Arc::new(shared), wraps: false }
+    }
+
+    /// One whose lines are wrapped at the width of its terminal, if it is one: for messages, not for tables.
+    #[must_use]
+    pub fn wrapping(self) -> Console {
+        Console { wraps: true, ..self }
     }
 
     /// Queues text; returns at once. The text is written as a whole or, where there is no room for it, lost
@@ -134,7 +146,11 @@ impl Console {
     /// Queues a line, or several, with hidden characters as escapes; its end is added. Messages tell names of
     /// files, and others may have chosen these.
     pub fn line(&self, line: &str) {
-        self.write(format!("{}\n", printable::lines(line)));
+        let line = printable::lines(line);
+        let columns = if self.wraps { wrap::columns(&self.shared.stream) } else { None };
+        let mut text = columns.map_or_else(|| line.to_string(), |columns| wrap::wrapped(&line, columns));
+        text.push('\n');
+        self.write(text);
     }
 
     /// Lines lost so far.

@@ -204,7 +204,8 @@ impl Checker<'_> {
         meant: Meant,
     ) -> Option<Value> {
         place.report(self.faults, || {
-            let mut message = format!("{}; allowed: {}", node.found(), with_unit(kind.allowed(), unit));
+            let allowed = kind.allowed_in(node.as_text().unwrap_or_default());
+            let mut message = format!("{}; allowed: {}", node.found(), with_unit(allowed, unit));
             if let Some(meant) = meant {
                 message.push_str(&format!("; did you mean `{}`?", spelling::shown(&meant)));
             }

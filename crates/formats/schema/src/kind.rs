@@ -156,6 +156,11 @@ impl Schema {
 impl Kind {
     /// What is allowed, in the words of a message: "an integer from 1 to 10".
     pub fn allowed(&self) -> String {
+        self.allowed_in("")
+    }
+
+    /// The same, with bounds in the unit of a text that was found, as far as they can be said so.
+    pub(crate) fn allowed_in(&self, found: &str) -> String {
         match self {
             Kind::Boolean => "true or false".to_owned(),
             Kind::Integer { min, max } => {
@@ -170,18 +175,20 @@ impl Kind {
             }
             Kind::Duration { min, max } => {
                 let bounds =
-                    range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::DURATION));
+                    range((*min, 0), (*max, u64::MAX), |n| literal::in_unit_of(found, *n, literal::DURATION));
                 let example = example("10s", 10_000_000_000, (*min, *max), literal::DURATION);
                 format!("a duration{bounds}, such as `{example}` (units: ns, us, ms, s, m, h, d)")
             }
             Kind::Size { min, max } => {
-                let bounds = range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::SIZE));
+                let bounds =
+                    range((*min, 0), (*max, u64::MAX), |n| literal::in_unit_of(found, *n, literal::SIZE));
                 let example = example("64KiB", 64 << 10, (*min, *max), literal::SIZE);
                 format!("a size{bounds}, such as `{example}` (units: B, KiB, MiB, GiB)")
             }
             Kind::Rate { of, min, max } => {
                 let units = of.units();
-                let bounds = range((*min, 0), (*max, i64::MAX as u64), |n| literal::with_unit(*n, units));
+                let bounds =
+                    range((*min, 0), (*max, i64::MAX as u64), |n| literal::in_unit_of(found, *n, units));
                 let (usual, value, named) = match of {
                     RateOf::Packets => ("1.5Mpps", 1_500_000, "pps, kpps, Mpps, Gpps"),
                     RateOf::Bits => ("10Gbps", 10_000_000_000, "bps, kbps, Mbps, Gbps"),
@@ -191,7 +198,7 @@ impl Kind {
             }
             Kind::Fraction { min, max } => {
                 let bounds =
-                    range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::FRACTION));
+                    range((*min, 0), (*max, u64::MAX), |n| literal::in_unit_of(found, *n, literal::FRACTION));
                 let example = example("0.5%", 5_000_000, (*min, *max), literal::FRACTION);
                 format!("a fraction{bounds}, such as `{example}` (units: %, ppm, ppb)")
             }

@@ -92,6 +92,28 @@ pub(crate) fn with_unit(number: u64, units: &[Unit]) -> String {
     }
 }
 
+/// Digits behind the point, and in front of it, that a number has at most where it is said in a unit of the
+/// user's.
+const DIGITS: u32 = 4;
+
+/// A number in the unit in which a text is written, where it has few digits there: `0.1%` beside `150%`, and
+/// `1000ppm` beside `20ppm`. Else as [`with_unit`] has it.
+pub(crate) fn in_unit_of(found: &str, number: u64, units: &[Unit]) -> String {
+    let written = found.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
+    let scale = 10u128.pow(DIGITS);
+    let said = units.iter().find(|(name, _)| *name == written).and_then(|(name, size)| {
+        let (parts, size) = (u128::from(number) * scale, u128::from(*size));
+        let few = parts.is_multiple_of(size) && parts / size < scale * scale;
+        few.then(|| {
+            let (whole, behind) = (parts / size / scale, parts / size % scale);
+            let behind = format!("{behind:0width$}", width = DIGITS as usize);
+            let behind = behind.trim_end_matches('0');
+            if behind.is_empty() { format!("{whole}{name}") } else { format!("{whole}.{behind}{name}") }
+        })
+    });
+    said.unwrap_or_else(|| with_unit(number, units))
+}
+
 /// Reads an integer, decimal or with `0x`.
 pub(crate) fn integer(text: &str) -> Result<i64, Meant> {
     let (sign, digits) = match text.strip_prefix('-') {

@@ -114,6 +114,38 @@ f.yaml:14:5: config.rules[2]: found `reject`; allowed: a map of these keys: acti
 }
 
 #[test]
+fn what_is_allowed_is_said_in_the_unit_that_was_written() {
+    let schema = Schema::from_text(
+        "s",
+        "\
+share: {type: fraction, min: 0.1%, max: 100%, required: true}
+size: {type: size, min: 64KiB, max: 1536MiB, required: true}
+rate: {type: rate, of: bits, min: 8kbps, max: 10Gbps, required: true}
+time: {type: duration, min: 1ms, max: 10s, required: true}
+",
+    )
+    .unwrap();
+    let allowed = |key: &str, found: &str| {
+        let text = schema.key(key).unwrap().kind.allowed_in(found);
+        text.split(", such as").next().unwrap_or_default().to_owned()
+    };
+    for (key, found, wanted) in [
+        ("share", "150%", "a fraction from 0.1% to 100%"),
+        ("share", "20 ppm", "a fraction from 1000ppm to 100%"),
+        ("share", "1.5", "a fraction from 1000ppm to 100%"),
+        ("size", "2GiB", "a size from 64KiB to 1.5GiB"),
+        ("size", "2000MiB", "a size from 0.0625MiB to 1536MiB"),
+        ("rate", "20Gbps", "a rate from 8kbps to 10Gbps"),
+        ("rate", "1bps", "a rate from 8000bps to 10Gbps"),
+        ("time", "0.5m", "a duration from 1ms to 10s"),
+        ("time", "11s", "a duration from 0.001s to 10s"),
+        ("time", "soon", "a duration from 1ms to 10s"),
+    ] {
+        assert_eq!(allowed(key, found), wanted, "{key}: {found}");
+    }
+}
+
+#[test]
 fn bad_schemas_are_refused_defaults_included() {
     let cases = [
         (

@@ -80,8 +80,8 @@ fn shares_that_cannot_be_had() {
 f.yaml:2:27: tenants.default.cpu.wieght: unknown key `wieght`; allowed: weight, cap, reserve; did you mean `weight`?
 f.yaml:4:38: functions.f0.cpu.weight: found `0`; allowed: an integer from 1 to 10000
 f.yaml:5:38: functions.f1.cpu.weight: found `10001`; allowed: an integer from 1 to 10000
-f.yaml:6:35: functions.f2.cpu.cap: found `0%`; allowed: a fraction from 1ppm to 100%, such as `0.5%` (units: %, ppm, ppb)
-f.yaml:7:35: functions.f3.cpu.cap: found `101%`; allowed: a fraction from 1ppm to 100%, such as `0.5%` (units: %, ppm, ppb)
+f.yaml:6:35: functions.f2.cpu.cap: found `0%`; allowed: a fraction from 0.0001% to 100%, such as `0.5%` (units: %, ppm, ppb)
+f.yaml:7:35: functions.f3.cpu.cap: found `101%`; allowed: a fraction from 0.0001% to 100%, such as `0.5%` (units: %, ppm, ppb)
 f.yaml:8:35: functions.f4.cpu.cap: found `0.35`; allowed: a fraction from 1ppm to 100%, such as `0.5%` (units: %, ppm, ppb)
 f.yaml:9:35: functions.f5.cpu.cap: found `1500ppb`; allowed: a whole number of ppm, such as `35%` or `1250ppm`
 f.yaml:10:39: functions.f6.cpu.reserve: found `999ppm`; allowed: a fraction from 1000ppm to 100%, such as `0.5%` (units: %, ppm, ppb)

@@ -56,7 +56,7 @@ functions:
 f.yaml:4:3: switches.lan: `lan` is the name of the port in line 2; allowed: a name of its own
 f.yaml:5:16: switches.a.entries: found `4097`; allowed: a power of two from 8 to 65536; did you mean `8192`?
 f.yaml:6:16: switches.b.entries: found `4`; allowed: an integer from 8 to 65536 (unit: addresses)
-f.yaml:6:24: switches.b.age: found `999ms`; allowed: a duration from 1s to 1000000s, such as `10s` (units: ns, us, ms, s, m, h, d)
+f.yaml:6:24: switches.b.age: found `999ms`; allowed: a duration from 1000ms to 1000000s, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:7:7: switches.c.mac: unknown key `mac`; allowed: age, entries
 f.yaml:8:6: switches.d: found `5`; allowed: a map of these keys: age, entries
 f.yaml:10:3: functions.a: `a` is the name of the switch in line 5; allowed: a name of its own

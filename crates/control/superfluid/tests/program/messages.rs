@@ -372,3 +372,25 @@ fn check_tells_of_rules_that_are_left_out() {
     let errors = text(&output.stderr);
     assert!(errors.contains("public.rules:1:31: ") && errors.contains("public.rules:2:7: "), "{errors}");
 }
+
+/// A pipe gets each message as one line, a terminal with lines of its width.
+#[test]
+fn messages_are_as_wide_as_a_terminal_and_whole_in_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yaml = "superfluid: 1\nports: {a: {type: \"null\"}, b: {type: \"null\"}}\n\
+                functions:\n  f: {image: forwarder, cpu: {cap: 150%}}\nchains: {c: [a, f, b]}\n";
+    fs::write(folder.path().join("f.yaml"), yaml).expect("written");
+    let told = "f.yaml:4:36: functions.f.cpu.cap: found `150%`; allowed: a fraction from 0.0001% to 100%, such as `0.5%` \
+                (units: %, ppm, ppb)\n";
+    let piped = superfluid().args(["check", "f.yaml"]).current_dir(folder.path()).output().expect("it runs");
+    assert!(text(&piped.stderr).starts_with(told), "{}", text(&piped.stderr));
+    let command = format!("stty cols 60; {} check f.yaml", env!("CARGO_BIN_EXE_superfluid"));
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).current_dir(folder.path()).env_remove("COLUMNS");
+    let shown =
+        terminal.env("XDG_CACHE_HOME", compiled()).stdin(Stdio::null()).output().expect("bsdutils has it");
+    let shown = text(&shown.stdout).replace('\r', "");
+    let wanted = "f.yaml:4:36: functions.f.cpu.cap: found `150%`; allowed: a\n    fraction from 0.0001% to 100%, such as \
+                  `0.5%` (units: %,\n    ppm, ppb)\n";
+    assert!(shown.contains(wanted), "{shown}");
+}
