@@ -2,7 +2,13 @@
 //! leave by: TCP and UDP that are still to be segmented, and what is to be fragmented or answered. Runs in
 //! namespaces of its own.
 
+#[path = "support/native_forwarder.rs"]
+mod native_forwarder;
+#[path = "support/whole_packets.rs"]
+mod whole_packets;
+
 use serde_json::Value;
+use std::cell::RefCell;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +16,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use testbed::{
-    Background, CLIENT, Line, Namespace, SERVER, TestbedError, isolated, pattern, segments_of_udp,
+    Background, CLIENT, Iperf, Line, Namespace, SERVER, TestbedError, isolated, pattern, segments_of_udp,
 };
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -242,5 +248,50 @@ fn by_memif() {
         running.segments_pass();
         let account = running.end();
         assert!(account["ports"]["wan"]["packets"]["split"].as_u64() > Some(100), "{account}");
+    });
+}
+
+/// A program in C between a firewall and a link: what comes in segments of many packets leaves it so, checksums
+/// unfinished as they are.
+#[test]
+fn by_a_program_of_the_native_library() {
+    isolated("by_a_program_of_the_native_library", || {
+        let programs = tempfile::tempdir().expect("a folder");
+        let forwarder = programs.path().join("forwarder");
+        native_forwarder::compile(&forwarder, &[]);
+        let process = RefCell::new(None);
+        let ports = |folder: &Path| {
+            let socket = |name: &str| folder.join(name).display().to_string();
+            let [left, right] = ["left.sock", "right.sock"].map(socket);
+            *process.borrow_mut() = Some([left.clone(), right.clone()]);
+            format!(
+                "  wan: {{type: native, socket: {left}, write: true}}\n  \
+                 far: {{type: native, socket: {right}, write: true}}\n  \
+                 out: {{type: af_packet, interface: sf-wan}}\nwires: [[far, out]]\n"
+            )
+        };
+        let started = RefCell::new(None);
+        let start = |line: &Line| {
+            let sockets = process.borrow_mut().take().expect("the ports were written");
+            let begin = Instant::now();
+            while !sockets.iter().all(|socket| Path::new(socket).exists()) {
+                assert!(begin.elapsed() < START, "the program makes its sockets");
+                thread::sleep(Duration::from_millis(50));
+            }
+            let mut command = line.middle.command(&forwarder.display().to_string());
+            *started.borrow_mut() = Some(Background::start(command.args(&sockets)).expect("it starts"));
+        };
+        let running = Running::start(ports, start);
+        running.segments_pass();
+        let iperf = Iperf::serve(&running.line.server).expect("a server");
+        for direction in ["", "--reverse"] {
+            let command = format!("iperf3 --client {SERVER} --bytes 64M {direction}");
+            running.line.client.run(&command, LIMIT).expect("TCP passes");
+        }
+        drop(iperf);
+        let account = running.end();
+        for port in ["wan", "far"] {
+            whole_packets::passed(&account, port, 2 * (64 << 20));
+        }
     });
 }

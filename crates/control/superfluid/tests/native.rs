@@ -4,6 +4,9 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
+#[path = "support/native_forwarder.rs"]
+mod native_forwarder;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -12,20 +15,10 @@ use support::daemon::{Daemon, Options};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
-/// The guide's program, compiled as the guide says.
+/// The guide's program.
 fn forwarder(folder: &Path) -> PathBuf {
-    let here = std::env::current_exe().expect("this test");
-    let libraries = here.parent().expect("a folder");
     let program = folder.join("forwarder");
-    let done = Command::new("clang-19")
-        .args(["-O2", "-Iinclude", "examples/native/forwarder.c", "-L"])
-        .arg(libraries)
-        .args(["-l:libsuperfluid_native.a", "-o"])
-        .arg(&program)
-        .current_dir(ROOT)
-        .output()
-        .expect("clang-19 is needed: apt-get install clang-19 lld-19");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    native_forwarder::compile(&program, &[]);
     program
 }
 

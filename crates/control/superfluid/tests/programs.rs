@@ -7,6 +7,8 @@ mod support;
 
 #[path = "support/guest_system.rs"]
 mod guest_system;
+#[path = "support/native_forwarder.rs"]
+mod native_forwarder;
 #[path = "programs/testpmd.rs"]
 mod testpmd;
 
@@ -23,22 +25,6 @@ use testbed::{Background, Iperf, Line, SERVER, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
-
-/// The guide's program, compiled as the guide says, with what else the linker is to be told.
-fn forwarder(program: &Path, more: &[&str]) {
-    let here = std::env::current_exe().expect("this test");
-    let libraries = here.parent().expect("a folder");
-    let done = Command::new("clang-19")
-        .args(["-O2", "-Iinclude", "examples/native/forwarder.c", "-L"])
-        .arg(libraries)
-        .args(["-l:libsuperfluid_native.a", "-o"])
-        .arg(program)
-        .args(more)
-        .current_dir(ROOT)
-        .output()
-        .expect("clang-19 is needed: apt-get install clang-19 lld-19");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
 
 /// The guide's examples, with folders of this test's.
 fn guide(folder: &Path, programs: &Path) -> Vec<String> {
@@ -64,7 +50,7 @@ fn with_launcher(test: &str, body: impl FnOnce(&Line, &Launcher<'_>, &[String]))
     isolated(test, || {
         let line = Line::new().expect("a line");
         let (folder, programs) = folders();
-        forwarder(&programs.path().join("forwarder"), &[]);
+        native_forwarder::compile(&programs.path().join("forwarder"), &[]);
         let blocks = guide(folder.path(), programs.path());
         fs::create_dir(folder.path().join("images")).expect("made");
         fs::write(folder.path().join("launcher.yaml"), &blocks[0]).expect("written");
@@ -404,7 +390,7 @@ fn machine_parts() -> Option<(PathBuf, PathBuf)> {
 /// The guide's virtual machine, with what it boots.
 fn machine(launcher: &Launcher<'_>, (kernel, modules): &(PathBuf, PathBuf)) -> String {
     let folder = launcher.folder.join("images");
-    fs::write(folder.join("initramfs"), guest_system::initramfs(modules)).expect("written");
+    fs::write(folder.join("initramfs"), guest_system::initramfs(modules, &[])).expect("written");
     let guide = fs::read_to_string(Path::new(ROOT).join("docs/vhost-user.md")).expect("the guide");
     let mut files = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let file = files.find(|file| file.contains("guest: vm")).expect("its example");
@@ -593,7 +579,7 @@ fn image_of_forwarder(launcher: &Launcher<'_>) -> PathBuf {
     for name in ["dev", "proc", "sys", "tmp", "run"] {
         fs::create_dir(root.path().join(name)).expect("made");
     }
-    forwarder(&root.path().join("forwarder"), &["-static"]);
+    native_forwarder::compile(&root.path().join("forwarder"), &["-static"]);
     fs::copy(BUSYBOX, root.path().join("busybox")).expect("copied");
     let tar = Command::new("tar")
         .args(["--owner=0", "--group=0", "-cf", "-", "-C"])

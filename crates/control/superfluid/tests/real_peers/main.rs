@@ -21,6 +21,8 @@ mod routing;
 mod support;
 mod virtual_machines;
 mod web_servers;
+#[path = "../support/whole_packets.rs"]
+mod whole_packets;
 
 use serde_json::Value;
 use std::ffi::OsStr;

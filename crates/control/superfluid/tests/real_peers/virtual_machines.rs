@@ -1,16 +1,19 @@
 //! QEMU with Debian's kernel, emulated, and a device of virtio-net by vhost-user.
 
 use crate::guest_system::{initramfs, kernel};
-use crate::{LIMIT, Product, is_installed, shown};
+use crate::{LIMIT, Product, is_installed, shown, whole_packets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use testbed::{Background, Line, Namespace, isolated};
 
-/// Starts the guest, with so many queues, in the namespace of the program.
-fn boot(host: &Namespace, folder: &Path, queues: u32) -> Option<Background> {
+/// Bytes that iperf3 sends each way.
+const IPERF: u64 = 32 << 20;
+
+/// Starts the guest, with so many queues and these programs, in the namespace of the program.
+fn boot(host: &Namespace, folder: &Path, queues: u32, with: &[&Path]) -> Option<Background> {
     let (kernel, modules) = kernel()?;
     let place = |name: &str| folder.join(name).display().to_string();
-    fs::write(folder.join("initramfs"), initramfs(&modules)).expect("written");
+    fs::write(folder.join("initramfs"), initramfs(&modules, with)).expect("written");
     let mut command = host.command("qemu-system-x86_64");
     let socket = place("vm.sock");
     command
@@ -98,7 +101,7 @@ fn carries_traffic(test: &str, queues: u32, after: fn(Running, u32)) {
         server.args(["-m", "http.server", "8000", "--directory"]).arg(folder.path().join("served"));
         let _server = Background::start(&mut server).expect("python3");
         let mut product = Product::start(&line, &file(folder.path(), queues));
-        let Some(mut guest) = boot(&line.middle, folder.path(), queues) else { return };
+        let Some(mut guest) = boot(&line.middle, folder.path(), queues, &[]) else { return };
         let _console = Console(folder.path().join("console"));
         product.until("the guest is ready", || is_ready(&line, &mut guest));
         // What it fetched is what was sent; what it serves is what it has: segments pass both ways whole.
@@ -143,9 +146,34 @@ fn a_guest_of_qemu_has_several_queues_and_another_one_takes_its_place() {
         let mut product = Product::start(&line, &file(folder.path(), queues));
         product.until_done(&line.client, "ping -c 1 -W 1 10.83.0.9");
         drop(guest);
-        let Some(mut guest) = boot(&line.middle, folder.path(), queues) else { return };
+        let Some(mut guest) = boot(&line.middle, folder.path(), queues, &[]) else { return };
         product.until("the next guest is ready", || is_ready(&line, &mut guest));
         Running { line, folder, guest, back }.fetch();
         product.end();
+    });
+}
+
+/// The guest leaves segmentation to others, and takes what is still to be segmented: what iperf3 sends passes the
+/// firewall in packets that no link takes, both ways.
+#[test]
+#[ignore = "make peers"]
+fn segments_of_a_guest_of_qemu_pass_a_firewall_whole() {
+    isolated("virtual_machines::segments_of_a_guest_of_qemu_pass_a_firewall_whole", || {
+        let line = Line::new().expect("a line");
+        if !is_installed(&line.client, "iperf3", "iperf3") {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = "tenants: {default: {pool: {buffers: 2048, buffer_size: 64KiB}}}\n";
+        let mut product = Product::start(&line, &(file(folder.path(), 1) + pool));
+        let iperf = PathBuf::from(shown(&line.client, "which iperf3").trim());
+        let Some(_guest) = boot(&line.middle, folder.path(), 1, &[&iperf]) else { return };
+        let _console = Console(folder.path().join("console"));
+        for direction in ["", "--reverse"] {
+            product
+                .until_done(&line.client, &format!("iperf3 --client 10.83.0.9 --bytes {IPERF} {direction}"));
+        }
+        let account = product.end();
+        whole_packets::passed(&account, "vm", 2 * IPERF);
     });
 }

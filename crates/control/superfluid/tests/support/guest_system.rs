@@ -1,5 +1,6 @@
 //! A guest for QEMU: Debian's kernel, and a first root file system made of busybox and the kernel's modules.
 
+use machine_image::closure::{self, Roots};
 use machine_image::{Tree, cpio};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ ip link set lo up
 ip link set eth0 up
 ip addr add 10.83.0.9/24 dev eth0
 httpd -p 80 -h /www
+[ ! -e /bin/iperf3 ] || iperf3 --server >/dev/null &
 until wget -q -O /tmp/file http://10.83.0.1:8000/file; do sleep 1; done
 md5sum </tmp/file >/www/sum
 mount -t sysfs sys /sys
@@ -56,8 +58,8 @@ fn find_kernel() -> Option<(PathBuf, PathBuf)> {
     Some((kernel, Path::new("/lib/modules").join(version).join("kernel")))
 }
 
-/// The guest's first root file system.
-pub fn initramfs(modules: &Path) -> Vec<u8> {
+/// The guest's first root file system, with these programs of the host and their libraries in `bin`.
+pub fn initramfs(modules: &Path, with: &[&Path]) -> Vec<u8> {
     let mut tree = Tree::default();
     for folder in ["bin", "proc", "sys", "tmp"] {
         tree.folder(folder, 0o755);
@@ -70,6 +72,14 @@ pub fn initramfs(modules: &Path) -> Vec<u8> {
     tree.file("bin/busybox", Path::new("/bin/busybox"), 0o755);
     tree.text("www/file", testbed::pattern(2_000_000), 0o644);
     tree.text("init", INIT, 0o755);
+    let programs: Vec<(String, PathBuf)> = with
+        .iter()
+        .map(|path| (format!("bin/{}", path.file_name().expect("a name").display()), path.to_path_buf()))
+        .collect();
+    for (inside, path) in &programs {
+        tree.file(inside, path, 0o755);
+    }
+    closure::add(&mut tree, &Roots::host(), &programs).expect("its libraries");
     let mut bytes = Vec::new();
     cpio::write(&tree, &mut bytes).expect("an archive");
     bytes
