@@ -291,7 +291,7 @@ fn by_a_program_of_the_native_library() {
         drop(iperf);
         let account = running.end();
         for port in ["wan", "far"] {
-            whole_packets::passed(&account, port, 2 * (64 << 20));
+            whole_packets::passed(&account, port, 64 << 20);
         }
     });
 }

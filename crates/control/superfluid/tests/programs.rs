@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use support::commands::PROGRAM;
 use support::daemon::Options;
 use support::launcher::{BUSYBOX, Launcher, another_pid, folders, kill, missing, stop};
-use support::layouts;
+use support::{layouts, seen};
 use testbed::{Background, Iperf, Line, SERVER, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -74,6 +74,11 @@ fn pings(line: &Line, count: u32) {
     let ping = format!("ping -c {count} -i 0.02 -W 2 {SERVER}");
     let told = line.client.run(&ping, LIMIT).expect("all pass").stdout;
     assert!(told.contains(" 0% packet loss"), "{told}");
+}
+
+/// Packets to a host and back, until this is dropped.
+fn pinging(line: &Line, to: &str) -> Background {
+    Background::start(line.client.command("ping").args(["-i", "0.01", to])).expect("ping")
 }
 
 fn transfer(line: &Line) {
@@ -146,6 +151,11 @@ fn a_daemon_keeps_a_program_by_the_library_through_deaths_of_either() {
             let allowed = "found: user 0; allowed: users 2000000000 to 2000065535";
             assert!(told.contains(allowed), "{told}");
             pings(line, 5);
+
+            // It is seen where functions in the sandbox are.
+            let pinging = pinging(line, SERVER);
+            seen::as_a_function(&daemon, "forward", "in");
+            drop(pinging);
 
             // It is a program wherever it is named, and no function in the sandbox.
             let (code, answer) = daemon.ask("POST", "/v1/functions/forward/pause", None);
@@ -465,6 +475,14 @@ fn a_virtual_machine_stands_in_a_chain() {
             another_pid(launcher, Some(pid));
             before = Some(pid);
         }
+        let pinging = pinging(line, "10.83.0.9");
+        daemon.wait("it is started again", || {
+            line.client.run("curl --silent --fail --max-time 2 http://10.83.0.9/queues", LIMIT).is_ok()
+        });
+        seen::as_a_function(&daemon, "machine", "in");
+        let log = daemon.done("function logs machine");
+        assert!(log.contains("the guest is ready"), "{log}");
+        drop(pinging);
         let ended = daemon.end();
         assert!(ended.contains("the account balances"), "{ended}");
     });

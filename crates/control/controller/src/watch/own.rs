@@ -18,7 +18,8 @@ pub(super) fn is_of(wiring: &Wiring, tenant: &str, name: &str) -> bool {
         wiring.instances.get(name).filter(|_| guarded_by(name).is_none()).map(|there| &there.tenant);
     let port = wiring.ports.get(name).map(|there| &there.tenant);
     let device = wiring.devices.get(name).map(|there| &there.tenant);
-    [instance, port, device].into_iter().flatten().any(|owner| owner == tenant)
+    let container = wiring.containers.get(name).map(|there| &there.tenant);
+    [instance, port, device, container].into_iter().flatten().any(|owner| owner == tenant)
 }
 
 /// Whether every packet at a place is a tenant's.

@@ -3,7 +3,7 @@
 use super::own;
 use deployment::{Catalog, HopPackets};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opening, Wiring, guarded_by};
+use wiring::{Container, Device, DeviceLayout, Edge, Endpoint, Instance, Opening, Wiring, guarded_by};
 use yaml_document::spelling;
 
 /// Places that one trace looks at.
@@ -81,7 +81,8 @@ impl<'a> View<'a> {
     }
 
     /// The spots that are meant: `lan`, `fw`, `fw:inside`, `fw:0`, `edge`, `edge:lan`; `port/lan`,
-    /// `function/fw` and `device/edge` too. A device that is laid as wires is looked at where these end.
+    /// `function/fw` and `device/edge` too. A device that is laid as wires is looked at where these end, a
+    /// container at each of its interfaces.
     pub(super) fn spots(&self, text: &str) -> Result<Vec<Spot>, String> {
         let kinds = ["port/", "function/", "device/"];
         let text = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
@@ -119,9 +120,14 @@ impl<'a> View<'a> {
                     let place = TapPoint::Function(name.to_owned());
                     return self.seen(vec![Spot { place, interface }], name);
                 }
+                if let Some(container) = wiring.containers.get(name) {
+                    let names = container_ports(name, container, part)?;
+                    return self.seen(names.iter().map(|name| port(name)).collect(), name);
+                }
             }
         }
         let known = wiring.ports.keys().chain(wiring.devices.keys()).chain(wiring.instances.keys());
+        let known = known.chain(wiring.containers.keys());
         let known = known.map(String::as_str).filter(|name| self.shows(name)).take(20);
         let known: Vec<&str> = known.collect();
         let choices = spelling::choices(name, known);
@@ -184,7 +190,10 @@ impl<'a> View<'a> {
             Some(end) => Ok((end, None)),
             None => {
                 let spots = self.spots(text)?;
-                let [spot] = spots.as_slice() else { return Err(format!("`{text}` is no end of a wire")) };
+                let [spot] = spots.as_slice() else {
+                    let first = spots.first().map_or(text, |spot| spot.place.name());
+                    return Err(is_no_end(text, first));
+                };
                 Ok((endpoint(spot)?, Some(spot.clone())))
             }
         };
@@ -252,13 +261,33 @@ impl<'a> View<'a> {
     }
 }
 
+/// Ports of a container: of all interfaces, or of the one of this name or number.
+fn container_ports(name: &str, container: &Container, of: Option<&str>) -> Result<Vec<String>, String> {
+    let interfaces = container.interfaces.iter().map(|interface| interface.name.as_str());
+    let is_meant = |(number, interface): &(usize, &str)| {
+        of.is_none_or(|of| of == *interface || of.parse() == Ok(*number))
+    };
+    let meant = interfaces.clone().enumerate().filter(is_meant);
+    let ports: Vec<String> = meant.map(|(_, interface)| format!("{name}:{interface}")).collect();
+    match of {
+        _ if !ports.is_empty() => Ok(ports),
+        None => Err(format!("`{name}` has no interfaces")),
+        Some(of) => {
+            let choices = spelling::choices(of, interfaces);
+            Err(format!("`{name}` has no interface `{}`{choices}", spelling::shown(of)))
+        }
+    }
+}
+
+fn is_no_end(name: &str, such: &str) -> String {
+    format!("`{name}` is a function; allowed at the end of a wire: one of its interfaces, such as `{such}`")
+}
+
 fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
     match (&spot.place, spot.interface) {
         (TapPoint::Port(name), _) => Ok(Endpoint::Port(name.clone())),
         (TapPoint::Function(name), Some(interface)) => Ok(Endpoint::Interface(name.clone(), interface)),
-        (TapPoint::Function(name), None) => Err(format!(
-            "`{name}` is a function; allowed at the end of a wire: one of its interfaces, such as `{name}:0`"
-        )),
+        (TapPoint::Function(name), None) => Err(is_no_end(name, &format!("{name}:0"))),
         (TapPoint::Device(name, side), _) => Ok(Endpoint::Device(Opening::of(name, side.as_deref()))),
     }
 }
@@ -321,6 +350,51 @@ chains:
         );
         assert!(at("lan~fw:1").is_err_and(|message| message.contains("no wire")));
         assert!(at("lan~fw").is_err_and(|message| message.contains("such as `fw:0`")));
+    }
+
+    #[test]
+    fn a_container_is_looked_at_at_its_interfaces() {
+        let (wiring, catalog) = wired(
+            "superfluid: 1
+tenants: {default: {}, red: {}, blue: {}}
+ports: {lan: {type: 'null', tenant: red}, wan: {type: 'null', tenant: red}}
+functions:
+  ids: {guest: container, image: /a, tenant: red, memory: 16MiB, interfaces: {in: {}, out: {}}}
+  alone: {guest: container, image: /a, memory: 16MiB}
+chains: {c: [lan, ids, wan]}
+",
+        );
+        let port = |name: &str| Spot { place: TapPoint::Port(name.to_owned()), interface: None };
+        for tenant in [None, Some("red")] {
+            let view = View::new(&wiring, &catalog, tenant);
+            assert_eq!(view.spots("ids"), Ok(vec![port("ids:in"), port("ids:out")]));
+            assert_eq!(view.spots("function/ids"), view.spots("ids"));
+            assert_eq!(
+                (view.spots("ids:out"), view.spots("ids:1")),
+                (Ok(vec![port("ids:out")]), view.spots("ids:out"))
+            );
+            assert!(
+                view.spots("ids:up").is_err_and(|told| told.contains("no interface `up`; allowed: in, out"))
+            );
+            let seen = ["ids:in", "ids:out"].map(|name| (port(name).place, HopPackets::All));
+            assert_eq!(view.captured("ids"), Ok(seen.to_vec()));
+            let wire = ["lan", "ids:in"].map(|name| (port(name).place, HopPackets::Received));
+            assert_eq!(view.captured("lan~ids:in"), Ok(wire.to_vec()));
+            assert_eq!(view.captured("lan~ids:0"), Ok(wire.to_vec()));
+            assert!(view.captured("lan~ids").is_err_and(|told| told.contains("such as `ids:in`")));
+        }
+        let all = View::new(&wiring, &catalog, None);
+        assert_eq!(all.spots("alone"), Err("`alone` has no interfaces".to_owned()));
+        assert!(all.spots("idz").is_err_and(|told| told.contains("did you mean `ids`")));
+        // What is another tenant's is not there.
+        let blue = View::new(&wiring, &catalog, Some("blue"));
+        for name in ["ids", "ids:in", "ids:up", "alone"] {
+            let told = blue.spots(name).expect_err(name);
+            assert!(
+                told.starts_with("there is no port, device or function") && !told.contains("ids,"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

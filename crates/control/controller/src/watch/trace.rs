@@ -179,10 +179,7 @@ fn injection(
             return Err(invalid("at", message));
         }
         Some(_) => {
-            return Err(invalid(
-                "at",
-                "a device has several ends; allowed: a function's interface, or a port",
-            ));
+            return Err(invalid("at", "it has several ends; allowed: a function's interface, or a port"));
         }
         None => {
             return Err(invalid(

@@ -14,3 +14,4 @@ pub mod daemon;
 pub mod http;
 pub mod launcher;
 pub mod layouts;
+pub mod seen;
