@@ -7,7 +7,7 @@ use super::memory::ContainerMemory;
 use super::shares::Shares;
 use super::shelf::artifact;
 use super::standing::Standing;
-use super::status::share_of;
+use super::status::{latency, share_of};
 use ::metrics::json::ContainerAccount;
 use api::{ContainerProcessor, Fault, FunctionMemory, FunctionStatus};
 use api_server::Refusal;
@@ -413,7 +413,7 @@ impl Controller {
             processor: Some(processor),
             queue: counted.queue,
             drops: counted.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)).collect(),
-            latency: None,
+            latency: latency(&counted.latencies),
             memory: FunctionMemory { private: condition.memory, promised, ..FunctionMemory::default() },
             faults: condition.faults,
             restarts: condition.restarts,

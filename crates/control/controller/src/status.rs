@@ -97,7 +97,7 @@ fn status_of(
 }
 
 /// How long packets took, in short. Times that are too long to be told apart are the longest that there is.
-fn latency(counted: &Latencies) -> Option<Latency> {
+pub(super) fn latency(counted: &Latencies) -> Option<Latency> {
     // Every JSON reader takes this exactly.
     let most = |nanos: u64| nanos.min((1 << 53) - 1);
     Some(Latency {

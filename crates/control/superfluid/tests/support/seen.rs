@@ -32,7 +32,9 @@ pub fn as_a_function(daemon: &Daemon, name: &str, interface: &str) {
         rows.into_iter().find(|row| row["name"] == name).expect("its row")
     };
     let top = row(daemon.json("top"));
-    for figure in ["packets_per_second", "bits_per_second", "cpu_share", "memory_bytes", "packets"] {
+    for figure in
+        ["packets_per_second", "bits_per_second", "cpu_share", "memory_bytes", "packets", "latency_p99_ns"]
+    {
         assert!(is_some(&top[figure]), "{figure}: {top}");
     }
     // What the engine and the processes have used, each alone and both together. Where its neighbours are
