@@ -8,7 +8,8 @@
 //! 3. The first loss on standard output is reported once on standard error.
 //! 4. [`end`] waits before the process ends until both queues are written, as long as their readers take
 //!    something.
-//! 5. Lines of standard error that are wider than its terminal are wrapped. A pipe and a file get each as one.
+//! 5. Lines of standard error that are wider than its terminal are wrapped. A pipe and a file get each as
+//!    one.
 //!
 //! The macros of the standard library panic where a write fails, and block where a pipe is full. A program
 //! that uses this crate denies them with `clippy::print_stdout` and `clippy::print_stderr`.

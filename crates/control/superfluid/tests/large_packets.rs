@@ -251,8 +251,8 @@ fn by_memif() {
     });
 }
 
-/// A program in C between a firewall and a link: what comes in segments of many packets leaves it so, checksums
-/// unfinished as they are.
+/// A program in C between a firewall and a link: what comes in segments of many packets leaves it so,
+/// checksums unfinished as they are.
 #[test]
 fn by_a_program_of_the_native_library() {
     isolated("by_a_program_of_the_native_library", || {

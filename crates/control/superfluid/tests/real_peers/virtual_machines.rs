@@ -165,8 +165,8 @@ fn a_guest_of_qemu_has_several_queues_and_another_one_takes_its_place() {
     });
 }
 
-/// The guest leaves segmentation to others, and takes what is still to be segmented: what iperf3 sends passes the
-/// firewall in packets that no link takes, both ways.
+/// The guest leaves segmentation to others, and takes what is still to be segmented: what iperf3 sends passes
+/// the firewall in packets that no link takes, both ways.
 #[test]
 #[ignore = "make peers"]
 fn segments_of_a_guest_of_qemu_pass_a_firewall_whole() {
@@ -223,8 +223,8 @@ impl Control {
     }
 }
 
-/// The memory of a guest is written to a file while packets come, with the port's log of pages, and another QEMU
-/// goes on with it at the same port.
+/// The memory of a guest is written to a file while packets come, with the port's log of pages, and another
+/// QEMU goes on with it at the same port.
 #[test]
 #[ignore = "make peers"]
 fn a_guest_of_qemu_moves_while_packets_pass() {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// That what iperf3 sent, so many bytes each way, passed a port, most of it in packets that no link takes, none of
-/// which was cut.
+/// That what iperf3 sent, so many bytes each way, passed a port, most of it in packets that no link takes,
+/// none of which was cut.
 pub fn passed(account: &Value, port: &str, each_way: u64) {
     let port = &account["ports"][port];
     let packets = &port["packets"];
