@@ -1,6 +1,7 @@
 //! What the program knows beside the file: images, by name, in files or kept from registries, and port
 //! drivers.
 
+use crate::active_guests::ActiveGuests;
 use crate::drivers;
 use crate::named::Named;
 use crate::processors;
@@ -48,6 +49,8 @@ pub struct Catalog {
     processes: port_native::Processes,
     /// Queues of guests' TAP devices.
     taps: port_tap::Handed,
+    /// Which guests are active, of those that stand by each other.
+    active_guests: ActiveGuests,
     /// The launcher's folder of guests' sockets.
     guest_sockets: PathBuf,
     owner: Option<Owner>,
@@ -97,6 +100,7 @@ impl Catalog {
             bypasses: port::bypass::Bypasses::default(),
             processes: port_native::Processes::default(),
             taps: port_tap::Handed::default(),
+            active_guests: ActiveGuests::default(),
             guest_sockets: GUEST_SOCKETS.into(),
             owner: None,
             files: SlowFiles::default(),
@@ -155,6 +159,11 @@ impl Catalog {
     /// Where the ports of guests' TAP devices find the queues of these.
     pub fn taps(&self) -> &port_tap::Handed {
         &self.taps
+    }
+
+    /// Where the ports of guests find which one is active.
+    pub fn active_guests(&self) -> &ActiveGuests {
+        &self.active_guests
     }
 
     /// The same for a launcher that has another folder of guests' sockets than usual.

@@ -12,7 +12,7 @@ use port::station::StationPort;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wiring::{BypassSide, ON_A_LINK, is_container_port};
+use wiring::{BypassSide, ON_A_LINK, container_of_port, is_container_port};
 
 /// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its
 /// interface, say.
@@ -194,16 +194,20 @@ impl Opening<'_> {
         use port::{generator, null, sink};
         let pool = self.pool.clone();
         let owner = self.catalog.owner().filter(|_| is_container_port(self.name));
+        let interface = settings.get("interface").and_then(schema::Value::as_text);
+        let active = container_of_port(self.name)
+            .zip(interface)
+            .map(|(function, first)| self.catalog.active_guests().place(function, first));
         Ok(match driver {
             "af_packet" => {
                 use port_af_packet::{AfPacketPort, Settings};
-                let settings = Settings::from_value(settings).of_guest(owner);
+                let settings = Settings::from_value(settings).of_guest(owner, active);
                 let opened = AfPacketPort::open(settings.clone());
                 Box::new(self.open_or_wait(opened, || AfPacketPort::waiting(settings))?)
             }
             "af_xdp" => {
                 use port_af_xdp::{AfXdpPort, Settings};
-                let settings = Settings::from_value(settings).of_guest(owner);
+                let settings = Settings::from_value(settings).of_guest(owner, active);
                 let opened = AfXdpPort::open(settings.clone(), pool.clone());
                 Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
             }
@@ -229,7 +233,7 @@ impl Opening<'_> {
                 use port_tap::{Settings, TapPort};
                 let settings = Settings::from_value(settings);
                 if is_container_port(self.name) {
-                    let opened = TapPort::handed(settings, self.catalog.taps());
+                    let opened = TapPort::handed(settings, self.catalog.taps(), active);
                     return Ok(Box::new(opened.map_err(|error| error.to_string())?));
                 }
                 let opened = TapPort::open(settings.clone());

@@ -17,6 +17,7 @@
 //! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried
 //! out one at a time.
 
+mod active_guests;
 mod beside;
 mod carry_out;
 mod catalog;
@@ -54,6 +55,7 @@ mod tests;
 mod tight_links;
 mod workshop;
 
+pub use active_guests::ActiveGuests;
 pub use beside::BesideReading;
 pub use carry_out::CarriedOut;
 pub use catalog::Catalog;

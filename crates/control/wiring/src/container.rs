@@ -321,6 +321,18 @@ pub fn is_container_port(port: &str) -> bool {
     port.contains(':')
 }
 
+/// Most guests that stand by another one.
+pub const STANDBY_MAX: u8 = 8;
+
+/// The outer end of the same interface of the `number`th guest that stands by a container, by the first one's
+/// outer end; of number 0 that itself.
+pub fn standby_link(first: &str, number: u8) -> String {
+    match first.rsplit_once('-') {
+        Some((function, interface)) if number > 0 => format!("{function}{number}{interface}"),
+        _ => first.to_owned(),
+    }
+}
+
 /// The outer end of a container's interface, by its number below 16: `sfg`, ten digits for the function's
 /// name and one for the number. Two names may have the same; the reader of a file reports that.
 pub fn container_link(function: &str, number: u8) -> String {
@@ -334,6 +346,18 @@ pub fn container_link(function: &str, number: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_that_stands_by_has_outer_ends_of_its_own() {
+        let first = [container_link("ids", 0), container_link("ids", 15)];
+        let all = first.iter().flat_map(|first| (0..=STANDBY_MAX).map(|number| standby_link(first, number)));
+        let mut all: Vec<String> = all.collect();
+        assert!(first.iter().all(|first| all.contains(first)), "{all:?}");
+        assert!(all.iter().all(|link| link.len() == 15 && link.starts_with("sfg")), "{all:?}");
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 18);
+    }
 
     #[test]
     fn the_outer_end_fits_into_an_interfaces_name_and_differs_by_function_and_number() {

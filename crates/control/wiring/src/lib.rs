@@ -46,8 +46,8 @@ mod workers;
 
 pub use container::{
     BypassSide, Container, ContainerInterface, ContainerKind, ContainerProbe, InterfaceKind,
-    InterfaceStation, KvmUse, ProbeAsks, container_link, container_of_port, container_port, container_socket,
-    is_container_port,
+    InterfaceStation, KvmUse, ProbeAsks, STANDBY_MAX, container_link, container_of_port, container_port,
+    container_socket, is_container_port, standby_link,
 };
 pub use cpu::{Cpu, Percent};
 pub use device::{

@@ -5,7 +5,7 @@ use crate::intake::{Intake, Target};
 use crate::link::{Left, Link, Rings, Sockets};
 use crate::{OpenError, Settings};
 use kernel_interface::beside::{self, Early, Pending};
-use kernel_interface::{Inquiry, Presence, assess, is_anothers, is_name};
+use kernel_interface::{Inquiry, OnActive, Presence, assess, is_anothers, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -170,13 +170,17 @@ impl AfPacketPort {
         opened.map_err(|error| error.to_string())
     }
 
-    /// Has rings set up for an interface that is to come, if there is a place for that: when it comes, only
-    /// to be bound to it is left. What cannot be had shows when it has come.
+    /// Has rings set up for an interface that is to come, or that of a guest that stands by, if there is a
+    /// place for that: when its turn comes, only to be bound to it is left. What cannot be had shows then.
     fn prepare(&mut self) {
-        let is_awaited = self.link.is_none() && self.opening.is_none() && self.prepared.is_none();
+        let is_free = self.opening.is_none() && self.prepared.is_none();
         let is_absent =
             || self.inquiry.presence(&self.settings.interface).is_ok_and(|it| it == Presence::Absent);
-        if !(is_awaited && is_absent()) {
+        let is_awaited = match self.link {
+            Some(_) => self.settings.active.as_ref().is_some_and(OnActive::may_turn),
+            None => is_absent(),
+        };
+        if !(is_free && is_awaited) {
             return;
         }
         let Some(place) = Early::take() else { return };
@@ -192,10 +196,21 @@ impl AfPacketPort {
     }
 
     fn look(&mut self) {
+        self.turn();
         look(self);
         if let Some(link) = &mut self.link {
             link.set_longest(longest_frame(&self.inquiry, &self.settings.interface));
+            self.prepare();
         }
+    }
+
+    /// Lets go of a guest's interface when another guest has become the active one.
+    fn turn(&mut self) {
+        let Some(interface) = self.settings.active.as_mut().and_then(OnActive::turn) else { return };
+        self.state.down(format!("interface `{interface}`, of the guest that takes over, is being opened"));
+        self.leave_link();
+        self.opening.take().into_iter().for_each(beside::let_go);
+        (self.settings.interface, self.refused) = (interface, None);
     }
 
     fn leave_link(&mut self) {
@@ -343,6 +358,10 @@ impl Port for AfPacketPort {
 
     fn counters(&self) -> &PortCounters {
         &self.intake.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        self.settings.active.as_ref().map(|active| active.details(self.state.is_up())).unwrap_or_default()
     }
 
     fn in_flight(&self) -> u64 {

@@ -552,6 +552,7 @@ fn settings_come_from_the_operators_file() {
         promiscuous: false,
         offload: false,
         owner: None,
+        active: None,
     };
     assert_eq!(settings(all), Ok(expected));
     for (wrong, key) in [

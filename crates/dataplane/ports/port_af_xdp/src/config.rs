@@ -1,6 +1,6 @@
 //! Settings of a port, and their schema.
 
-use kernel_interface::Owner;
+use kernel_interface::{OnActive, Owner};
 use schema::Value;
 
 /// The schema of the settings, in the language of configuration schemas.
@@ -72,6 +72,8 @@ pub struct Settings {
     pub unfinished_checksums: UnfinishedChecksums,
     /// This program, where the interface is that of a guest: another program's is not opened.
     pub owner: Option<Owner>,
+    /// Where the interface is that of a guest that others may stand by.
+    pub active: Option<OnActive>,
 }
 
 impl Settings {
@@ -87,12 +89,14 @@ impl Settings {
             promiscuous: true,
             unfinished_checksums: UnfinishedChecksums::Auto,
             owner: None,
+            active: None,
         }
     }
 
     /// The same of a guest's interface, which another program's guest may have under this name.
-    pub fn of_guest(self, owner: Option<Owner>) -> Settings {
-        Settings { owner, ..self }
+    pub fn of_guest(self, owner: Option<Owner>, active: Option<OnActive>) -> Settings {
+        let interface = active.as_ref().and_then(OnActive::interface).map(str::to_owned);
+        Settings { owner, active, interface: interface.unwrap_or(self.interface), ..self }
     }
 
     /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not

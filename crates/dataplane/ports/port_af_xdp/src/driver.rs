@@ -5,7 +5,7 @@ use crate::open::{mtu, open};
 use crate::outgoing::{Outgoing, Trouble};
 use crate::queue::{Losses, Tally};
 use crate::{OpenError, Settings, checksum};
-use kernel_interface::{Inquiry, assess, is_anothers, is_name};
+use kernel_interface::{Inquiry, OnActive, assess, is_anothers, is_name};
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -142,6 +142,14 @@ impl AfXdpPort {
         }
     }
 
+    /// Lets go of a guest's interface when another guest has become the active one.
+    fn turn(&mut self) {
+        let Some(interface) = self.settings.active.as_mut().and_then(OnActive::turn) else { return };
+        self.state.down(format!("interface `{interface}`, of the guest that takes over, is being opened"));
+        self.leave_link(DropReason::PortDown);
+        self.settings.interface = interface;
+    }
+
     fn count(&mut self, losses: Losses, tally: Tally) {
         self.counters.kernel_lost += losses.frames();
         self.losses.add(&losses);
@@ -266,6 +274,7 @@ impl Port for AfXdpPort {
             self.count(losses, tally);
         }
         if !self.closed {
+            self.turn();
             look(self);
             self.greet();
             if let Some(Err(error)) = self.link.as_mut().map(|link| link.tidy(&mut self.counters)) {
@@ -287,13 +296,15 @@ impl Port for AfXdpPort {
     }
 
     fn details(&self) -> Vec<(&'static str, u64)> {
-        vec![
+        let own = [
             ("kernel_no_buffer_or_too_long", self.losses.no_buffer_or_too_long),
             ("kernel_ring_full", self.losses.ring_full),
             ("fill_ring_empty", self.losses.fill_ring_empty),
             ("unfinished_checksums", self.unfinished),
             ("kicks", self.tally.kicks),
-        ]
+        ];
+        let active = self.settings.active.as_ref().map(|active| active.details(self.state.is_up()));
+        own.into_iter().chain(active.into_iter().flatten()).collect()
     }
 
     fn in_flight(&self) -> u64 {

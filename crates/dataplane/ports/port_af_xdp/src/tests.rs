@@ -324,6 +324,7 @@ fn settings_come_from_the_operators_file() {
         promiscuous: false,
         unfinished_checksums: UnfinishedChecksums::Ignore,
         owner: None,
+        active: None,
     };
     assert_eq!(settings(all), Ok(expected));
     for mode in Mode::ALL {

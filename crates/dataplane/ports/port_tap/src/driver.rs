@@ -8,6 +8,7 @@ use crate::link::Change;
 use crate::offload::{self, plan};
 use crate::state::{Presence, decide};
 use crate::{OpenError, Settings};
+use kernel_interface::OnActive;
 use packet_memory::{Packet, Pool};
 use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -26,6 +27,9 @@ const FULL_LIMIT: u32 = 3;
 /// Most packets that are looked for in each queue at the end.
 const MOST_HELD: usize = 1 << 16;
 
+/// Most packets that are looked for in the queue of a guest that takes over: the kernel keeps 500 in one.
+const MOST_OLD: usize = 1024;
+
 /// A worker has duplicates of its ports' descriptors while it sleeps, and is woken when a port goes. If it
 /// closed the last one, it would be the one that waits for the kernel.
 const AWHILE: Duration = Duration::from_millis(5);
@@ -40,6 +44,8 @@ pub struct TapPort {
     ended: Option<Device>,
     /// Where its queue comes from, if another process makes the device.
     hold: Option<Hold>,
+    /// The next device is that of a guest that has stood by.
+    takes_over: bool,
     intake: Intake,
     /// The queue whose turn it is.
     turn: usize,
@@ -79,14 +85,21 @@ impl TapPort {
         Ok(port)
     }
 
-    /// A port whose device another process makes and whose queue that one hands to this process. It is down
-    /// until there is one.
+    /// A port whose device another process makes and whose queue that one hands to this process: of the
+    /// active one of the guests that stand by each other, if others do. It is down until there is one.
     ///
     /// # Errors
     /// Settings that no device can have, or the process has no descriptors left.
-    pub fn handed(settings: Settings, handed: &Handed) -> Result<TapPort, OpenError> {
+    pub fn handed(
+        mut settings: Settings,
+        handed: &Handed,
+        active: Option<OnActive>,
+    ) -> Result<TapPort, OpenError> {
+        if let Some(interface) = active.as_ref().and_then(OnActive::interface) {
+            settings.interface = interface.to_owned();
+        }
         let mut port = TapPort::new(settings)?;
-        port.hold = Some(Hold::on(handed));
+        port.hold = Some(Hold::on(handed, active));
         look(&mut port);
         port.condition.take_events();
         Ok(port)
@@ -107,6 +120,7 @@ impl TapPort {
             device: None,
             ended: None,
             hold: None,
+            takes_over: false,
             intake: Intake::new(),
             turn: 0,
             room: None,
@@ -115,6 +129,14 @@ impl TapPort {
             condition,
             closed: false,
         })
+    }
+
+    /// Lets go of a guest's device when another guest has become the active one.
+    fn turn(&mut self) {
+        let Some(interface) = self.hold.as_mut().and_then(Hold::turn) else { return };
+        self.condition
+            .down(format!("interface `{interface}`, of the guest that takes over, is being opened"));
+        (self.settings.interface, self.takes_over) = (interface, true);
     }
 
     /// Where the device is and how, and what the kernel lost on the way here.
@@ -267,6 +289,16 @@ impl Attached for TapPort {
             None => Device::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?,
         };
         self.mtu = self.hold.as_ref().map(|_| handed::mtu(&self.settings));
+        if std::mem::take(&mut self.takes_over) {
+            // What its guest has sent while it stood by, to no one, has waited for however long.
+            let old =
+                device.queues.first().into_iter().flat_map(|queue| std::iter::repeat_n(queue, MOST_OLD));
+            for queue in old {
+                if self.intake.lose(queue, DropReason::PortDown).is_err() {
+                    break;
+                }
+            }
+        }
         self.device = Some(device);
         self.fit_again();
         Ok(())
@@ -358,6 +390,7 @@ impl Port for TapPort {
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
         if !self.closed {
+            self.turn();
             look(self);
         }
         if let Some(too_long) = self.intake.too_long.filter(|_| !self.told_too_long) {
@@ -369,6 +402,10 @@ impl Port for TapPort {
 
     fn counters(&self) -> &PortCounters {
         &self.intake.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        self.hold.as_ref().map(|hold| hold.details(self.condition.is_up())).unwrap_or_default()
     }
 
     fn close(&mut self, _pool: &Pool) -> Result<(), String> {

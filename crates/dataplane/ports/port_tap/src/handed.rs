@@ -14,6 +14,7 @@ use crate::device::Device;
 use crate::inquiry::Inquiry;
 use crate::link::Change;
 use crate::{DeviceState, OpenError, Settings};
+use kernel_interface::OnActive;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -116,11 +117,23 @@ pub(crate) struct Hold {
     handed: Handed,
     /// What the port has.
     has: Option<Arc<OwnedFd>>,
+    /// Where others may stand by its guest.
+    active: Option<OnActive>,
 }
 
 impl Hold {
-    pub fn on(handed: &Handed) -> Hold {
-        Hold { handed: handed.clone(), has: None }
+    pub fn on(handed: &Handed, active: Option<OnActive>) -> Hold {
+        Hold { handed: handed.clone(), has: None, active }
+    }
+
+    /// The name by which there is a queue for the port now, when another guest has become the active one.
+    pub fn turn(&mut self) -> Option<String> {
+        self.active.as_mut().and_then(OnActive::turn)
+    }
+
+    /// What there is to count of that.
+    pub fn details(&self, is_up: bool) -> Vec<(&'static str, u64)> {
+        self.active.as_ref().map(|active| active.details(is_up)).unwrap_or_default()
     }
 
     /// Whether the port has what there is for it.
@@ -159,7 +172,7 @@ mod tests {
     fn a_port_has_what_there_is_for_it_and_nothing_that_was_taken_back() {
         let (handed, settings) = (Handed::default(), Settings::new("sfg-0"));
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("a file"));
-        let mut hold = Hold::on(&handed);
+        let mut hold = Hold::on(&handed, None);
         assert!(hold.is_current("sfg-0"));
         assert!(hold.take(&settings).expect_err("none").contains("comes with its guest"));
         handed.keep("a", vec![("sfg-0".to_owned(), file()), ("sfg-1".to_owned(), file())]);
@@ -167,7 +180,7 @@ mod tests {
         hold.take(&settings).expect("there is one");
         assert!(hold.is_current("sfg-0") && !hold.is_current("sfg-1"));
         // A second port in its place finds the same.
-        Hold::on(&handed).take(&settings).expect("there is one");
+        Hold::on(&handed, None).take(&settings).expect("there is one");
         handed.keep("b", vec![("sfg-2".to_owned(), file())]);
         assert!(hold.is_current("sfg-0"));
         handed.keep("a", vec![("sfg-0".to_owned(), file())]);

@@ -1,0 +1,128 @@
+//! Ports at guests that stand by each other: a port has an interface at each of them, and is on that of the
+//! one that is active.
+//!
+//! 1. What knows the guests says which of them is active ([`ActiveGuest::say`]), and has the function's ports
+//!    looked after.
+//! 2. Each port that is [on](OnActive) one of these interfaces finds at its next look that it is to be on
+//!    another one ([`OnActive::turn`]), lets go of what it has and takes that, as it takes an interface that
+//!    has come back.
+//!
+//! Limits: which one it is says nothing of whether that one runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Which of a function's guests is active, and how many others are ready.
+#[derive(Clone, Debug, Default)]
+pub struct ActiveGuest(Arc<AtomicU32>);
+
+impl ActiveGuest {
+    /// Says it: the number of the active one, 0 for the first, and how many stand by, if others are to.
+    pub fn say(&self, number: u8, standing_by: Option<u8>) {
+        let [others, ready] = standing_by.map_or([0, 0], |ready| [1, ready]);
+        self.0.store(u32::from_le_bytes([number, ready, others, 0]), Relaxed);
+    }
+
+    /// Whether a port has it, or what says it.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// The number of the active one.
+    pub fn number(&self) -> u8 {
+        self.0.load(Relaxed).to_le_bytes()[0]
+    }
+
+    /// How many stand by; `None`: none is to.
+    pub fn standing_by(&self) -> Option<u8> {
+        let [_, ready, others, _] = self.0.load(Relaxed).to_le_bytes();
+        (others > 0).then_some(ready)
+    }
+}
+
+/// A port's place at the active guest.
+#[derive(Clone, Debug)]
+pub struct OnActive {
+    active: ActiveGuest,
+    /// The port's interface at each of them.
+    interfaces: Vec<String>,
+    /// Which one the port is on.
+    number: u8,
+    takeovers: u64,
+}
+
+/// That of the same port.
+impl PartialEq for OnActive {
+    fn eq(&self, other: &OnActive) -> bool {
+        Arc::ptr_eq(&self.active.0, &other.active.0) && self.interfaces == other.interfaces
+    }
+}
+
+impl Eq for OnActive {}
+
+impl OnActive {
+    /// That of a port with these interfaces, by the guests' numbers; at the active one.
+    pub fn new(active: &ActiveGuest, interfaces: Vec<String>) -> OnActive {
+        OnActive { active: active.clone(), interfaces, number: active.number(), takeovers: 0 }
+    }
+
+    /// The interface that the port is on.
+    pub fn interface(&self) -> Option<&str> {
+        self.interfaces.get(usize::from(self.number)).map(String::as_str)
+    }
+
+    /// The interface to go to, when another guest has become active.
+    pub fn turn(&mut self) -> Option<String> {
+        let number = self.active.number();
+        let interface = self.interfaces.get(usize::from(number)).filter(|_| number != self.number)?;
+        self.number = number;
+        self.takeovers += 1;
+        Some(interface.clone())
+    }
+
+    /// Whether another one may have to be gone to soon.
+    pub fn may_turn(&self) -> bool {
+        self.active.standing_by().is_some_and(|ready| ready > 0)
+    }
+
+    /// What a port counts of it, by the names that native ports have for the same.
+    pub fn details(&self, is_up: bool) -> Vec<(&'static str, u64)> {
+        let standing_by = self.active.standing_by();
+        if standing_by.is_none() && self.takeovers == 0 {
+            return Vec::new();
+        }
+        vec![
+            ("active_guest", u64::from(self.number)),
+            ("processes_attached", u64::from(is_up)),
+            ("processes_standby", u64::from(standing_by.unwrap_or(0))),
+            ("takeovers", self.takeovers),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_where_the_active_guest_is() {
+        let active = ActiveGuest::default();
+        let names = || vec!["sfg-0".to_owned(), "sfg10".to_owned()];
+        let mut on = OnActive::new(&active, names());
+        assert_eq!((on.turn(), on.interface(), on.may_turn()), (None, Some("sfg-0"), false));
+        assert_eq!(on.details(true), []);
+        active.say(0, Some(1));
+        assert_eq!((on.turn(), on.may_turn(), active.standing_by()), (None, true, Some(1)));
+        active.say(1, Some(0));
+        assert_eq!([on.turn(), on.turn()], [Some("sfg10".to_owned()), None]);
+        assert_eq!((on.interface(), on.may_turn()), (Some("sfg10"), false));
+        let counted =
+            [("active_guest", 1), ("processes_attached", 0), ("processes_standby", 0), ("takeovers", 1)];
+        assert_eq!(on.details(false), counted);
+        assert_eq!(OnActive::new(&active, names()).interface(), Some("sfg10"), "one that is opened later");
+        active.say(2, None);
+        assert_eq!((on.turn(), on.interface()), (None, Some("sfg10")), "there is no such guest");
+        active.say(0, None);
+        assert_eq!((on.turn().as_deref(), active.standing_by()), (Some("sfg-0"), None));
+    }
+}
