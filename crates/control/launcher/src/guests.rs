@@ -86,6 +86,10 @@ struct Entry {
     held: Option<OwnedFd>,
     /// Its network namespace, where there are TAP devices in it.
     network: Option<Arc<File>>,
+    /// When its first process was started.
+    began: Option<u64>,
+    /// Its probe has been answered.
+    answered: bool,
     /// It is being killed, and this is how it will have ended.
     condemned: Option<Ended>,
     /// What it may use of the processors until the share is over.
@@ -98,6 +102,10 @@ struct Entry {
 impl Entry {
     fn is_being_started(&self) -> bool {
         matches!(self.state, State::Starting | State::Attached)
+    }
+
+    fn runs(&self) -> bool {
+        matches!(self.state, State::Running { .. })
     }
 
     /// The unpacked image that it needs.
@@ -159,6 +167,8 @@ impl Guests {
                 root: record.root.clone(),
                 held: None,
                 network: None,
+                began: record.process.map(|(_, began)| began),
+                answered: false,
                 condemned: None,
                 share: None,
                 log: Arc::default(),
@@ -276,6 +286,17 @@ impl Guests {
             (entry.held, entry.share) = (None, None);
         }
         self.note(&mut table);
+    }
+
+    /// The guest with this first process has answered its probe for the first time.
+    pub(crate) fn has_answered(&self, name: &str, pid: u32) {
+        let mut table = self.table();
+        if runs_as(&table, name, pid)
+            && let Some(entry) = table.guests.get_mut(name)
+        {
+            entry.answered = true;
+            self.note(&mut table);
+        }
     }
 
     /// Whose turn it is to run programs of probes.
@@ -547,6 +568,8 @@ impl Guests {
                 memory: None,
                 killed_for_memory: 0,
                 cpu_us: None,
+                began: entry.began.filter(|_| entry.runs()),
+                ready: entry.runs() && (entry.answered || entry.start.probe.is_none()),
                 log,
                 log_lost: written.lost,
             }

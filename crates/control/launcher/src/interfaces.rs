@@ -4,7 +4,7 @@
 use crate::Refusal;
 use crate::netlink::Netlink;
 use crate::permits::parse_address;
-use crate::request::{Interface, InterfaceKind};
+use crate::request::{Interface, InterfaceKind, Start};
 use kernel_interface::Owner;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -53,12 +53,13 @@ fn within<T: Send>(network: &File, work: impl FnOnce() -> Result<T, String> + Se
 /// no outer end of it is left; what had the name of one before is another's, and stays.
 ///
 /// The outer ends' addresses say whose they are.
-pub(crate) fn give(network: &File, interfaces: &[Interface], owner: Owner) -> Result<(), Refusal> {
+pub(crate) fn give(network: &File, start: &Start, owner: Owner) -> Result<(), Refusal> {
+    let interfaces = start.interfaces.as_slice();
     let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let kernel = Netlink::new().map_err(Refusal::of("interfaces: asking the kernel"))?;
     let address = |interface: &Interface| {
         let own = interface.mac.as_deref().and_then(parse_mac);
-        own.unwrap_or_else(|| mac(&host, &interface.outer))
+        own.unwrap_or_else(|| mac(&host, start.folder(), &interface.name))
     };
     let mut made = Vec::new();
     let veths = veths(interfaces).try_for_each(|interface| {
@@ -173,14 +174,14 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     (mac[0] & 1 == 0 && mac != [0; 6]).then_some(mac)
 }
 
-/// The inner end's address: always the same for this outer end on this host, so that neighbours of a
-/// container that is started again find it at once. Locally administered; the rest is FNV-1a (RFC 9923) of
-/// both names.
-fn mac(host: &str, outer: &str) -> [u8; 6] {
-    let hash =
-        host.trim().bytes().chain([0]).chain(outer.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+/// The inner end's address: always the same for this guest and this interface on this host, so that
+/// neighbours of a container that is started again find it at once, and of one that takes over the guest that
+/// it has stood by. Locally administered; the rest is FNV-1a (RFC 9923) of the names.
+fn mac(host: &str, guest: &str, interface: &str) -> [u8; 6] {
+    let names = [host.trim(), guest, interface].join("\0");
+    let hash = names.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     let [a, b, c, d, e, ..] = hash.to_be_bytes();
     [2, a, b, c, d, e]
 }
@@ -217,9 +218,15 @@ mod tests {
 
     #[test]
     fn an_interface_keeps_its_address_and_shares_it_with_none() {
-        assert_eq!(mac("host\n", "sfg-0"), mac("host", "sfg-0"));
-        let others = [mac("host", "sfg-1"), mac("other", "sfg-0"), mac("hosts", "fg-0")];
-        assert!(others.iter().all(|other| *other != mac("host", "sfg-0")), "{others:?}");
+        let one = mac("host", "ids", "eth0");
+        assert_eq!(mac("host\n", "ids", "eth0"), one);
+        let others = [
+            mac("host", "ids", "eth1"),
+            mac("other", "ids", "eth0"),
+            mac("hosti", "ds", "eth0"),
+            mac("host", "idse", "th0"),
+        ];
+        assert!(others.iter().all(|other| *other != one), "{others:?}");
         assert!(others.iter().all(|other| other[0] == 2), "{others:?}");
     }
 }

@@ -89,6 +89,9 @@ pub(crate) fn begin(guests: &Arc<Guests>, start: &Start, pid: u32) -> std::io::R
                 None => guests.turns().take(&tenant, || guests.run_inside(&name, pid, &probe.exec, within)),
             };
             let failed = found.err();
+            if failed.is_none() && !health.answered {
+                guests.has_answered(&name, pid);
+            }
             if health.note(&probe, failed.is_some(), begin.elapsed()) {
                 let reason = format!("its probe failed: {}", failed.unwrap_or_default());
                 return guests.condemn(&name, pid, Ended::Probe, &reason);

@@ -56,7 +56,8 @@ pub struct Start {
     /// Its network interfaces beside loopback.
     #[serde(default)]
     pub interfaces: Vec<Interface>,
-    /// The guest of the same tenant whose sockets it has, to stand by it; its own without this.
+    /// The guest of the same tenant that it stands by: it has that one's sockets, and Ethernet addresses like
+    /// that one's interfaces of the same names. Without this it has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets_of: Option<String>,
     /// Files and folders of the host that it may read, by the path that they have inside.
@@ -183,8 +184,8 @@ pub struct Interface {
     /// The longest IP packet of a TAP device; the kernel's default without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The Ethernet address of the guest's end, `02:00:00:00:00:01`; without it one that follows from
-    /// `outer`.
+    /// The Ethernet address of the guest's end, `02:00:00:00:00:01`; without it one that follows from the
+    /// names of the guest and of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }
@@ -397,6 +398,12 @@ pub struct Guest {
     pub killed_for_memory: u64,
     /// Processor time that its control group has had, in microseconds.
     pub cpu_us: Option<u64>,
+    /// When its first process was started, in clock ticks since the host's start; of one that runs.
+    #[serde(default)]
+    pub began: Option<u64>,
+    /// Whether it runs and has answered its probe once, if it has one.
+    #[serde(default)]
+    pub ready: bool,
     /// Lines of its output, the newest last, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,

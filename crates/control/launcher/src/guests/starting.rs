@@ -110,6 +110,8 @@ impl Guests {
             root: None,
             held: None,
             network: None,
+            began: None,
+            answered: false,
             condemned: None,
             share: None,
             log: Arc::default(),
@@ -217,7 +219,7 @@ impl Guests {
         // What no keeper marked is its client's.
         let keeper = start.mark.as_deref().and_then(keeper_of);
         let owner = keeper.map_or_else(|| owner_of(&format!("user {client}")), owner_of);
-        interfaces::give(&network, &start.interfaces, owner)?;
+        interfaces::give(&network, start, owner)?;
         let network = interfaces::taps(&start.interfaces).next().map(|_| Arc::new(network));
         // Whatever follows may open the outer ends while the program is started.
         {
@@ -236,6 +238,7 @@ impl Guests {
             if let Some(entry) = table.guests.get_mut(&start.name) {
                 entry.held = Some(held);
                 entry.state = State::Running { pid };
+                entry.began = record.process.map(|(_, began)| began);
                 log = entry.log.clone();
             }
             self.note(&mut table);

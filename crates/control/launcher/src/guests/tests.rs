@@ -25,6 +25,8 @@ fn with_guest(folder: &Path) -> Arc<Guests> {
         root: None,
         held: None,
         network: None,
+        began: None,
+        answered: false,
         condemned: None,
         share: None,
         log: Arc::default(),

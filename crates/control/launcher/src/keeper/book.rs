@@ -1,7 +1,8 @@
 //! What is wanted, what the launcher says there is, and what has to be done about the difference.
 
 use super::pace::Paces;
-use super::{Condition, GRACE, Happened, Phase, Queues, Wanted, Why, first_of};
+use super::succession::{Group, Member};
+use super::{Condition, GRACE, Happened, Phase, Queues, Wanted, Why, first_of, number_of, stands_by};
 use crate::request::{
     Ended, Failure, Guest, InterfaceKind, Kill, Limit, Limits, Listed, Request, Start, State, Stop,
 };
@@ -417,6 +418,29 @@ impl Book {
     /// The same with their first processes.
     pub(super) fn processes(&self) -> BTreeMap<String, u32> {
         self.runs().map(|(name, pid)| (name.clone(), pid)).collect()
+    }
+
+    /// Those of functions that have others stand by each other, and of those that are `known`, as far as they
+    /// have interfaces of the kernel's; `None`: it is not known what runs.
+    pub(super) fn groups(&self, known: &dyn Fn(&str) -> bool) -> Option<BTreeMap<String, Group>> {
+        let (_, guests) = self.listed.as_ref()?;
+        let mut groups = BTreeMap::<String, Group>::new();
+        let has_links =
+            |entry: &Entry| entry.wanted.start.interfaces.iter().any(|it| it.kind != InterfaceKind::Socket);
+        for (name, entry) in self.wanted.iter().filter(|(_, entry)| has_links(entry)) {
+            let (first, number) = (first_of(name), number_of(name));
+            let is_one_of_some = number > 0 || self.wanted.contains_key(&stands_by(first, 1));
+            if !is_one_of_some && !known(first) {
+                continue;
+            }
+            let group = groups.entry(first.to_owned()).or_default();
+            group.has_others |= is_one_of_some;
+            let guest = guests.get(name).filter(|guest| guest.mark.as_ref() == Some(&entry.mark));
+            if let Some(Guest { state: State::Running { pid }, began, ready, .. }) = guest {
+                group.running.push(Member { number, pid: *pid, began: *began, ready: *ready });
+            }
+        }
+        Some(groups)
     }
 
     fn runs(&self) -> impl Iterator<Item = (&String, u32)> {

@@ -9,13 +9,14 @@
 //!    its containers or asks for them.
 //! 4. [`Keeper::failed`] says that a process of one does not work any more; the launcher is asked to kill it.
 //! 5. A container that has ended is started again after a delay, and its events say why it
-//!    ended.
+//!    ended. Which one of those is active that stand by each other, [`mod@succession`] decides.
 //!
 //! Containers carry the mark of their keeper: the next one of the same name finds them, goes on with those
 //! that are as they are wanted, and ends the others. What has another's mark is left alone.
 
 mod book;
 mod pace;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod why;
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
+pub use succession::Active;
 pub use why::{Why, refusal_for_tenant};
 
 /// Requests at a time, half of the connections that a launcher takes.
@@ -155,6 +157,11 @@ pub fn first_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(first, _)| first)
 }
 
+/// The number of a guest among those that stand by each other, 0 of the first one.
+pub fn number_of(name: &str) -> u8 {
+    name.split_once('.').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
 /// Takes what has become of the container of a name, and whose it is: by then the name may be another
 /// tenant's.
 type Tell = dyn Fn(Whose<'_>, Happened) + Send + Sync;
@@ -162,8 +169,10 @@ type Tell = dyn Fn(Whose<'_>, Happened) + Send + Sync;
 /// The container of which something is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whose<'a> {
-    /// Its name.
+    /// Its name, or that of the one that it stands by.
     pub name: &'a str,
+    /// The launcher's name for it.
+    pub guest: &'a str,
     /// Its tenant.
     pub tenant: &'a str,
 }
@@ -172,6 +181,8 @@ struct Shared {
     socket: PathBuf,
     table: Mutex<Table>,
     changed: Condvar,
+    /// What [`succession`] looks by.
+    bell: succession::Bell,
     tell: Box<Tell>,
 }
 
@@ -208,6 +219,7 @@ impl Keeper {
             socket: socket.to_owned(),
             table: Mutex::new(table),
             changed: Condvar::new(),
+            bell: succession::Bell::new()?,
             tell: Box::new(tell),
         });
         let (following, acting) = (shared.clone(), shared.clone());
@@ -219,7 +231,19 @@ impl Keeper {
     /// What is to run from now on, by name.
     pub fn want(&self, wanted: BTreeMap<String, Wanted>) {
         self.shared.table().book.want(wanted, Instant::now());
+        self.shared.bell.ring();
         self.shared.changed.notify_all();
+    }
+
+    /// Has `tell` called, by a thread of its own, for each function whose guests stand by each other and have
+    /// interfaces of the kernel's, when one of them becomes active, and when others become ready or go.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn tell_of_active(&self, tell: impl Fn(Active) + Send + 'static) -> io::Result<()> {
+        let shared = Arc::downgrade(&self.shared);
+        let watch = move || succession::watch(&shared, &tell);
+        Builder::new().name("container-turns".into()).spawn(watch).map(drop)
     }
 
     /// How one is that is wanted; with those that stand by it, together.
@@ -273,6 +297,7 @@ impl Keeper {
     /// Lets all of them run, and keeps them no longer.
     pub fn leave(&self) {
         self.shared.table().ends = true;
+        self.shared.bell.ring();
         self.shared.changed.notify_all();
     }
 
@@ -372,6 +397,7 @@ impl Shared {
         let of = |(name, _): &(String, Happened)| (table.book.has_taps(name), table.book.owner(name));
         let of: Vec<(bool, Owner)> = happened.iter().map(of).collect();
         drop(table);
+        self.bell.ring();
         self.changed.notify_all();
         for ((name, happened), (has_taps, owner)) in happened.into_iter().zip(of) {
             let told = match happened {
@@ -393,7 +419,7 @@ impl Shared {
     }
 
     fn tell(&self, name: &str, tenant: &str, happened: Happened) {
-        (self.tell)(Whose { name: first_of(name), tenant }, happened);
+        (self.tell)(Whose { name: first_of(name), guest: name, tenant }, happened);
     }
 
     /// What a container wrote last; nothing if another one has its name by now.

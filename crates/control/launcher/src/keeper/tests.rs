@@ -87,6 +87,8 @@ impl Play {
                     memory: Some(5),
                     killed_for_memory: 0,
                     cpu_us: Some(6),
+                    began: Some(self.version),
+                    ready: true,
                     log: Vec::new(),
                     log_lost: 0,
                 };
