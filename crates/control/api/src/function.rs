@@ -96,6 +96,9 @@ pub struct FunctionStatus {
     /// The two parts of that, of a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<ContainerProcessor>,
+    /// Those that stand by, of a container or program that others are to stand by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<ContainerStandby>,
     /// Packets in its queue.
     pub queue: u64,
     /// Packets that it lost or dropped, by reason.
@@ -127,6 +130,7 @@ impl FunctionStatus {
             promised_share: 0.0,
             got_share: 0.0,
             processor: None,
+            standby: None,
             queue: 0,
             drops: BTreeMap::new(),
             latency: None,
@@ -148,6 +152,19 @@ pub struct ContainerProcessor {
     pub processes_cycles: u64,
     /// The same as a share of a core that it got lately.
     pub processes_share: f64,
+}
+
+/// Which guest of a container or a program has its packets, and how many stand by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerStandby {
+    /// The guest that has the packets, by the launcher's name; absent where interfaces are sockets of the
+    /// library, at each of which the port decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<String>,
+    /// How many stand by; of several interfaces the fewest.
+    pub processes_standby: u64,
+    /// How often one has taken over; of several interfaces the most.
+    pub takeovers: u64,
 }
 
 /// How long packets took, as bounds that are powers of two: up to twice the true values.

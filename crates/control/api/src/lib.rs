@@ -51,7 +51,8 @@ pub use device::{DeviceAddress, DeviceOpener, DevicePort, DeviceState, DeviceSta
 pub use difference::Difference;
 pub use event::{Event, Happened, PastEvent, PastEvents};
 pub use function::{
-    ContainerProcessor, FunctionMemory, FunctionState, FunctionStatus, GuestKind, Latency, Upgrade, guest_of,
+    ContainerProcessor, ContainerStandby, FunctionMemory, FunctionState, FunctionStatus, GuestKind, Latency,
+    Upgrade, guest_of,
 };
 pub use function_event::{FunctionEvent, FunctionEventKind, FunctionReport};
 pub use graph::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};

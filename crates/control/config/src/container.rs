@@ -13,7 +13,8 @@ use std::path::Path;
 use telemetry::clock::Nanos;
 use wiring::{
     BypassSide, Claimant, Container, ContainerInterface, ContainerKind, ContainerProbe, Endpoint,
-    InterfaceKind, KvmUse, Port, PortIo, ProbeAsks, container_link, container_port, container_socket,
+    InterfaceKind, KvmUse, Port, PortIo, ProbeAsks, STANDBY_MAX, container_link, container_port,
+    container_socket, standby_link,
 };
 use yaml_document::{Key, Location, Node, NodeValue, Position, spelling};
 
@@ -315,15 +316,17 @@ impl Reader<'_> {
         kind
     }
 
-    /// Another one of it has its sockets; it cannot have its addresses.
+    /// Another one of it has its sockets, or interfaces like its own, of which the active one's are
+    /// connected.
     fn can_stand_by(&mut self, place: &Location<'_>, node: &Node, interfaces: &[ReadInterface]) {
         let Some((_, node)) = node.entry("standby").filter(|(_, node)| node.as_text() != Some("0")) else {
             return;
         };
-        let fits = |it: &ReadInterface| it.interface.kind == InterfaceKind::Library;
-        if interfaces.is_empty() || !interfaces.iter().all(fits) {
+        let all = |fits: fn(InterfaceKind) -> bool| interfaces.iter().all(|it| fits(it.interface.kind));
+        let fits = all(|kind| kind == InterfaceKind::Library) || all(InterfaceKind::has_stack);
+        if interfaces.is_empty() || !fits {
             place.key("standby", node.position).report(&mut self.faults, || {
-                format!("{}; allowed: where there are interfaces and all are `as: library`", node.found())
+                format!("{}; allowed: where all interfaces are `library`, or none is a socket", node.found())
             });
         }
     }
@@ -357,10 +360,7 @@ impl Reader<'_> {
         let Some((_, node)) = node.entry("heartbeat") else { return };
         if !interfaces.iter().any(|it| it.interface.kind == InterfaceKind::Library) {
             place.key("heartbeat", node.position).report(&mut self.faults, || {
-                format!(
-                    "{}, and no interface is `as: library`; allowed: with such an interface; others are asked by `probe`",
-                    node.found()
-                )
+                format!("{}; allowed: `probe`, or an interface `as: library`", node.found())
             });
         }
     }
@@ -430,9 +430,10 @@ impl Reader<'_> {
         let mut ports = Vec::new();
         for ReadInterface { interface, settings, position } in interfaces {
             let driver = self.catalog.driver(interface.kind.driver())?;
-            let named = |port: &Port| {
-                port.settings.get("interface").and_then(Value::as_text) == Some(interface.outer.as_str())
-            };
+            // Those that stand by have ends of this name, too, but for the dash.
+            let own = |name: &str| (0..=STANDBY_MAX).any(|it| standby_link(&interface.outer, it) == name);
+            let named =
+                |port: &Port| port.settings.get("interface").and_then(Value::as_text).is_some_and(own);
             if let Some((other, _)) = self.wiring.ports.iter().find(|(_, port)| named(port)) {
                 place.at(key.position).report(&mut self.faults, || {
                     format!(

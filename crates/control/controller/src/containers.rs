@@ -4,29 +4,30 @@ use super::container_account::{self, ContainerSources};
 use super::container_readings;
 use super::controller::{Controller, lock};
 use super::memory::ContainerMemory;
+use super::port_looks::port_looks;
 use super::shares::Shares;
 use super::shelf::artifact;
-use super::standing::Standing;
+use super::standing::{Standing, standing_by};
 use super::status::{latency, share_of};
 use ::metrics::json::ContainerAccount;
 use api::{ContainerProcessor, Fault, FunctionMemory, FunctionStatus};
 use api_server::Refusal;
-use deployment::{Catalog, Failed, Failure, Handed};
-use engine::{Account, Event, Fleet};
+use deployment::{ActiveGuests, Catalog, Failed, Failure, Handed};
+use engine::{Account, Event};
 use guest::LogLine;
-use launcher::keeper::{Happened, Keeper, Wanted, Whose, Why, stands_by};
+use launcher::keeper::{Active, Happened, Keeper, Wanted, Whose, Why, stands_by};
 use launcher::{GuestKind, Interface, InterfaceKind, Limits, Probe, Start};
 use registry::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use telemetry::clock::Nanos;
 use wiring::{
     Container, ContainerKind, ContainerProbe, KvmUse, ProbeAsks, Wiring, WorkerPlan, container_port,
+    standby_link,
 };
 
 /// Bytes of a keeper's name.
@@ -46,10 +47,13 @@ pub fn wanted_containers(
             let mut first = wanted(name, container, catalog, &layout);
             let worker = container.worker.and_then(|worker| wiring.workers.list.get(worker));
             first.start.beside = worker.map(processors_of);
-            let by = |number| {
+            let by = |number: u32| {
                 let mut beside = first.clone();
                 beside.start.name = stands_by(name, number);
                 beside.start.sockets_of = Some(name.clone());
+                for link in beside.start.interfaces.iter_mut().filter(|it| !it.outer.is_empty()) {
+                    link.outer = standby_link(&link.outer, u8::try_from(number).unwrap_or(u8::MAX));
+                }
                 beside
             };
             let others: Vec<Wanted> = (1..=container.standby).map(by).collect();
@@ -215,67 +219,30 @@ pub fn concerns_ports(happened: &Happened) -> bool {
     matches!(happened, Happened::Attached(_) | Happened::Ended { .. })
 }
 
-/// Has the queues of a container's TAP devices where its ports find them, while it runs.
-pub fn keep_queues(taps: &Handed, name: &str, happened: &Happened) {
+/// Has the queues of a guest's TAP devices where ports find them, while it runs.
+pub fn keep_queues(taps: &Handed, guest: &str, happened: &Happened) {
     match happened {
         // Without descriptors its ports stay down.
-        Happened::Attached(queues) => taps.keep(name, queues.descriptors().unwrap_or_default()),
-        Happened::Ended { .. } => taps.retain(|guest| guest != name),
+        Happened::Attached(queues) => taps.keep(guest, queues.descriptors().unwrap_or_default()),
+        Happened::Ended { .. } => taps.retain(|other| other != guest),
         Happened::Restarted | Happened::Noticed(_) => {}
     }
 }
 
-/// From one look at ports because of containers to the next, on average: for each all workers stop, and look
-/// after all of their ports.
-const LOOKS_APART: Duration = Duration::from_millis(100);
-/// So many looks need not wait for the ones before them: a container that is started again, say, is two.
-const LOOKS_AT_ONCE: u32 = 8;
-
-/// What is called when interfaces of a container have come or gone. Ports are looked at soon: at once, unless
-/// that was done a moment ago. It does not wait.
-///
-/// # Errors
-/// The system has no thread for it.
-pub fn port_looks(fleet: Arc<Fleet>) -> std::io::Result<impl Fn() + Send + Sync> {
-    let look = move || {
-        // Workers that have stopped have no ports any more.
-        let _ = fleet.change(|change| change.look_at_ports());
+/// Has a function's ports go to the guest that has become active; what is to be told of it, if another one
+/// was.
+pub fn follow_active(guests: &ActiveGuests, active: &Active) -> Option<Event> {
+    guests.of(&active.function).say(active.number, active.standing_by);
+    let guest = match active.number {
+        0 => active.function.clone(),
+        number => stands_by(&active.function, number.into()),
     };
-    let mut pauses = Pauses::default();
-    coalesced(look, move || std::thread::sleep(pauses.after(Instant::now())))
-}
-
-/// How long is paused after each look (the generic cell rate algorithm).
-#[derive(Default)]
-struct Pauses {
-    /// When all looks up to now would have been, each [`LOOKS_APART`] from the one before.
-    due: Option<Instant>,
-}
-
-impl Pauses {
-    /// The pause after a look that was now.
-    fn after(&mut self, now: Instant) -> Duration {
-        let due = self.due.map_or(now, |due| due.max(now)) + LOOKS_APART;
-        self.due = Some(due);
-        due.duration_since(now).saturating_sub(LOOKS_APART * LOOKS_AT_ONCE)
-    }
-}
-
-/// A call that has `work` done by a thread of its own, which pauses after each time: calls meanwhile are one.
-fn coalesced(
-    work: impl Fn() + Send + 'static,
-    mut pause: impl FnMut() + Send + 'static,
-) -> std::io::Result<impl Fn() + Send + Sync> {
-    let (ask, asked) = sync_channel(1);
-    std::thread::Builder::new().name("container-ports".into()).spawn(move || {
-        while asked.recv().is_ok() {
-            work();
-            pause();
-        }
-    })?;
-    Ok(move || {
-        // One that waits already is for this as well.
-        let _ = ask.try_send(());
+    active.has_taken_over.then(|| Event::Log {
+        instance: active.function.clone(),
+        line: LogLine {
+            severity: nf_abi::stream::LOG_WARNING,
+            text: format!("guest {guest} has taken over"),
+        },
     })
 }
 
@@ -286,14 +253,15 @@ impl Controller {
     /// The system has no threads for it.
     pub(super) fn keep_containers(self: &Arc<Self>) -> std::io::Result<()> {
         let told = self.told.clone();
-        let look_at_ports = port_looks(self.host.fleet().clone())?;
+        let look_at_ports = Arc::new(port_looks(self.host.fleet().clone())?);
+        let look_at_active = look_at_ports.clone();
         let taps = self.catalog.taps().clone();
         let (host, last) = (Arc::downgrade(self), Mutex::default());
         let tell = move |whose: Whose<'_>, happened| {
             let Some(this) = host.upgrade() else { return };
             // A name that is another tenant's by now gets nothing of what had it.
             if this.host.container(whose.name).is_some_and(|container| container.tenant == whose.tenant) {
-                keep_queues(&taps, whose.name, &happened);
+                keep_queues(&taps, whose.guest, &happened);
             }
             if concerns_ports(&happened) {
                 look_at_ports();
@@ -305,6 +273,16 @@ impl Controller {
         };
         let wanted = self.wanted_containers();
         let keeper = Arc::new(Keeper::begin(&self.launcher, &keeper_name(&self.state), wanted, tell)?);
+        let (host, guests, told) =
+            (Arc::downgrade(self), self.catalog.active_guests().clone(), self.told.clone());
+        keeper.tell_of_active(move |active| {
+            let event = follow_active(&guests, &active);
+            look_at_active();
+            let container = host.upgrade().and_then(|this| this.host.container(&active.function));
+            if let (Some(event), Some(container)) = (event, container) {
+                told.take_of(&active.function, &container.tenant, event);
+            }
+        })?;
         // The keeper alone: the last of all else does not end on a port's thread.
         let weak = Arc::downgrade(&keeper);
         self.catalog.when_guests_fail(move |failed| {
@@ -359,6 +337,7 @@ impl Controller {
         if let Some(keeper) = self.containers.get() {
             let wanted = self.wanted_containers();
             self.catalog.taps().retain(|guest| wanted.contains_key(guest));
+            self.catalog.active_guests().retain(|function| wanted.contains_key(function));
             keeper.want(wanted);
         }
     }
@@ -393,6 +372,7 @@ impl Controller {
             processes_share: share_of(self, &of_processes, processes),
         };
         let worker = container.worker.and_then(|worker| u32::try_from(worker).ok());
+        let standby = standing_by(name, &container, &ports);
         Some(FunctionStatus {
             state: standing.state,
             reason: standing
@@ -411,6 +391,7 @@ impl Controller {
             promised_share: lock(&self.promised).get(name).copied().unwrap_or(0.0),
             got_share: processor.engine_share + processor.processes_share,
             processor: Some(processor),
+            standby,
             queue: counted.queue,
             drops: counted.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)).collect(),
             latency: latency(&counted.latencies),
@@ -471,57 +452,5 @@ impl Controller {
             return Refusal::Conflict(vec![Fault::of_request("guest", message)]);
         }
         Refusal::NotFound(format!("there is no function `{name}`"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn any_number_of_calls_during_a_pause_are_one() {
-        let (done, times) = channel();
-        let (go, pause) = channel::<()>();
-        let work = move || {
-            let _ = done.send(());
-        };
-        let wait = move || {
-            let _ = pause.recv();
-        };
-        let call = coalesced(work, wait).expect("a thread");
-        let patience = Duration::from_secs(20);
-        call();
-        assert_eq!(times.recv_timeout(patience), Ok(()), "the first one at once");
-        (0..1_000).for_each(|_| call());
-        assert!(times.try_recv().is_err());
-        go.send(()).expect("it pauses");
-        assert_eq!(times.recv_timeout(patience), Ok(()), "none is forgotten");
-        go.send(()).expect("it pauses");
-        call();
-        assert_eq!(times.recv_timeout(patience), Ok(()));
-        drop(go);
-        assert!(times.try_recv().is_err());
-    }
-
-    #[test]
-    fn a_few_looks_wait_for_nothing_and_many_are_so_far_apart() {
-        let mut pauses = Pauses::default();
-        let mut now = Instant::now();
-        for look in 0..LOOKS_AT_ONCE {
-            assert_eq!(pauses.after(now), Duration::ZERO, "look {look}");
-        }
-        for _ in 0..3 {
-            let pause = pauses.after(now);
-            assert_eq!(pause, LOOKS_APART);
-            now += pause;
-        }
-        // What was not used for a while is there again, and no more than that.
-        now += LOOKS_APART * 2;
-        let soon = (0..4).map(|_| pauses.after(now)).collect::<Vec<_>>();
-        assert_eq!(soon, [Duration::ZERO, Duration::ZERO, LOOKS_APART, LOOKS_APART * 2]);
-        now += LOOKS_APART * LOOKS_AT_ONCE * 9;
-        let soon = (0..=LOOKS_AT_ONCE).map(|_| pauses.after(now)).filter(Duration::is_zero).count();
-        assert_eq!(soon, LOOKS_AT_ONCE as usize);
     }
 }

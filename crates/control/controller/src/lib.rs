@@ -47,6 +47,7 @@ mod neighbours;
 mod notify;
 mod of_tenant;
 mod port_health;
+mod port_looks;
 mod refusal;
 mod sampling;
 mod shares;
@@ -62,12 +63,13 @@ use api_server::Server;
 pub use attaching::Attaching;
 pub use container_account::{ContainerSources, container_accounts};
 pub use containers::{
-    concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks, wanted_containers,
+    concerns_ports, container_events, end_failed, follow_active, keep_queues, keeper_name, wanted_containers,
 };
 use control::Handle;
 use controller::Controller;
 use engine::Account;
 pub use launcher_question::{LauncherSays, ask_launcher, taken_names};
+pub use port_looks::port_looks;
 pub use shares::Shares;
 pub use shelf::Registries;
 use signal_hook::SigId;

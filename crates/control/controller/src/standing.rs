@@ -2,9 +2,9 @@
 //! of it is at its sockets. Until then it is starting: it runs, and no packet reaches it.
 
 use super::attaching::{Attaching, attached_at};
-use api::FunctionState;
+use api::{ContainerStandby, FunctionState};
 use engine::PortAccount;
-use launcher::keeper::{Condition, Phase, Why};
+use launcher::keeper::{Condition, Phase, Why, stands_by};
 use std::time::{Duration, Instant};
 use wiring::{Container, container_port};
 
@@ -41,6 +41,31 @@ impl Standing {
     }
 
     const RUNNING: Standing = Standing { state: FunctionState::Running, reason: None, since: None };
+}
+
+/// Those that stand by, as its ports count them, where some are to.
+pub(super) fn standing_by(
+    name: &str,
+    container: &Container,
+    ports: &[PortAccount],
+) -> Option<ContainerStandby> {
+    if container.standby == 0 {
+        return None;
+    }
+    let counts = |detail: &'static str| {
+        let of_port =
+            move |port: &PortAccount| port.details.iter().find(|(it, _)| *it == detail).map(|it| it.1);
+        ports.iter().filter_map(of_port)
+    };
+    let active = counts("active_guest").next().and_then(|number| u32::try_from(number).ok());
+    Some(ContainerStandby {
+        active: active.map(|number| match number {
+            0 => name.to_owned(),
+            number => stands_by(name, number),
+        }),
+        processes_standby: counts("processes_standby").min().unwrap_or(0),
+        takeovers: counts("takeovers").max().unwrap_or(0),
+    })
 }
 
 /// At which of its sockets nothing is; `None`: something is at each, as far as it is known.

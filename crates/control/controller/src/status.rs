@@ -87,6 +87,7 @@ fn status_of(
         promised_share: account.promised,
         got_share,
         processor: None,
+        standby: None,
         queue: account.queue,
         drops,
         latency: latency(&account.latencies),

@@ -11,8 +11,8 @@ use crate::run_guests::{Known, RunGuests};
 use crate::view::{self, View};
 use capture::Summary;
 use controller::{
-    Shares, concerns_ports, container_events, end_failed, keep_queues, keeper_name, port_looks,
-    wanted_containers,
+    Shares, concerns_ports, container_events, end_failed, follow_active, keep_queues, keeper_name,
+    port_looks, wanted_containers,
 };
 use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
@@ -178,11 +178,13 @@ fn keep_containers(
         return Ok(None);
     }
     let (sender, queue) = (sender.clone(), queue.clone());
-    let look_at_ports = port_looks(host.fleet().clone())?;
+    let look_at_ports = Arc::new(port_looks(host.fleet().clone())?);
+    let look_at_active = look_at_ports.clone();
+    let (active_sender, active_queue) = (sender.clone(), queue.clone());
     let taps = catalog.taps().clone();
     // What is there stays as it is: no name becomes another tenant's.
-    let tell = move |Whose { name, .. }: Whose<'_>, happened| {
-        keep_queues(&taps, name, &happened);
+    let tell = move |Whose { name, guest, .. }: Whose<'_>, happened| {
+        keep_queues(&taps, guest, &happened);
         if concerns_ports(&happened) {
             look_at_ports();
         }
@@ -196,6 +198,14 @@ fn keep_containers(
     // Images in registries are for the daemon, which the catalog has said.
     let wanted = wanted_containers(wiring, catalog, |_, _| None);
     let keeper = Arc::new(Keeper::begin(&options.launcher, &keeper_name(&options.file), wanted, tell)?);
+    let guests = catalog.active_guests().clone();
+    keeper.tell_of_active(move |active| {
+        let event = follow_active(&guests, &active);
+        look_at_active();
+        if let Some(event) = event.filter(|event| active_queue.admit(event)) {
+            drop(active_sender.send(Message::Event(event)));
+        }
+    })?;
     let weak = Arc::downgrade(&keeper);
     catalog.when_guests_fail(move |failed| {
         if let Some(keeper) = weak.upgrade() {

@@ -340,6 +340,7 @@ fn a_program_that_stands_by_takes_over_and_the_dead_one_stands_by() {
             }
             let status = daemon.get("/v1/functions/forward")["status"].clone();
             assert_eq!((&status["state"], &status["faults"]), (&json!("running"), &json!(4)), "{status}");
+            assert_eq!(status["standby"], json!({"processes_standby": 1, "takeovers": 4}), "{status}");
             let events = daemon.text("/v1/functions/forward/events");
             assert!(
                 events.contains("signal 9 ended it") && events.contains("heartbeat missed: "),

@@ -425,6 +425,7 @@ impl Control for Fake {
             promised_share: 0.5,
             got_share: 0.25,
             processor: None,
+            standby: None,
             queue: 0,
             drops: BTreeMap::from([("denied".to_owned(), 1)]),
             latency: Some(Latency { mean_ns: 900, p50_ns: 1024, p99_ns: 4096 }),

@@ -132,7 +132,7 @@ fn every_fault_of_a_container_has_its_place() {
         ),
         (
             ("memory: 64MiB", "memory: 64MiB\n    heartbeat: 100ms"),
-            "functions.router.heartbeat: found `100ms`, and no interface is `as: library`; allowed: with such an interface",
+            "functions.router.heartbeat: found `100ms`; allowed: `probe`, or an interface `as: library`",
         ),
         (
             ("memory: 64MiB", "memory: 64MiB\n    attach_within: 5s"),
@@ -454,7 +454,7 @@ fn every_fault_of_a_program_has_its_place() {
 }
 
 #[test]
-fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
+fn those_that_stand_by_share_sockets_of_the_library_or_have_interfaces_of_their_own() {
     let of = |interfaces: &str| {
         format!(
             "superfluid: 1\nports: {{a: {{type: 'null'}}, b: {{type: 'null'}}}}\nfunctions:\n  fwd: {{guest: program, command: [/usr/bin/a], \
@@ -467,10 +467,26 @@ fn a_program_that_others_stand_by_has_interfaces_of_the_library_alone() {
         let standby = wiring.ports[port].settings.get("standby").and_then(schema::Value::as_integer);
         assert_eq!(standby, Some(2));
     }
-    for interfaces in ["{in: {as: library}, out: {}}", "{in: {as: library}, out: {as: memif}}"] {
+    let links = good(&of("{in: {as: tap}, out: {as: af_xdp}, more: {}}")).wiring;
+    assert_eq!((links.containers["fwd"].standby, links.containers["fwd"].promised_memory()), (2, 24 << 20));
+    // What its ports are opened with is the same without others, so that they stay as they are.
+    let alone = good(&of("{in: {as: tap}, out: {as: af_xdp}, more: {}}").replace("standby: 2, ", "")).wiring;
+    assert_eq!(links.ports, alone.ports);
+    for interfaces in [
+        "{in: {as: library}, out: {}}",
+        "{in: {as: library}, out: {as: memif}}",
+        "{in: {as: vhost-user}}",
+        "{}",
+    ] {
         let found = lines(&check("f.yaml", &of(interfaces), &shelf()).expect_err("it has others"));
-        assert!(found.contains("functions.fwd.standby: found `2`; allowed: where there are"), "{found}");
+        assert!(found.contains("functions.fwd.standby: found `2`; allowed: where all interfaces"), "{found}");
     }
+    // The outer ends of those that stand by are none of an operator's.
+    let outer = wiring::standby_link(&wiring::container_link("fwd", 1), 2);
+    let taken = of("{in: {}, out: {}}")
+        .replace("a: {type: 'null'}", &format!("a: {{type: af_packet, interface: {outer}}}"));
+    let found = lines(&check("f.yaml", &taken, &shelf()).expect_err("it is taken"));
+    assert!(found.contains("on which the port `a` is; allowed: another name for this function"), "{found}");
 }
 
 const MACHINE: &str = "\
