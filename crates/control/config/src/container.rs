@@ -359,9 +359,9 @@ impl Reader<'_> {
     fn has_heartbeats(&mut self, place: &Location<'_>, node: &Node, interfaces: &[ReadInterface]) {
         let Some((_, node)) = node.entry("heartbeat") else { return };
         if !interfaces.iter().any(|it| it.interface.kind == InterfaceKind::Library) {
-            place.key("heartbeat", node.position).report(&mut self.faults, || {
-                format!("{}; allowed: `probe`, or an interface `as: library`", node.found())
-            });
+            place
+                .key("heartbeat", node.position)
+                .report(&mut self.faults, || format!("{}; allowed: `probe`, or `as: library`", node.found()));
         }
     }
 

@@ -132,7 +132,7 @@ fn every_fault_of_a_container_has_its_place() {
         ),
         (
             ("memory: 64MiB", "memory: 64MiB\n    heartbeat: 100ms"),
-            "functions.router.heartbeat: found `100ms`; allowed: `probe`, or an interface `as: library`",
+            "functions.router.heartbeat: found `100ms`; allowed: `probe`, or `as: library`",
         ),
         (
             ("memory: 64MiB", "memory: 64MiB\n    attach_within: 5s"),
