@@ -37,6 +37,15 @@ pub(super) struct Member {
     pub(super) ready: bool,
 }
 
+/// A process: its number, which may be another one's later, and when it was started.
+type Process = (u32, Option<u64>);
+
+impl Member {
+    fn process(&self) -> Process {
+        (self.pid, self.began)
+    }
+}
+
 /// A function's guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
@@ -71,7 +80,7 @@ struct Seat {
 pub(super) struct Succession {
     seats: BTreeMap<String, Seat>,
     /// Processes that have ended, which the launcher's list still has.
-    ended: BTreeSet<u32>,
+    ended: BTreeSet<Process>,
 }
 
 impl Succession {
@@ -81,19 +90,19 @@ impl Succession {
     }
 
     /// A process has ended.
-    fn has_ended(&mut self, pid: u32) {
-        self.ended.insert(pid);
+    fn has_ended(&mut self, process: Process) {
+        self.ended.insert(process);
     }
 
     /// Compares what there is with what was decided; what is new.
     fn look(&mut self, groups: &BTreeMap<String, Group>) -> Vec<Active> {
-        let listed: BTreeSet<u32> = processes(groups).collect();
-        self.ended.retain(|pid| listed.contains(pid));
+        let listed: BTreeSet<Process> = processes(groups).collect();
+        self.ended.retain(|process| listed.contains(process));
         self.seats.retain(|function, _| groups.contains_key(function));
         let mut new = Vec::new();
         for (function, group) in groups {
             let alive: Vec<&Member> =
-                group.running.iter().filter(|member| !self.ended.contains(&member.pid)).collect();
+                group.running.iter().filter(|member| !self.ended.contains(&member.process())).collect();
             let before = self.seats.get(function).copied();
             let Some(active) = active(before, &alive) else {
                 if let Some(Seat { standing_by: Some(1..), number, .. }) = before {
@@ -138,8 +147,8 @@ fn active<'a>(before: Option<Seat>, alive: &[&'a Member]) -> Option<&'a Member> 
     alive.iter().find(still).or_else(|| alive.iter().min_by_key(order)).copied()
 }
 
-fn processes(groups: &BTreeMap<String, Group>) -> impl Iterator<Item = u32> {
-    groups.values().flat_map(|group| &group.running).map(|member| member.pid)
+fn processes(groups: &BTreeMap<String, Group>) -> impl Iterator<Item = Process> {
+    groups.values().flat_map(|group| &group.running).map(Member::process)
 }
 
 /// What has the thread look.
@@ -164,7 +173,7 @@ impl Bell {
 /// Has it looked whenever something has changed, and tells what is new, until the keeper ends.
 pub(super) fn watch(shared: &Weak<Shared>, tell: &dyn Fn(Active)) {
     let mut succession = Succession::default();
-    let mut held: BTreeMap<u32, OwnedFd> = BTreeMap::new();
+    let mut held: BTreeMap<Process, OwnedFd> = BTreeMap::new();
     while let Some(shared) = shared.upgrade() {
         let groups = {
             let table = shared.table();
@@ -176,14 +185,14 @@ pub(super) fn watch(shared: &Weak<Shared>, tell: &dyn Fn(Active)) {
         // What was known stays so while no launcher answers.
         if let Some(groups) = groups {
             succession.look(&groups).into_iter().for_each(tell);
-            let alive: BTreeSet<u32> =
-                processes(&groups).filter(|pid| !succession.ended.contains(pid)).collect();
-            held.retain(|pid, _| alive.contains(pid));
-            for pid in alive {
-                if !held.contains_key(&pid)
-                    && let Some(one) = hold(pid)
+            let alive: BTreeSet<Process> =
+                processes(&groups).filter(|process| !succession.ended.contains(process)).collect();
+            held.retain(|process, _| alive.contains(process));
+            for process in alive {
+                if !held.contains_key(&process)
+                    && let Some(one) = hold(process.0)
                 {
-                    held.insert(pid, one);
+                    held.insert(process, one);
                 }
             }
         }
@@ -196,8 +205,8 @@ pub(super) fn watch(shared: &Weak<Shared>, tell: &dyn Fn(Active)) {
             shared.bell.calm();
         }
         let ended = held.keys().zip(&all[1..]).filter(|(_, fd)| is_told(fd));
-        let ended: Vec<u32> = ended.map(|(pid, _)| *pid).collect();
-        ended.into_iter().for_each(|pid| succession.has_ended(pid));
+        let ended: Vec<Process> = ended.map(|(process, _)| *process).collect();
+        ended.into_iter().for_each(|process| succession.has_ended(process));
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
         assert_eq!(told(&all.look(&group(&[(0, 7, 10), (1, 8, 11)]))), [(0, Some(1), false)]);
         assert_eq!(told(&all.look(&group(&[(0, 7, 10), (1, 8, 11)]))), []);
         // Before the list says so.
-        all.has_ended(7);
+        all.has_ended((7, Some(10)));
         assert_eq!(told(&all.look(&group(&[(0, 7, 10), (1, 8, 11)]))), [(1, Some(0), true)]);
         assert_eq!(told(&all.look(&group(&[(1, 8, 11)]))), []);
         assert_eq!(told(&all.look(&group(&[(0, 9, 20), (1, 8, 11)]))), [(1, Some(1), false)]);
@@ -254,11 +263,10 @@ mod tests {
         all.look(&group(&[(0, 7, 10), (1, 8, 11)]));
         assert_eq!(told(&all.look(&group(&[(0, 9, 20), (1, 8, 11)]))), [(1, Some(1), true)]);
         // Of two that have ended, one is still listed.
-        all.has_ended(8);
-        all.has_ended(9);
+        all.has_ended((8, Some(11)));
+        all.has_ended((9, Some(20)));
         assert_eq!(told(&all.look(&group(&[(0, 9, 20), (1, 8, 11)]))), [(1, Some(0), false)]);
         // The number may be that of another one's process later.
-        all.look(&group(&[]));
         assert_eq!(told(&all.look(&group(&[(0, 8, 30)]))), [(0, Some(0), true)]);
     }
 

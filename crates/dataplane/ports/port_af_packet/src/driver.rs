@@ -120,7 +120,9 @@ impl AfPacketPort {
     fn begin(&mut self, link: Option<Link>) {
         self.link = link;
         self.look();
-        self.prepare();
+        if self.link.is_none() {
+            self.prepare();
+        }
         // How it is from the beginning is no event.
         self.state.take_events();
         let granted = self.link.as_ref().map(|link| link.socket.transmit_buffer());
@@ -177,7 +179,7 @@ impl AfPacketPort {
         let is_absent =
             || self.inquiry.presence(&self.settings.interface).is_ok_and(|it| it == Presence::Absent);
         let is_awaited = match self.link {
-            Some(_) => self.settings.active.as_ref().is_some_and(OnActive::may_turn),
+            Some(_) => true,
             None => is_absent(),
         };
         if !(is_free && is_awaited) {
@@ -200,7 +202,10 @@ impl AfPacketPort {
         look(self);
         if let Some(link) = &mut self.link {
             link.set_longest(longest_frame(&self.inquiry, &self.settings.interface));
-            self.prepare();
+            match self.settings.active.as_ref().is_some_and(OnActive::may_turn) {
+                true => self.prepare(),
+                false => self.prepared.take().into_iter().for_each(beside::let_go),
+            }
         }
     }
 
