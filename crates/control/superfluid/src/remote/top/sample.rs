@@ -97,6 +97,7 @@ pub(crate) mod tests {
             promised_share: 0.0,
             got_share: 0.25,
             processor: None,
+            standby: None,
             queue: 3,
             drops: [("a".to_owned(), drops)].into(),
             latency: None,
