@@ -307,7 +307,7 @@ fn an_interface_of_another_programs_guest_is_not_opened() {
             line.middle.ip(&format!("link set sf-lan address {address}")).expect("set");
         };
         has(another);
-        let settings = Settings::new("sf-lan").of_guest(Some(own));
+        let settings = Settings::new("sf-lan").of_guest(Some(own), None);
         let opened = AfPacketPort::open(settings.clone()).expect("it waits");
         for mut port in [opened, AfPacketPort::waiting(settings).expect("it waits")] {
             has(another);
