@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run guests check check-aarch64 test-aarch64 test peers bench tinyx compare build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run guests check check-aarch64 test-aarch64 test peers bench tinyx compare build profile package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -35,6 +35,11 @@ build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build
 	@scripts/page
 	@scripts/build release
+
+profile:         ## Measure which code of a daemon runs, for `make build` to optimize by; before a release, and for another compiler
+	@scripts/setup build profile
+	@scripts/page
+	@scripts/profile
 
 check:           ## Formatting, lints and unit tests: quick, without root, installs nothing
 	@scripts/commits

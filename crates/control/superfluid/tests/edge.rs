@@ -149,13 +149,50 @@ fn what_a_run_needs_is_found_missing_before_anything_is_built() {
     assert!(at("setup run") < at("edge.sh --check") && at("edge.sh --check") < at("scripts/build"), "{plan}");
 }
 
+/// What `scripts/build release` asks of Cargo, by the lines of its calls, with a compiler of this version.
+fn release_build(compiler: &str) -> (Vec<String>, String) {
+    let cargo = "echo \"$@\"; case \"$*\" in *\"--bin superfluid\") exit 9 ;; esac";
+    let rustc = format!("echo 'rustc {compiler} (0 1970-01-01)'");
+    let tools = ["dirname", "cut", "mkdir", "realpath", "sha256sum", "gzip"];
+    let folder = programs(&tools, &[("cargo", cargo), ("rustc", &rustc)]);
+    let target = folder.path().join("target");
+    fs::create_dir_all(target.join("release")).expect("a folder");
+    let output = Command::new("/bin/bash")
+        .arg(Path::new(ROOT).join("scripts/build"))
+        .arg("release")
+        .env("PATH", folder.path())
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .expect("bash");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(9), "{said}");
+    (String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect(), said)
+}
+
 #[test]
 fn a_released_build_has_the_program_that_superfluid_bench_starts() {
-    let folder = programs(&["dirname"], &[("cargo", "echo \"$@\"; exit 9")]);
-    let output = with(folder.path(), "scripts/build", &["release"]);
-    let asked = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
-    for program in ["superfluid", "superfluid-bench"] {
-        assert!(asked.trim_end().split("--bin ").any(|named| named.trim() == program), "{program}: {asked}");
-    }
+    let (asked, said) = release_build("0.0.0");
+    assert_eq!(
+        said,
+        "build: packaging/profile/0.0.0.profdata.gz is missing; scripts/profile writes it; \
+         without it changes take longer\n"
+    );
+    let [benches, program] = &asked[..] else { panic!("{asked:?}") };
+    assert!(
+        benches.ends_with("--bin superfluid-bench") && program.ends_with("--bin superfluid"),
+        "{asked:?}"
+    );
+    assert!(asked.iter().all(|call| !call.contains("profile-use")), "{asked:?}");
+}
+
+/// The profile is of the compiler that `rust-toolchain.toml` names, and the program alone is optimized by it.
+#[test]
+fn a_released_program_is_optimized_by_a_profile_of_the_same_compiler() {
+    let toolchain = fs::read_to_string(Path::new(ROOT).join("rust-toolchain.toml")).expect("there");
+    let version =
+        toolchain.split("channel = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("one");
+    let (asked, said) = release_build(version);
+    assert_eq!(said, "");
+    let used = asked.iter().map(|call| call.contains("-Cprofile-use=")).collect::<Vec<_>>();
+    assert_eq!(used, [false, true], "{asked:?}");
 }
