@@ -103,7 +103,8 @@ pub struct FunctionStatus {
     pub queue: u64,
     /// Packets that it lost or dropped, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// How long packets took from their reception to the end of its verdicts, if it had any.
+    /// How long packets took from their reception to the end of its verdicts, or until a container was given
+    /// them, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Memory that it takes.

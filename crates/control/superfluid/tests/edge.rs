@@ -153,7 +153,7 @@ fn what_a_run_needs_is_found_missing_before_anything_is_built() {
 fn release_build(compiler: &str) -> (Vec<String>, String) {
     let cargo = "echo \"$@\"; case \"$*\" in *\"--bin superfluid\") exit 9 ;; esac";
     let rustc = format!("echo 'rustc {compiler} (0 1970-01-01)'");
-    let tools = ["dirname", "cut", "mkdir", "realpath", "sha256sum", "gzip"];
+    let tools = ["dirname", "cut", "realpath", "sha256sum", "gzip"];
     let folder = programs(&tools, &[("cargo", cargo), ("rustc", &rustc)]);
     let target = folder.path().join("target");
     fs::create_dir_all(target.join("release")).expect("a folder");
