@@ -217,7 +217,7 @@ pub(crate) async fn aside_alone(
         drop(claim);
         answer
     };
-    state.promptly_within(rights, permit, asked).await
+    state.promptly_within(rights, permit, true, asked).await
 }
 
 /// Lets the host write a stream until the client stops reading.

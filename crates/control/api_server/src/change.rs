@@ -302,7 +302,7 @@ impl State {
                 drop(claim);
                 done
             };
-            if let Some(difference) = self.promptly_within(&wanted.rights, permit, finish).await?? {
+            if let Some(difference) = self.promptly_within(&wanted.rights, permit, true, finish).await?? {
                 return Ok(Whole::Done(difference));
             }
         }

@@ -233,7 +233,7 @@ pub(crate) async fn pause(state: &Arc<State>, mut asked: Asked, paused: bool) ->
     let (claim, permit) = state.claim_when_due(&asked.rights, claimed).await?;
     let (rights, function) = (asked.rights.clone(), id.clone());
     let precondition = std::mem::take(&mut asked.precondition);
-    let done = state.promptly_within(&asked.rights, permit, move |state| {
+    let done = state.promptly_within(&asked.rights, permit, false, move |state| {
         let still = state.is_still_what(&rights, &function, &precondition);
         let done = still.and_then(|()| pause_now(state, &rights, &function, paused));
         drop(claim);

@@ -248,7 +248,7 @@ impl State {
         job: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, Problem> {
         let permit = self.due(rights).await?;
-        self.promptly_within(rights, permit, job).await
+        self.promptly_within(rights, permit, true, job).await
     }
 
     /// Waits for one of the client's threads, and until a tenant's turn comes.
@@ -263,7 +263,8 @@ impl State {
         }
     }
 
-    /// The same as [`promptly`](State::promptly) at once, for what has come in its turn.
+    /// The same as [`promptly`](State::promptly) at once, for what has come in its turn. An administrator's is
+    /// done on the thread that answers unless it is `large`, see [`work_on`](State::work_on).
     ///
     /// # Errors
     /// The job broke.
@@ -271,10 +272,11 @@ impl State {
         self: &Arc<State>,
         rights: &Rights,
         permit: Permit,
+        large: bool,
         job: impl FnOnce(&State) -> R + Send + 'static,
     ) -> Result<R, Problem> {
         let Some(tenant) = rights.tenant().map(str::to_owned) else {
-            return self.work_within(rights, permit, true, job).await.map(|(done, _)| done);
+            return self.work_within(rights, permit, large, job).await.map(|(done, _)| done);
         };
         let state = self.clone();
         let done = tokio::task::spawn_blocking(move || {
