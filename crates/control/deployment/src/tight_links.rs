@@ -9,7 +9,7 @@ use crate::devices::LaidDevices;
 use engine::Forwarding;
 use std::collections::BTreeMap;
 use virtual_device::SwitchPort;
-use wiring::{Device, Joint};
+use wiring::{Device, Joint, Opener};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
@@ -38,55 +38,28 @@ pub struct Told {
     pub is_devices: bool,
 }
 
-/// By device and port, `None` standing for all of them: the longest that interfaces with addresses of their
-/// own are told.
-type Interfaces<'a> = BTreeMap<(&'a str, Option<&'a str>), u16>;
-
 impl Host {
     /// Those of the devices that are shown, by device.
     pub fn tight_links(&self, shown: impl Fn(&str) -> bool) -> Vec<(String, TightLink)> {
         let deployed = self.deployed();
-        let names: Vec<&String> = deployed.wiring.devices.keys().filter(|name| shown(name)).collect();
-        // Health is asked for often, and many functions may open none.
-        if names.is_empty() {
-            return Vec::new();
-        }
-        let told = interfaces(&deployed);
-        let all = names.into_iter();
-        all.flat_map(|name| tight(&deployed, name, &told).map(|link| (name.clone(), link))).collect()
+        let names = deployed.wiring.devices.keys().filter(|name| shown(name));
+        let all =
+            names.flat_map(|name| of_device(&deployed, name).into_iter().map(|link| (name.clone(), link)));
+        all.collect()
     }
 }
 
 /// Those of one device.
 pub(crate) fn of_device(deployed: &Deployed, name: &str) -> Vec<TightLink> {
-    tight(deployed, name, &interfaces(deployed)).collect()
-}
-
-fn interfaces(deployed: &Deployed) -> Interfaces<'_> {
-    let mut all = Interfaces::new();
-    for (opener, opening) in deployed.wiring.openers() {
-        // What answers for itself has its MTU from its own kernel.
-        let station = deployed.wiring.station_of(opener).filter(|station| !station.answers_itself);
-        let Some(station) = station else { continue };
-        let most = all.entry((&opening.device, opening.port.as_deref())).or_default();
-        *most = station.settings.mtu.max(*most);
-    }
-    all
-}
-
-fn tight<'a>(
-    deployed: &'a Deployed,
-    name: &'a str,
-    interfaces: &'a Interfaces<'a>,
-) -> impl Iterator<Item = TightLink> + 'a {
     let laid = &deployed.devices;
+    let interfaces = interfaces(deployed, name);
     let device = deployed.wiring.devices.get(name);
     let ports = device.into_iter().flat_map(|device| device.over.keys().map(move |port| (device, port)));
-    ports.filter_map(move |(device, port)| {
+    let links = ports.filter_map(|(device, port)| {
         let room = room(laid, name, device, (port, laid.plug_of_port(name, port)?))?;
         let of_device = device.station.as_ref().filter(|_| device.has_station_inside());
         let of_device = of_device.map(|station| Told { mtu: station.mtu, is_devices: true });
-        let of = |port: Option<&str>| interfaces.get(&(name, port)).copied();
+        let of = |port: Option<&str>| interfaces.get(&port).copied();
         let of_interfaces = [of(None), of(Some(port))].into_iter().flatten();
         let all = of_interfaces.map(|mtu| Told { mtu, is_devices: false }).chain(of_device);
         judged(TightLink {
@@ -95,7 +68,25 @@ fn tight<'a>(
             has_headers: device.over.get(port)?.encapsulate.is_some(),
             told: all.max(),
         })
-    })
+    });
+    links.collect()
+}
+
+/// By port, `None` standing for all of them: the longest that interfaces with addresses of their own are told
+/// that open a device.
+fn interfaces<'a>(deployed: &'a Deployed, device: &str) -> BTreeMap<Option<&'a str>, u16> {
+    let mut all = BTreeMap::new();
+    for (opener, opening) in deployed.devices.openers_of(device) {
+        let Opener::Interface(end) = opener else { continue };
+        let guarded = deployed.behind_guard(end);
+        let station = deployed.wiring.station_of(guarded.as_ref().unwrap_or(end));
+        // What answers for itself has its MTU from its own kernel.
+        if let Some(station) = station.filter(|station| !station.answers_itself) {
+            let most = all.entry(opening.port.as_deref()).or_default();
+            *most = station.settings.mtu.max(*most);
+        }
+    }
+    all
 }
 
 /// One that has too little.
