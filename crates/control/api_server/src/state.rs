@@ -263,8 +263,8 @@ impl State {
         }
     }
 
-    /// The same as [`promptly`](State::promptly) at once, for what has come in its turn. An administrator's is
-    /// done on the thread that answers unless it is `large`, see [`work_on`](State::work_on).
+    /// The same as [`promptly`](State::promptly) at once, for what has come in its turn. An administrator's
+    /// is done on the thread that answers unless it is `large`, see [`work_on`](State::work_on).
     ///
     /// # Errors
     /// The job broke.
