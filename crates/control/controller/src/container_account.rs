@@ -62,6 +62,7 @@ pub fn container_accounts<'a>(
             bytes: read.bytes,
             queue: read.queue,
             dropped: read.dropped,
+            missed: read.missed,
             engine: beside.get(name).map(|reading| reading.meter.used()).unwrap_or_default(),
             processes: clock.cycles(Nanos(condition.cpu_us.saturating_mul(1000))),
             promised: from.promised.get(name).copied().unwrap_or(0.0),

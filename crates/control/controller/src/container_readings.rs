@@ -26,6 +26,8 @@ pub(super) struct ContainerReading {
     pub(super) queue: u64,
     /// What its ports lost.
     pub(super) dropped: DropCounters,
+    /// Copies that it should have been given as an observer and was not.
+    pub(super) missed: u64,
     /// How long packets took until it was given them.
     pub(super) latencies: Latencies,
 }
@@ -76,13 +78,16 @@ pub(super) fn read<'a>(
         bytes: 0,
         queue: 0,
         dropped: DropCounters::default(),
+        missed: 0,
         latencies: Latencies::default(),
     };
-    for PortAccount { counters, in_flight, latencies, .. } in ports {
+    for PortAccount { counters, in_flight, details, latencies, .. } in ports {
         reading.packets += counters.ledger.delivered;
         reading.bytes += counters.delivered_bytes;
         reading.queue += in_flight;
         reading.dropped.merge(&counters.ledger.dropped);
+        let missed = details.iter().filter(|(name, _)| *name == "packets_missed").map(|(_, count)| count);
+        reading.missed += missed.sum::<u64>();
         reading.latencies.merge(latencies);
     }
     reading
@@ -102,13 +107,13 @@ mod tests {
             counters.ledger.dropped[DropReason::PortFull] = 2;
             let mut latencies = Latencies::default();
             latencies.record(200, delivered);
-            let (status, details) = (PortStatus::Up, Vec::new());
+            let (status, details) = (PortStatus::Up, vec![("copied", 1), ("packets_missed", delivered)]);
             PortAccount { name: name.to_owned(), status, counters, in_flight: 3, details, latencies }
         };
         let ports = [port("ids:in", 5), port("ids:out", 7)];
         let reading = read("red", FunctionState::Starting, 9_000, ports.iter());
         assert_eq!((reading.packets, reading.bytes, reading.queue, reading.cpu_ns), (12, 1200, 6, 9_000));
-        assert_eq!((reading.dropped.total(), reading.latencies.count()), (4, 12));
+        assert_eq!((reading.dropped.total(), reading.latencies.count(), reading.missed), (4, 12, 12));
         assert!(reading.state == FunctionState::Starting && reading.tenant == "red");
     }
 }

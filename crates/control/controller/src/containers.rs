@@ -246,6 +246,11 @@ pub fn follow_active(guests: &ActiveGuests, active: &Active) -> Option<Event> {
     })
 }
 
+/// The digest of the image of one, if it is said or the image is pinned to it.
+pub(super) fn container_digest(container: &Container) -> Option<String> {
+    container.digest.clone().or_else(|| Some(artifact(&container.image)?.digest()?.to_string()))
+}
+
 impl Controller {
     /// Begins to keep the containers of what runs.
     ///
@@ -380,10 +385,7 @@ impl Controller {
                 .map(|why| if tenant.is_some() { why.for_tenant() } else { why.to_string() }),
             since: standing.since.map(|since| self.time_of(since)),
             worker,
-            image: container
-                .digest
-                .or_else(|| Some(artifact(&container.image)?.digest()?.to_string()))
-                .unwrap_or_default(),
+            image: container_digest(&container).unwrap_or_default(),
             packets: counted.packets,
             bytes: counted.bytes,
             calls: 0,

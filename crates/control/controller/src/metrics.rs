@@ -2,6 +2,7 @@
 
 use super::attaching::Attaching;
 use super::container_readings;
+use super::containers::container_digest;
 use super::standing::Standing;
 use ::metrics::{Container, Function, Memory, Notation, Station, TenantBackground, TenantMemory};
 use api::FunctionState;
@@ -113,10 +114,14 @@ pub(crate) fn write(
             promised: reading.and_then(|reading| reading.promised).unwrap_or(0.0),
             memory: condition.memory,
             image: container.image.clone(),
+            digest: container_digest(container).unwrap_or_default(),
+            events: events(name),
+            worker: container.worker,
             packets: counted.packets,
             bytes: counted.bytes,
             queue: counted.queue,
             dropped: counted.dropped,
+            missed: counted.missed,
             latencies: counted.latencies,
         }
     });

@@ -32,6 +32,12 @@ pub struct Container {
     pub memory: u64,
     /// Its image or program, as the operator names it.
     pub image: String,
+    /// The digest that the image's manifest must have, as far as it is known; empty of a program.
+    pub digest: String,
+    /// Faults and restarts that were kept of it, and log lines of it that were lost.
+    pub events: (u64, u64),
+    /// The worker on whose processors it stays, and which its ports are on.
+    pub worker: Option<usize>,
     /// Packets that it was given by its ports.
     pub packets: u64,
     /// Their bytes.
@@ -40,6 +46,8 @@ pub struct Container {
     pub queue: u64,
     /// What its ports lost.
     pub dropped: DropCounters,
+    /// Copies that it should have been given as an observer and was not.
+    pub missed: u64,
     /// How long packets took until it was given them.
     pub latencies: Latencies,
 }
@@ -137,10 +145,18 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
 }
 
 /// Adds what one has of a family of functions, under the labels number `n`; of a family of what only the
-/// sandbox has, nothing.
+/// sandbox has, nothing. Which these are, and why, a test lists.
 pub(crate) fn as_function(container: &Container, n: usize, family: &Family, samples: &mut Samples<'_>) {
     let value = match family.name {
+        "superfluid_function" => return samples.more(n, ("digest", &container.digest), Value::Count(1)),
         "superfluid_function_up" => Value::flag(container.up),
+        "superfluid_function_worker" => match container.worker {
+            Some(worker) => Value::Count(worker as u64),
+            None => return,
+        },
+        "superfluid_function_missed_packets" => Value::Count(container.missed),
+        "superfluid_function_events" => Value::Count(container.events.0),
+        "superfluid_function_lost_events" => Value::Count(container.events.1),
         "superfluid_function_packets" => Value::Count(container.packets),
         "superfluid_function_bytes" => Value::Count(container.bytes),
         "superfluid_function_queue_packets" => Value::Count(container.queue),

@@ -59,7 +59,11 @@ static FUNCTION: [Column<InstanceAccount>; 18] = [
         Value::flag(function.paused)
     }),
     Column::one(
-        gauge("superfluid_function_worker", "", "Number of the worker that it is on."),
+        gauge(
+            "superfluid_function_worker",
+            "",
+            "Number of the worker that it is on; of containers, programs and virtual machines, of those that stay beside one.",
+        ),
         |function, _| Value::Count(function.worker.into()),
     ),
     Column::one(
@@ -255,6 +259,7 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     let facts = || (0..functions.len()).zip(facts());
     let mut info = text.family(&INFO, &labels);
     facts().for_each(|(n, facts)| info.more(n, ("digest", facts.digest), Value::Count(1)));
+    of_guests(&INFO, &mut info);
     columns().for_each(|columns| {
         column::write_with(columns, functions, &labels, &host.clock, text, of_guests);
     });
@@ -262,10 +267,12 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     facts().for_each(|(n, facts)| {
         facts.events.into_iter().for_each(|(kept_of, _)| kept.one(n, Value::Count(kept_of)))
     });
+    of_guests(&EVENTS, &mut kept);
     let mut lost = text.family(&LOST_EVENTS, &labels);
     facts().for_each(|(n, facts)| {
         facts.events.into_iter().for_each(|(_, lost_of)| lost.one(n, Value::Count(lost_of)))
     });
+    of_guests(&LOST_EVENTS, &mut lost);
     let of_functions = functions.iter().map(|function| &function.latencies);
     let took = of_functions.chain(host.containers.iter().map(|guest| &guest.latencies));
     latencies(&LATENCY, took, &labels, text);

@@ -27,6 +27,8 @@ pub struct ContainerAccount {
     pub queue: u64,
     /// What its ports lost.
     pub dropped: DropCounters,
+    /// Copies that it should have been given as an observer and was not.
+    pub missed: u64,
     /// What the engine used for its packets, where no function in the sandbox was charged for it.
     pub engine: Cycles,
     /// What its processes have used since they were started.
@@ -157,7 +159,7 @@ fn container(container: &ContainerAccount) -> Value {
     json!({
         "state": container.state, "reason": container.reason,
         "packets": container.packets, "bytes": container.bytes, "queue": container.queue,
-        "drops": drops(&container.dropped), "cycles": engine.0 + processes.0,
+        "drops": drops(&container.dropped), "missed": container.missed, "cycles": engine.0 + processes.0,
         "engine_cycles": engine.0, "processes_cycles": processes.0,
         "promised_share": container.promised, "worker": container.worker,
         "memory": container.memory, "memory_limit": container.memory_limit,

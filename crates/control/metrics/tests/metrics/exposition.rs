@@ -3,6 +3,7 @@
 use crate::sample::{CLOCK, HOSTILE, account, function, guest, histogram, hostile_account, text};
 use crate::strict::{Parsed, parse};
 use engine::InstanceAccount;
+use metrics::json::ContainerAccount;
 use metrics::{Family, Function, Notation, Type, families};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +193,18 @@ fn guests_are_functions_with_what_they_have_of_them() {
             let labels = [("function", guest.as_str()), ("tenant", "t\"1"), ("image", "web\"\n")];
             let of = |family: &str| value(&parsed, &format!("superfluid_function_{family}"), &labels);
             let counted = |family: &str| of(&format!("{family}{total}"));
-            assert_eq!((of("up"), of("queue_packets"), of("worker")), (Some(1.0), Some(2.0), None));
+            assert_eq!((of("up"), of("queue_packets"), of("worker")), (Some(1.0), Some(2.0), Some(1.0)));
+            let info = if notation == Notation::Prometheus {
+                "superfluid_function_info"
+            } else {
+                "superfluid_function"
+            };
+            let with_digest = [&labels[..], &[("digest", "sha256:11")]].concat();
+            assert_eq!(value(&parsed, info, &with_digest), Some(1.0));
+            assert_eq!(
+                (counted("events"), counted("lost_events"), counted("missed_packets")),
+                (Some(9.0), Some(8.0), Some(7.0))
+            );
             assert_eq!(
                 (counted("packets"), counted("bytes"), counted("calls")),
                 (Some(40.0), Some(4000.0), None)
@@ -210,6 +222,79 @@ fn guests_are_functions_with_what_they_have_of_them() {
             of_guests.clone().count() == HOSTILE.len() && of_guests.into_iter().all(|it| it.value == "40")
         );
     }
+}
+
+/// Families of functions that guests have not, and why.
+const OF_THE_SANDBOX_ALONE: [(&str, &str); 13] = [
+    ("paused", "a guest is not paused: its processes go on whatever the engine does"),
+    ("calls", "there are no calls into it"),
+    ("overruns", "there are no calls into it"),
+    ("suspensions", "there are no calls into it"),
+    ("call_seconds", "there are no calls into it"),
+    ("waiting_seconds", "it takes packets itself, and does not say when"),
+    ("in_flight_packets", "those at its ports are the ports', and would be counted twice"),
+    ("throttled_seconds", "the kernel holds its processes back, and keeps no account of having had work"),
+    ("own_counts", "its image names none; what its ports count is in `superfluid_port_own_counts`"),
+    ("own_drops", "its image names none; what it lets go of itself it does not say"),
+    ("generated_packets", "what it sends comes in by its ports"),
+    ("consumed_packets", "what it takes goes out by its ports"),
+    ("split_packets, copied_packets, merged_packets", "it sends packets, however it made them"),
+];
+
+/// No family of functions is forgotten where guests are concerned: they have it, or it stands above.
+#[test]
+fn guests_have_all_families_of_functions_but_those_with_a_reason() {
+    let account = hostile_account();
+    let histogram = histogram();
+    let of = |name: &str| Function { calls: Some(&histogram), waiting: Some(&histogram), ..known(name) };
+    let parsed = read(Notation::OpenMetrics, &text(&account, Notation::OpenMetrics, &of));
+    let guests: BTreeSet<String> = HOSTILE.iter().map(|name| guest(name)).collect();
+    let has = |family: &Parsed, guest: bool| {
+        let names = family.samples.iter().filter_map(|sample| sample.label("function"));
+        names.into_iter().any(|name| guests.contains(name) == guest)
+    };
+    let families = parsed.iter().filter(|family| family.name.starts_with("superfluid_function"));
+    let lacking: BTreeSet<&str> = families
+        .inspect(|family| assert!(has(family, false), "no function has {}", family.name))
+        .filter(|family| !has(family, true))
+        .map(|family| family.name.trim_start_matches("superfluid_function_"))
+        .collect();
+    let known: BTreeSet<&str> =
+        OF_THE_SANDBOX_ALONE.iter().flat_map(|(names, _)| names.split(", ")).collect();
+    assert_eq!(lacking, known);
+}
+
+/// What `/v1/account` and `run --json` have of functions and not of guests, and why.
+const NOT_OF_GUESTS: [(&str, &str); 6] = [
+    ("calls, overruns, suspensions", "there are no calls into it"),
+    ("throttled_cycles", "the kernel holds its processes back, and keeps no account of having had work"),
+    ("paused, frozen", "it is neither"),
+    ("down", "`state` and `reason` say it, and what is starting"),
+    ("in_flight, ledger", "those of its ports"),
+    ("counters, report", "its image names none, and it is not asked for one"),
+];
+
+/// The other way round.
+const OF_GUESTS_ALONE: [(&str, &str); 3] = [
+    ("state, reason", "of functions `down`, `paused` and `frozen` say it"),
+    ("engine_cycles, processes_cycles", "a function in the sandbox has one part alone: `cycles`"),
+    ("memory, memory_limit", "what functions in the sandbox have of memory has an account of its own"),
+];
+
+#[test]
+fn accounts_have_the_same_of_functions_and_of_guests_but_with_a_reason() {
+    let guest = ContainerAccount { name: "ids".to_owned(), ..ContainerAccount::default() };
+    let text = metrics::json::account("account", &hostile_account(), &[guest]);
+    let account: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let keys = |of: &serde_json::Value| -> BTreeSet<String> {
+        of.as_object().expect("an object").keys().cloned().collect()
+    };
+    let (function, guest) = (keys(&account["functions"]["plain"]), keys(&account["containers"]["ids"]));
+    let listed = |list: &[(&str, &str)]| -> BTreeSet<String> {
+        list.iter().flat_map(|(names, _)| names.split(", ")).map(str::to_owned).collect()
+    };
+    assert_eq!(&function - &guest, listed(&NOT_OF_GUESTS));
+    assert_eq!(&guest - &function, listed(&OF_GUESTS_ALONE));
 }
 
 #[test]
@@ -296,7 +381,9 @@ proptest! {
             let parsed = parse(notation, &text(&account, notation, &of)).map_err(TestCaseError::fail)?;
             let counter = if notation == Notation::Prometheus { "_total" } else { "" };
             let info = if notation == Notation::Prometheus { "_info" } else { "" };
+            let is_guest = |name: Option<&str>| HOSTILE.iter().any(|of| Some(guest(of).as_str()) == name);
             let told: Vec<_> = family(&parsed, &format!("superfluid_function{info}")).samples.iter()
+                .filter(|sample| !is_guest(sample.label("function")))
                 .map(|sample| sample.labels.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>()).collect();
             let expected: Vec<_> =
                 names.keys().map(|name| vec![name.clone(), tenant.clone(), image.clone(), digest.clone()]).collect();

@@ -92,10 +92,14 @@ impl Patient {
             promised: 0.5,
             memory: 0,
             image: "./web".to_owned(),
+            digest: String::new(),
+            events: (u64::from(ill), 0),
+            worker: None,
             packets: 0,
             bytes: 0,
             queue: 0,
             dropped: DropCounters::default(),
+            missed: 0,
             latencies: Latencies::default(),
         };
         // One that boots is no alarm: it is counted as a fault when its time is over.

@@ -175,6 +175,9 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         promised: 0.25,
         memory: 3 << 20,
         image: "web\"\n".to_owned(),
+        digest: "sha256:11".to_owned(),
+        events: (9, 8),
+        worker: Some(1),
         packets: 40,
         bytes: 4000,
         queue: 2,
@@ -183,6 +186,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
             dropped[DropReason::PortFull] = 6;
             dropped
         },
+        missed: 7,
         latencies: {
             let mut latencies = Latencies::default();
             latencies.record(200, 40);

@@ -4,7 +4,8 @@ use super::daemon::Daemon;
 use serde_json::Value;
 
 /// Families of metrics that it has as any function.
-const FAMILIES: [&str; 9] = [
+const FAMILIES: [&str; 12] = [
+    "info",
     "up",
     "packets_total",
     "bytes_total",
@@ -13,6 +14,8 @@ const FAMILIES: [&str; 9] = [
     "cpu_seconds_total",
     "cpu_promised_ratio",
     "faults_total",
+    "restarts_total",
+    "events_total",
     "latency_seconds_count",
 ];
 
