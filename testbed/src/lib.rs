@@ -7,8 +7,9 @@
 //!    pairs ([`Line`] is the usual arrangement: client, the device under test, server; [`Hosts`] are not
 //!    joined yet).
 //! 3. Commands run in a host with a limit of time ([`run`]) or in the background ([`Background`]).
-//! 4. When the test ends, well or not, its processes are ended by the kernel with their parent, and the
-//!    namespaces go with their last descriptor. Nothing has a name, so nothing can be left behind.
+//! 4. When the test ends, well or not or by a signal, its processes are ended by the kernel with their parent
+//!    ([`start`]), and the namespaces go with their last descriptor. Nothing has a name, so nothing can be
+//!    left behind.
 //!
 //! Limits: needs `ip` (iproute2) and `unshare` (util-linux), and the programs that a test calls.
 
@@ -22,6 +23,7 @@ mod line;
 mod namespace;
 mod process;
 mod relay;
+mod starter;
 mod traffic;
 
 pub use at_port::{broadcast_frame, events_until_up, pool, receive, wait_for};
@@ -34,4 +36,5 @@ pub use line::{CLIENT, Line, SERVER};
 pub use namespace::Namespace;
 pub use process::{Background, Finished, run};
 pub use relay::{Account, Relay, RunningRelay};
+pub use starter::{start, start_ended_by};
 pub use traffic::{audit, echo, pattern, serve_echo};

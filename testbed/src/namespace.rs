@@ -5,7 +5,7 @@
 
 use crate::process::run;
 use crate::{Finished, TestbedError};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::fs::File;
 use std::io;
@@ -84,7 +84,8 @@ impl Namespace {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// A command that will run inside and ends with the thread that starts it.
+    /// A command that will run inside and ends with the thread that starts it: of [`crate::start`] and
+    /// [`crate::Background`], with this process.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let namespace = self.0.try_clone();
@@ -172,5 +173,21 @@ impl Namespace {
     fn path(&self) -> Result<String, TestbedError> {
         let own = std::fs::read_link("/proc/self").map_err(kernel("reading /proc/self"))?;
         Ok(format!("/proc/{}/fd/{}", own.display(), self.0.as_raw_fd()))
+    }
+}
+
+/// Has a command end, by this signal, with the thread that starts it.
+pub(crate) fn ends_with_parent(command: &mut Command, signal: Signal) {
+    let parent: Pid = getpid();
+    // SAFETY: between fork and exec only two system calls are made; nothing is allocated, no lock is taken.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(signal))?;
+            // A parent that has ended meanwhile ends no one any more.
+            if getppid() != Some(parent) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        });
     }
 }

@@ -1,11 +1,15 @@
 //! Commands with a limit of time, ended by their own process alone.
 
 use crate::TestbedError;
+use crate::starter::start_ended_by;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// How long one has that is not ended by SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a command printed.
 #[derive(Clone, Debug)]
@@ -29,27 +33,34 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished, TestbedEr
 pub struct Background {
     child: Child,
     words: String,
+    ends_by: Signal,
     outputs: Option<[JoinHandle<String>; 2]>,
 }
 
 impl Background {
-    /// Starts a command. Give it to [`crate::Namespace::command`] first, so that it also ends with the test's
-    /// process.
+    /// Starts a command, which also ends with the test's process.
     ///
     /// # Errors
     /// [`TestbedError::Missing`] or [`TestbedError::Start`].
     pub fn start(command: &mut Command) -> Result<Background, TestbedError> {
+        Background::start_ended_by(command, Signal::KILL)
+    }
+
+    /// Starts one that is to be ended by this signal, because it ends others then: also with the test's
+    /// process, and when a test fails.
+    ///
+    /// # Errors
+    /// [`TestbedError::Missing`] or [`TestbedError::Start`].
+    pub fn start_ended_by(command: &mut Command, ends_by: Signal) -> Result<Background, TestbedError> {
         let words = words(command);
         let program = command.get_program().to_string_lossy().into_owned();
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(
-                |source| match source.kind() {
-                    io::ErrorKind::NotFound => TestbedError::Missing { package: package(&program), program },
-                    _ => TestbedError::Start { command: words.clone(), source },
-                },
-            )?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = start_ended_by(command, ends_by).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => TestbedError::Missing { package: package(&program), program },
+            _ => TestbedError::Start { command: words.clone(), source },
+        })?;
         let outputs = [reader(child.stdout.take()), reader(child.stderr.take())];
-        Ok(Background { child, words, outputs: Some(outputs) })
+        Ok(Background { child, words, ends_by, outputs: Some(outputs) })
     }
 
     /// Its number.
@@ -115,6 +126,14 @@ impl Background {
     }
 
     fn end(&mut self) {
+        if self.ends_by != Signal::KILL && self.is_running() {
+            // Fails only when it has just ended.
+            let _ = kill_process(self.id(), self.ends_by);
+            let begin = Instant::now();
+            while self.is_running() && begin.elapsed() < GRACE {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
         // Both fail only when it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();

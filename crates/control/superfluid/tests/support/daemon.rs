@@ -98,11 +98,12 @@ impl Options {
             .stdout(Stdio::piped())
             .stderr(File::create(self.folder.join("log")).expect("a file"));
         let commands = Commands::new(&self.folder).asking(SOCKET).variable("XDG_CACHE_HOME", &self.cache);
-        Daemon { child: command.spawn().expect("the program starts"), options: self.clone(), commands }
+        let child = testbed::start(&mut command).expect("the program starts");
+        Daemon { child, options: self.clone(), commands }
     }
 }
 
-/// A daemon that ends with the test; commands that ask it.
+/// A daemon that ends with the test, however that ends; commands that ask it.
 pub struct Daemon {
     child: Child,
     options: Options,

@@ -1,6 +1,7 @@
 //! A launcher of a test's own, with the files of a folder, and the processes that it starts.
 
 use super::commands::PROGRAM;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -55,7 +56,9 @@ impl Launcher<'_> {
         command.arg("--state").arg(self.folder.join("state")).arg("--run").arg(self.folder.join("run"));
         command.arg("--guest-sockets").arg(self.folder.join("guests"));
         let group = self.folder.file_name().expect("a name");
-        let launcher = Background::start(command.arg("--cgroup").arg(group)).expect("it starts");
+        // At SIGTERM it ends its guests, which go on where it is killed.
+        let launcher = Background::start_ended_by(command.arg("--cgroup").arg(group), Signal::TERM);
+        let launcher = launcher.expect("it starts");
         let begin = Instant::now();
         while self.ask(r#"{"list": {}}"#).is_err() {
             assert!(begin.elapsed() < LIMIT, "the launcher does not listen");
