@@ -2,7 +2,8 @@
 
 use super::{Bench, LONG, until};
 use crate::Settings;
-use crate::features::{EVENT_IDX, PROTOCOL, PROTOCOL_FEATURES, header_length};
+use crate::dirty::DirtyLog;
+use crate::features::{EVENT_IDX, LOG_ALL, PROTOCOL, PROTOCOL_FEATURES, header_length};
 use crate::message::{DESCRIPTORS_MAX, HEADER};
 use crate::message::{Header, Message, Region, Request, RingAddresses, RingFile, RingState};
 use local_socket::{Kind, Listener, connect_as};
@@ -50,6 +51,8 @@ pub struct FrontEnd {
     socket: UnixStream,
     pub memory: File,
     pub features: u64,
+    /// Where its own writes are noted, as the kernel does it.
+    pub own: Option<DirtyLog>,
     rings: Vec<Counts>,
     pub kicks: Vec<OwnedFd>,
     pub calls: Vec<OwnedFd>,
@@ -91,7 +94,8 @@ impl FrontEnd {
         socket.set_nonblocking(false).expect("a socket");
         socket.set_read_timeout(Some(LONG)).expect("a socket");
         let memory = memory_file(MemfdFlags::CLOEXEC, MEMORY);
-        FrontEnd { socket, memory, features: 0, rings: Vec::new(), kicks: Vec::new(), calls: Vec::new() }
+        let (rings, kicks, calls) = (Vec::new(), Vec::new(), Vec::new());
+        FrontEnd { socket, memory, features: 0, own: None, rings, kicks, calls }
     }
 
     /// Sends bytes as they are.
@@ -186,13 +190,14 @@ impl FrontEnd {
 
     pub fn addresses(&self, index: usize) -> RingAddresses {
         let ring = USER + index as u64 * RING;
+        let logs = self.features & LOG_ALL != 0;
         RingAddresses {
             index: index as u32,
-            flags: 0,
+            flags: logs.into(),
             descriptors: ring,
             used: ring + USED,
             available: ring + AVAILABLE,
-            log: 0,
+            log: if logs { GUEST + self.used_at(index) } else { 0 },
         }
     }
 
@@ -222,6 +227,9 @@ impl FrontEnd {
 
     pub fn write(&self, at: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, at).expect("within the memory");
+        if let Some(log) = &self.own {
+            log.note(GUEST + at, bytes.len() as u64);
+        }
     }
 
     pub fn read(&self, at: u64, length: usize) -> Vec<u8> {
