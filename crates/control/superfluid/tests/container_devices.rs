@@ -1,7 +1,7 @@
 //! Containers that open devices, as `docs/containers.md` shows it: hosts on the links of the device reach one
 //! and are reached by it, what security groups do not allow does not pass, and it comes back when it was
-//! killed; and one behind address translation, whose router is the way to all else. Runs in namespaces of its
-//! own; needs root, runc and busybox.
+//! killed, or another one takes over that stands by; and one behind address translation, whose router is the
+//! way to all else. Runs in namespaces of its own; needs root, runc and busybox.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use support::containers::with_launcher;
 use support::daemon::{Daemon, Options};
-use support::launcher::{BUSYBOX, another_pid, kill, missing};
+use support::launcher::{BUSYBOX, another_pid, has_ended, kill, missing};
 use testbed::{Background, Line, Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -140,6 +140,89 @@ fn a_container_opens_a_device_behind_security_groups() {
             another_pid(launcher, Some(pid));
             assert_eq!(heard(&line.client), "from within");
 
+            running.interrupt(LIMIT).expect("it ends");
+            let ended = daemon.end();
+            assert!(ended.contains("the account balances"), "{ended}");
+        });
+    });
+}
+
+#[test]
+fn a_container_at_a_device_takes_over_with_veth_pairs() {
+    takes_over_at_a_device("a_container_at_a_device_takes_over_with_veth_pairs", "{in: {}}");
+}
+
+#[test]
+fn a_container_at_a_device_takes_over_with_tap_devices() {
+    takes_over_at_a_device("a_container_at_a_device_takes_over_with_tap_devices", "{in: {as: tap}}");
+}
+
+/// Behind groups, which know its connections: they are the platform's, and outlive each of the two.
+fn takes_over_at_a_device(test: &str, interfaces: &str) {
+    if let Some(missing) = missing() {
+        println!("skipped: there is no {missing}");
+        return;
+    }
+    isolated(test, || {
+        with_launcher(|line, folder, launcher, running| {
+            let guide = fs::read_to_string(folder.join("device.yaml")).expect("the guide's");
+            assert!(guide.contains("interfaces: {in: {}}") && guide.contains("memory: 64MiB"), "{guide}");
+            let guide = guide.replace("interfaces: {in: {}}", &format!("interfaces: {interfaces}"));
+            let both = guide.replace("memory: 64MiB", "memory: 64MiB\n    standby: 1");
+            let options = Options::new(folder)
+                .state("kept")
+                .shared_cache()
+                .arguments(["--launcher", folder.join("launcher.sock").to_str().expect("text")]);
+            let daemon = line.middle.enter(|| options.start());
+            daemon.write("both.yaml", &both);
+            daemon.write("alone.yaml", &guide);
+            daemon.done("apply -f both.yaml");
+            let standby = |daemon: &Daemon| daemon.get("/v1/functions/web")["status"]["standby"].clone();
+            let stands = |daemon: &Daemon, active: &str, takeovers: u64| {
+                let wanted = json!({"active": active, "processes_standby": 1, "takeovers": takeovers});
+                standby(daemon) == wanted && daemon.get("/v1/account")["ports"]["web:in"]["status"] == "up"
+            };
+            daemon.wait("it stands by", || stands(&daemon, "web", 0));
+            await_container(line);
+            fetches(line, folder);
+            one_answers(line);
+            let mac = || {
+                let told = line.client.run(&format!("ip neighbour show {CONTAINER}"), LIMIT).expect("ip");
+                told.stdout.split_once("lladdr ").expect("it is known").1.split(' ').next().map(str::to_owned)
+            };
+            let learned = mac();
+            for (life, [active, other]) in (1..).zip([["web", "web.1"], ["web.1", "web"]]) {
+                let stays = launcher.pid_of(other).expect("it stands by");
+                let dies = launcher.pid_of(active).expect("it runs");
+                kill(dies);
+                await_container(line);
+                daemon.wait("it has taken over, and the dead one stands by", || stands(&daemon, other, life));
+                assert_eq!(launcher.pid_of(other), Some(stays), "it was there before");
+                assert_ne!(launcher.pid_of(active), Some(dies));
+                fetches(line, folder);
+                one_answers(line);
+                assert_eq!(mac(), learned, "what neighbours know of it stays right");
+            }
+            assert_eq!(counted(&daemon, "spoofed"), 0, "what each sends is its own");
+
+            // The next daemon finds the second one active, at the device.
+            kill(launcher.pid_of("web").expect("it runs"));
+            daemon.wait("the second one is active", || stands(&daemon, "web.1", 3));
+            let pids = ["web", "web.1"].map(|guest| launcher.pid_of(guest));
+            daemon.kill();
+            let daemon = line.middle.enter(|| options.start());
+            daemon.wait("it is as before", || stands(&daemon, "web.1", 0));
+            assert_eq!(["web", "web.1"].map(|guest| launcher.pid_of(guest)), pids);
+            await_container(line);
+            fetches(line, folder);
+
+            // Without another one the first one has the device, and has stood by for that.
+            daemon.done("apply -f alone.yaml");
+            daemon.wait("the second one is ended", || pids[1].is_some_and(has_ended));
+            await_container(line);
+            assert_eq!(launcher.pid_of("web"), pids[0]);
+            fetches(line, folder);
+            one_answers(line);
             running.interrupt(LIMIT).expect("it ends");
             let ended = daemon.end();
             assert!(ended.contains("the account balances"), "{ended}");

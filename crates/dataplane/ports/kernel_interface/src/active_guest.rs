@@ -20,7 +20,12 @@ impl ActiveGuest {
     /// Says it: the number of the active one, 0 for the first, and how many stand by, if others are to.
     pub fn say(&self, number: u8, standing_by: Option<u8>) {
         let [others, ready] = standing_by.map_or([0, 0], |ready| [1, ready]);
-        self.0.store(u32::from_le_bytes([number, ready, others, 0]), Relaxed);
+        self.0.store(u32::from_le_bytes([number, ready, others, 1]), Relaxed);
+    }
+
+    /// Whether it has been said yet.
+    fn is_said(&self) -> bool {
+        self.0.load(Relaxed).to_le_bytes()[3] > 0
     }
 
     /// Whether a port has it, or what says it.
@@ -48,6 +53,8 @@ pub struct OnActive {
     interfaces: Vec<String>,
     /// Which one the port is on.
     number: u8,
+    /// Whether that was said, and not only begun with.
+    is_said: bool,
     takeovers: u64,
 }
 
@@ -63,7 +70,8 @@ impl Eq for OnActive {}
 impl OnActive {
     /// That of a port with these interfaces, by the guests' numbers; at the active one.
     pub fn new(active: &ActiveGuest, interfaces: Vec<String>) -> OnActive {
-        OnActive { active: active.clone(), interfaces, number: active.number(), takeovers: 0 }
+        let (number, is_said) = (active.number(), active.is_said());
+        OnActive { active: active.clone(), interfaces, number, is_said, takeovers: 0 }
     }
 
     /// The interface that the port is on.
@@ -71,12 +79,14 @@ impl OnActive {
         self.interfaces.get(usize::from(self.number)).map(String::as_str)
     }
 
-    /// The interface to go to, when another guest has become active.
+    /// The interface to go to, when another guest has become active, or was when that was first said: after a
+    /// daemon's start the one that was active before is found, and has taken over from none.
     pub fn turn(&mut self) -> Option<String> {
+        let was_said = std::mem::replace(&mut self.is_said, self.active.is_said());
         let number = self.active.number();
         let interface = self.interfaces.get(usize::from(number)).filter(|_| number != self.number)?;
         self.number = number;
-        self.takeovers += 1;
+        self.takeovers += u64::from(was_said);
         Some(interface.clone())
     }
 
@@ -120,6 +130,14 @@ mod tests {
             [("active_guest", 1), ("processes_attached", 0), ("processes_standby", 0), ("takeovers", 1)];
         assert_eq!(on.details(false), counted);
         assert_eq!(OnActive::new(&active, names()).interface(), Some("sfg10"), "one that is opened later");
+        let found = ActiveGuest::default();
+        let mut finds = OnActive::new(&found, names());
+        found.say(1, Some(1));
+        assert_eq!(finds.turn().as_deref(), Some("sfg10"), "it was active before");
+        assert_eq!(finds.details(true).last(), Some(&("takeovers", 0)));
+        found.say(0, Some(1));
+        assert_eq!(finds.turn().as_deref(), Some("sfg-0"));
+        assert_eq!(finds.details(true).last(), Some(&("takeovers", 1)));
         active.say(2, None);
         assert_eq!((on.turn(), on.interface()), (None, Some("sfg10")), "there is no such guest");
         active.say(0, None);
