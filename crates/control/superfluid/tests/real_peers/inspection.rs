@@ -1,7 +1,9 @@
 //! Suricata in two containers, as `examples/ids.yaml` has them: one observes what passes, and all goes
-//! through the other one. Their image is made of what is installed here.
+//! through the other one. Their image is made of what is installed here. And Suricata as a process with DPDK,
+//! between two memif ports of a chain.
 
 use crate::{LIMIT, Product, is_installed, peer, shown};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +62,8 @@ impl Launcher {
         command.arg("--permits").arg(folder.join("launcher.yaml"));
         command.arg("--state").arg(folder.join("state")).arg("--run").arg(folder.join("run"));
         command.arg("--cgroup").arg(folder.file_name().expect("a name"));
-        let running = Background::start(&mut command).expect("it starts");
+        // At SIGTERM it ends its guests, which go on where it is killed.
+        let running = Background::start_ended_by(&mut command, Signal::TERM).expect("it starts");
         let begin = Instant::now();
         while !socket.exists() {
             assert!(begin.elapsed() < LIMIT, "the launcher does not listen");
@@ -82,14 +85,37 @@ impl Launcher {
     /// Rules that a container has found, each with what became of the packet.
     fn alerts(&self, name: &str) -> BTreeSet<(u64, String)> {
         let file = self.pid(name).map(|pid| format!("/proc/{pid}/root/tmp/eve.json"));
-        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let alert = |event: Value| {
-            let alert = &event["alert"];
-            Some((alert["signature_id"].as_u64()?, alert["action"].as_str()?.to_owned()))
-        };
-        events.filter_map(alert).collect()
+        file.map(|file| alerts_in(Path::new(&file))).unwrap_or_default()
     }
+}
+
+/// Rules that were found, each with what became of the packet.
+fn alerts_in(file: &Path) -> BTreeSet<(u64, String)> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let alert = |event: Value| {
+        let alert = &event["alert"];
+        Some((alert["signature_id"].as_u64()?, alert["action"].as_str()?.to_owned()))
+    };
+    events.filter_map(alert).collect()
+}
+
+/// A server of pages of the rules of the example; `None`: python3 is missing.
+fn pages(line: &Line, folder: &Path) -> Option<Background> {
+    let pages = folder.join("pages");
+    fs::create_dir(&pages).expect("made");
+    for name in ["index.html", "suspicious", "forbidden"] {
+        fs::write(pages.join(name), testbed::pattern(20_000)).expect("written");
+    }
+    let mut server = line.server.command("python3");
+    server.args(["-m", "http.server", "80", "--bind", SERVER, "--directory"]).arg(&pages);
+    peer(&mut server, "python3")
+}
+
+/// Whether the client gets a page.
+fn gets(line: &Line, name: &str) -> bool {
+    let words = format!("curl --silent --fail --max-time 2 --output /dev/null http://{SERVER}/{name}");
+    line.client.run(&words, LIMIT).is_ok()
 }
 
 #[test]
@@ -112,22 +138,11 @@ fn suricata_in_containers_observes_and_drops() {
         }
         let names = ["ids.yaml", "ids-observer.suricata", "ids-inline.suricata", "ids.rules"];
         let folder = files(&names, "suricata");
-        let pages = folder.path().join("pages");
-        fs::create_dir(&pages).expect("made");
-        for name in ["index.html", "suspicious", "forbidden"] {
-            fs::write(pages.join(name), testbed::pattern(20_000)).expect("written");
-        }
-        let mut server = line.server.command("python3");
-        server.args(["-m", "http.server", "80", "--bind", SERVER, "--directory"]).arg(&pages);
-        let Some(_server) = peer(&mut server, "python3") else { return };
+        let Some(_server) = pages(&line, folder.path()) else { return };
         let launcher = Launcher::start(&line, folder.path());
         let file = folder.path().join("files/ids.yaml");
         let mut product = Product::of(&line, &file, &["--launcher".as_ref(), launcher.socket.as_os_str()]);
-        let page = |name: &str| {
-            let words =
-                format!("curl --silent --fail --max-time 2 --output /dev/null http://{SERVER}/{name}");
-            line.client.run(&words, LIMIT).is_ok()
-        };
+        let page = |name: &str| gets(&line, name);
         let found =
             |name: &str, rule: u64, action: &str| launcher.alerts(name).contains(&(rule, action.to_owned()));
 
@@ -150,5 +165,102 @@ fn suricata_in_containers_observes_and_drops() {
         let received = |port: &str| account["ports"][port]["packets"]["received"].as_u64();
         assert!(received("ips:in") > Some(0) && received("ips:out") > Some(0), "{account}");
         launcher.running.interrupt(LIMIT).expect("it ends");
+    });
+}
+
+/// The example's settings for one that takes packets by DPDK from two memifs, each of which it copies to the
+/// other, with ordinary pages.
+fn with_memif(folder: &Path) -> String {
+    let text = fs::read_to_string(root().join("examples/ids-inline.suricata")).expect("the example");
+    let (before, rest) = text.split_once("af-packet:\n").expect("its interfaces");
+    let (_, after) = rest.split_once("outputs:").expect("what is behind them");
+    let sides = ["inner", "outer"];
+    let device = |number: usize| {
+        let socket = folder.join(sides[number]).with_extension("sock");
+        format!("\"net_memif{number},role=client,socket={},socket-abstract=no,rsize=10\"", socket.display())
+    };
+    let interface = |number: usize| {
+        format!(
+            "    - {{interface: net_memif{number}, threads: 1, promisc: true, multicast: false, mtu: 1500, mempool-size: 4095, \
+             mempool-cache-size: 256, rx-descriptors: 1024, tx-descriptors: 1024, copy-mode: ips, copy-iface: net_memif{}}}\n",
+            1 - number
+        )
+    };
+    let prefix = folder.file_name().expect("a name").display();
+    let eal = format!(
+        "{{proc-type: primary, no-pci: true, no-huge: true, m: 256, no-shconf: true, no-telemetry: true, file-prefix: {prefix}, vdev: [{}, {}]}}",
+        device(0),
+        device(1)
+    );
+    let threads = "threading:\n  set-cpu-affinity: yes\n  cpu-affinity:\n    - management-cpu-set: {cpu: []}\n    \
+                   - worker-cpu-set: {cpu: [0, 1], mode: exclusive}\n";
+    let (in_order, other) = (interface(0), interface(1));
+    format!("{before}dpdk:\n  eal-params: {eal}\n  interfaces:\n{in_order}{other}{threads}outputs:{after}")
+}
+
+#[test]
+#[ignore = "make peers"]
+fn suricata_between_memif_ports_drops() {
+    isolated("inspection::suricata_between_memif_ports_drops", || {
+        let line = Line::new().expect("a line");
+        let built = Command::new("suricata").arg("--build-info").output();
+        let built =
+            built.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let has_dpdk = |line: &str| line.contains("DPDK support:") && line.contains("yes");
+        if !built.lines().any(has_dpdk) || std::thread::available_parallelism().is_ok_and(|it| it.get() < 2) {
+            eprintln!(
+                "skipped: there is no suricata with DPDK (Debian: suricata), or no second processor for it"
+            );
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(_server) = pages(&line, folder.path()) else { return };
+        let place = folder.path().display();
+        let mut product = Product::start(
+            &line,
+            &format!(
+                "superfluid: 1\n\
+                 ports:\n  lan: {{type: af_packet, interface: sf-lan}}\n  wan: {{type: af_packet, interface: sf-wan}}\n  \
+                 inner: {{type: memif, role: master, socket: {place}/inner.sock, ring: 1024}}\n  \
+                 outer: {{type: memif, role: master, socket: {place}/outer.sock, ring: 1024}}\n\
+                 functions:\n  gate: {{image: firewall, config: {{default_action: accept}}}}\n\
+                 chains:\n  to-it: [lan, gate, inner]\n  from-it: [outer, wan]\n"
+            ),
+        );
+        product.until("it listens", || folder.path().join("outer.sock").exists());
+        let settings = folder.path().join("suricata.yaml");
+        fs::write(&settings, with_memif(folder.path())).expect("written");
+        let mut command = line.middle.command("suricata");
+        command.env("RUNTIME_DIRECTORY", folder.path()).arg("--dpdk").arg("-c").arg(&settings);
+        command.arg("-S").arg(root().join("examples/ids.rules")).arg("-l").arg(folder.path());
+        let mut suricata = Background::start(&mut command).expect("it is there");
+        let found = |rule: u64, action: &str| {
+            alerts_in(&folder.path().join("eve.json")).contains(&(rule, action.to_owned()))
+        };
+        let mut runs = true;
+        product.until("a ping passes it and is seen", || {
+            runs = suricata.is_running();
+            let _ = line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT);
+            !runs || found(PING, "allowed")
+        });
+        if !runs {
+            let (said, of) = suricata.finish();
+            panic!("it has ended: {said}{of}");
+        }
+        product.until_done(&line.client, &format!("ping -c 5 -i 0.1 -W 2 {SERVER}"));
+        product.until("what no rule is about passes", || gets(&line, "index.html"));
+        assert!(gets(&line, "suspicious"), "what is looked for passes");
+        product.until("it has seen that page", || found(SUSPICIOUS, "allowed"));
+        assert!(!gets(&line, "forbidden"), "what is to be dropped does not pass");
+        product.until("it was dropped by its rule", || found(FORBIDDEN, "blocked"));
+        assert!(gets(&line, "index.html"), "and the others pass still");
+        let account = product.end();
+        for port in ["inner", "outer"] {
+            let received = account["ports"][port]["packets"]["received"].as_u64();
+            assert!(
+                received > Some(20) && account["ports"][port]["details"]["peers"] == 1,
+                "{port}: {account}"
+            );
+        }
     });
 }
