@@ -47,6 +47,8 @@ pub struct Catalog {
     bypasses: port::bypass::Bypasses,
     /// Processes that are attached to native ports.
     processes: port_native::Processes,
+    /// Processes that have pools by memif ports.
+    memif_peers: port_memif::Peers,
     /// Queues of guests' TAP devices.
     taps: port_tap::Handed,
     /// Which guests are active, of those that stand by each other.
@@ -99,6 +101,7 @@ impl Catalog {
             meetings: port::pcap::Meetings::default(),
             bypasses: port::bypass::Bypasses::default(),
             processes: port_native::Processes::default(),
+            memif_peers: port_memif::Peers::default(),
             taps: port_tap::Handed::default(),
             active_guests: ActiveGuests::default(),
             guest_sockets: GUEST_SOCKETS.into(),
@@ -143,6 +146,11 @@ impl Catalog {
     /// Where the ports of containers meet that packets pass by.
     pub(crate) fn bypasses(&self) -> &port::bypass::Bypasses {
         &self.bypasses
+    }
+
+    /// Processes that have pools by memif ports.
+    pub(crate) fn memif_peers(&self) -> &port_memif::Peers {
+        &self.memif_peers
     }
 
     /// Processes that are attached to native ports.

@@ -216,7 +216,7 @@ impl Opening<'_> {
                 if is_container_port(self.name) {
                     settings = settings.of_guest(self.catalog.guest_sockets());
                 }
-                let opened = port_memif::MemifPort::open(settings);
+                let opened = port_memif::MemifPort::open_over(settings, &pool, self.catalog.memif_peers());
                 Box::new(opened.map_err(|error| error.to_string())?)
             }
             "native" => {

@@ -8,8 +8,10 @@ use crate::Settings;
 use crate::config::Role;
 use crate::desk::{Desk, Line, Session};
 use crate::handshake::{Handshake, Joined};
+use crate::lent::{Connected, Peers};
 use crate::message::{LENGTH, Message, shown};
 use local_socket::{Attendant, Awaited, Endpoint, Kind, Opened, Side, Woken, ring};
+use packet_memory::Pool;
 use rustix::fs::OFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,26 +23,33 @@ use std::time::{Duration, Instant};
 /// How long a handshake may take: another peer waits meanwhile.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 
+/// How often it is looked whether a process is gone that is not connected any more.
+const LINGERING: Duration = Duration::from_millis(100);
+
 /// What the thread works with.
 struct Work {
     settings: Settings,
     desk: Arc<Desk>,
     endpoint: Endpoint,
     connection: Connection,
+    /// The pool that peers get, and which processes have it.
+    shared: Option<(Arc<Pool>, Peers)>,
+    /// There are processes that are not connected any more and may live.
+    lingering: bool,
 }
 
 /// How far a connection has come.
 enum Connection {
     None,
-    Shaking { socket: OwnedFd, handshake: Handshake, since: Instant },
-    Joined { line: Arc<Line>, to_peer: Vec<OwnedFd>, from_peer: Vec<OwnedFd> },
+    Shaking { socket: OwnedFd, handshake: Handshake, since: Instant, connected: Option<Connected> },
+    Joined { line: Arc<Line>, to_peer: Vec<OwnedFd>, from_peer: Vec<OwnedFd>, _connected: Option<Connected> },
 }
 
 /// Begins.
 ///
 /// # Errors
 /// No descriptors or threads are left.
-pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
+pub(crate) fn start(settings: &Settings, shared: Option<(Arc<Pool>, Peers)>) -> io::Result<Attendant<Desk>> {
     let desk = Arc::new(Desk::new()?);
     let side = match settings.role {
         Role::Master => Side::Listens,
@@ -51,6 +60,8 @@ pub(crate) fn start(settings: &Settings) -> io::Result<Attendant<Desk>> {
         desk: desk.clone(),
         endpoint: Endpoint::new(Kind::Messages, side, &settings.socket, settings.users),
         connection: Connection::None,
+        lingering: shared.is_some(),
+        shared,
     };
     work.look_for_peer();
     Attendant::start("memif", desk, move || work.run())
@@ -74,6 +85,9 @@ impl Work {
             {
                 self.refuse("the handshake took longer than 3 s");
             }
+            if self.lingering {
+                self.lingering = self.shared.as_ref().is_some_and(|(_, peers)| peers.sweep());
+            }
             if seen.connection
                 && let Some(socket) = self.endpoint.accept()
             {
@@ -91,14 +105,16 @@ impl Work {
     }
 
     fn wait(&self) -> Woken {
+        let lingering = self.lingering.then_some(LINGERING);
         let awaited = match &self.connection {
-            Connection::None => None,
+            Connection::None => lingering.map(|span| Awaited { connection: None, span: Some(span) }),
             Connection::Shaking { socket, since, .. } => {
-                let span = Some(HANDSHAKE.saturating_sub(since.elapsed()));
+                let left = HANDSHAKE.saturating_sub(since.elapsed());
+                let span = Some(lingering.map_or(left, |span| left.min(span)));
                 Some(Awaited { connection: Some(socket.as_fd()), span })
             }
             Connection::Joined { line, .. } => {
-                Some(Awaited { connection: Some(line.socket.as_fd()), span: None })
+                Some(Awaited { connection: Some(line.socket.as_fd()), span: lingering })
             }
         };
         self.endpoint.wait(&self.desk.bells, awaited)
@@ -121,10 +137,19 @@ impl Work {
     }
 
     fn begin(&mut self, socket: OwnedFd) {
-        let (handshake, hello) = Handshake::new(&self.settings);
-        let admitted = self.endpoint.admit(&socket);
-        self.connection = Connection::Shaking { socket, handshake, since: Instant::now() };
-        if let Err(reason) = admitted {
+        let (mut handshake, hello) = Handshake::new(&self.settings);
+        let (mut connected, mut refused) = (None, None);
+        match (self.endpoint.admit(&socket), &self.shared) {
+            (Ok(peer), Some((pool, peers))) => {
+                let peer = peers.join(peer, pool);
+                handshake = handshake.lends(peer.lender());
+                connected = Some(peer);
+            }
+            (Ok(_), None) => {}
+            (Err(reason), _) => refused = Some(reason),
+        }
+        self.connection = Connection::Shaking { socket, handshake, since: Instant::now(), connected };
+        if let Some(reason) = refused {
             return self.refuse(&reason);
         }
         if let (Some(hello), Connection::Shaking { socket, .. }) = (hello, &self.connection)
@@ -181,7 +206,7 @@ impl Work {
                 let Joined { to_peer, from_peer, .. } = &mut *joined;
                 let (to_peer, from_peer) = (std::mem::take(to_peer), std::mem::take(from_peer));
                 let watched = from_peer.iter().try_for_each(|bell| self.desk.bells.watch(bell));
-                let Connection::Shaking { socket, .. } =
+                let Connection::Shaking { socket, connected, .. } =
                     std::mem::replace(&mut self.connection, Connection::None)
                 else {
                     return;
@@ -190,7 +215,9 @@ impl Work {
                     Arc::new(Line { socket, ended: AtomicBool::new(false), cut_off: AtomicBool::new(false) });
                 match watched {
                     Ok(()) => {
-                        self.connection = Connection::Joined { line: line.clone(), to_peer, from_peer };
+                        let _connected = connected;
+                        self.connection =
+                            Connection::Joined { line: line.clone(), to_peer, from_peer, _connected };
                         self.desk.begin(Session { line, joined: *joined });
                     }
                     Err(error) => {
@@ -260,5 +287,6 @@ impl Work {
             from_peer.iter().for_each(|bell| self.desk.bells.unwatch(bell));
         }
         self.connection = Connection::None;
+        self.lingering = self.shared.is_some();
     }
 }

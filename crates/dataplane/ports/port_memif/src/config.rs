@@ -38,6 +38,8 @@ pub struct Settings {
     pub ring: u32,
     /// Bytes of the buffers that a slave makes.
     pub buffer: u32,
+    /// Whether the peer has the tenant's pool, for writing, in the place of memory that a slave makes.
+    pub write: bool,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             queues: 1,
             ring: 1024,
             buffer: 2048,
+            write: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl Settings {
             queues: number("queues").unwrap_or(default.queues),
             ring: number("ring").unwrap_or(default.ring),
             buffer: number("buffer").unwrap_or(default.buffer),
+            write: value.get("write").and_then(Value::as_bool).unwrap_or(default.write),
             ..default
         }
     }

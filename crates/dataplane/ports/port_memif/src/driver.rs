@@ -6,11 +6,12 @@ use crate::desk::{Desk, Session};
 use crate::ends::{OutOfStep, Receiver, Unsent};
 use crate::handshake::Joined;
 use crate::regions::BYTES_MAX;
-use crate::{Role, Settings};
+use crate::{Peers, Role, Settings};
 use local_socket::{Attendant, OpenError, check_path};
-use packet_memory::{Packet, Pool};
+use packet_memory::{Packet, PageKind, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -56,6 +57,10 @@ impl Settings {
             let allowed = "with `ring` and `buffer` at most 256 MiB, both ways together";
             return refused("queues", self.queues, allowed);
         }
+        if self.write && self.role == Role::Master {
+            let allowed = "false of a master, whose peer makes the memory";
+            return Err(OpenError::Setting("write", "true".into(), allowed));
+        }
         if self.secret.as_ref().is_some_and(|secret| secret.len() > 24) {
             return Err(OpenError::Setting("secret", "a longer one".into(), "at most 24 bytes"));
         }
@@ -71,8 +76,33 @@ impl MemifPort {
     /// [`OpenError`].
     pub fn open(settings: Settings) -> Result<MemifPort, OpenError> {
         settings.check()?;
-        let attendant =
-            attendant::start(&settings).map_err(|error| OpenError::System(settings.socket.clone(), error))?;
+        if settings.write {
+            return Err(OpenError::Setting("write", "true".into(), "a port of a tenant with a pool"));
+        }
+        MemifPort::start(settings, None)
+    }
+
+    /// The same of a port of a tenant with this pool, which its peer gets if `write` is set.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_over(settings: Settings, pool: &Arc<Pool>, peers: &Peers) -> Result<MemifPort, OpenError> {
+        settings.check()?;
+        let shared = settings.write.then(|| (pool.clone(), peers.clone()));
+        if settings.write && pool.memory().pages() == PageKind::Huge {
+            let allowed = "with a pool of ordinary pages: a peer could give huge ones back";
+            return Err(OpenError::Setting("write", "true".into(), allowed));
+        }
+        if settings.write && settings.ring * settings.queues > pool.config().buffers / 4 {
+            let allowed = "at most a quarter of the pool's buffers in all rings of a direction, with `write`";
+            return Err(OpenError::setting("ring", settings.ring, allowed));
+        }
+        MemifPort::start(settings, shared)
+    }
+
+    fn start(settings: Settings, shared: Option<(Arc<Pool>, Peers)>) -> Result<MemifPort, OpenError> {
+        let attendant = attendant::start(&settings, shared)
+            .map_err(|error| OpenError::System(settings.socket.clone(), error))?;
         let condition = Condition::new(PortStatus::Down(attendant.desk().reason()));
         Ok(MemifPort {
             settings,
@@ -199,6 +229,7 @@ impl MemifPort {
         for packet in packets.iter_mut() {
             finish_checksum(pool, packet);
             let queue = queue_of(packet.record().flow_hash, senders.len());
+            let mut length = 0;
             let put = if failed {
                 Err(DropReason::PortDown)
             } else if is_whole(packet) {
@@ -209,6 +240,7 @@ impl MemifPort {
                     begun |= 1 << queue;
                     sender.fetch(left);
                 }
+                length = packet.length();
                 sender.put(pool, packet).map_err(|unsent| {
                     failed = unsent == Unsent::OutOfStep;
                     if failed { DropReason::PortDown } else { DropReason::PortFull }
@@ -219,7 +251,7 @@ impl MemifPort {
                 Ok(()) => {
                     used_queues |= 1 << queue;
                     delivered += 1;
-                    bytes += u64::from(packet.length());
+                    bytes += u64::from(length);
                 }
                 Err(reason) => self.counters.ledger.dropped[reason] += 1,
             }

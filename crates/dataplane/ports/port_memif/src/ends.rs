@@ -35,7 +35,7 @@ pub enum Unsent {
 /// The two counts of a ring: this port's, and the peer's.
 fn counts_of<'a>(ring: &'a Ring, buffers: &Buffers) -> (&'a AtomicU16, &'a AtomicU16) {
     match buffers {
-        Buffers::Own { .. } => (ring.head(), ring.tail()),
+        Buffers::Own { .. } | Buffers::Lent(_) => (ring.head(), ring.tail()),
         Buffers::Peers(_) => (ring.tail(), ring.head()),
     }
 }
@@ -68,7 +68,7 @@ impl Sender {
     pub fn room(&self) -> Result<u16, OutOfStep> {
         let (size, theirs) = (self.ring.size(), counts_of(&self.ring, &self.buffers).1);
         let room = match self.buffers {
-            Buffers::Own { .. } => counts::free(size, self.position, theirs),
+            Buffers::Own { .. } | Buffers::Lent(_) => counts::free(size, self.position, theirs),
             Buffers::Peers(_) => counts::offered(size, self.position, theirs),
         };
         let room = room.ok_or(OutOfStep)?;
@@ -104,12 +104,20 @@ impl Sender {
         self.most_room.get().into()
     }
 
-    /// Copies a packet into as many buffers as it needs. The peer sees them when they are published.
+    /// Copies a packet into as many buffers as it needs, or exchanges it for one that the peer has taken. The
+    /// peer sees it when it is published.
     ///
     /// # Errors
     /// [`Unsent`], and the peer sees nothing of the packet.
     #[inline]
-    pub fn put(&mut self, pool: &Pool, packet: &Packet) -> Result<(), Unsent> {
+    pub fn put(&mut self, pool: &Pool, packet: &mut Packet) -> Result<(), Unsent> {
+        if let Buffers::Lent(lent) = &self.buffers {
+            let parts = lent.parts(packet);
+            if parts > self.known.get() && self.room().map_err(|OutOfStep| Unsent::OutOfStep)? < parts {
+                return Err(Unsent::Full);
+            }
+            return self.lend(packet, parts);
+        }
         let (length, mut at, mut used) = (packet.length() as usize, 0, 0);
         while at < length {
             if used == self.known.get() && self.room().map_err(|OutOfStep| Unsent::OutOfStep)? <= used {
@@ -135,6 +143,22 @@ impl Sender {
         }
         self.position = self.position.wrapping_add(used);
         self.known.set(self.known.get() - used);
+        Ok(())
+    }
+
+    /// Puts the packet itself into so many entries, which are free, in the place of the one that lies in the
+    /// last of them.
+    #[inline]
+    fn lend(&mut self, packet: &mut Packet, parts: u16) -> Result<(), Unsent> {
+        let Buffers::Lent(lent) = &mut self.buffers else { return Ok(()) };
+        for part in 0..parts {
+            self.ring.write(self.position.wrapping_add(part), lent.part(packet, part, part + 1 < parts));
+        }
+        if let Some(last) = parts.checked_sub(1) {
+            lent.exchange(self.ring.entry(self.position.wrapping_add(last)), packet);
+        }
+        self.position = self.position.wrapping_add(parts);
+        self.known.set(self.known.get() - parts);
         Ok(())
     }
 
@@ -189,8 +213,8 @@ impl Receiver {
     }
 
     /// Copies the next packet, which lies in some of `available` buffers, at least one, into an empty one of
-    /// the pool, if there is one. Returns how many buffers it lay in, and its bytes, or why it was lost; some
-    /// of it may be in that of the pool then.
+    /// the pool, if there is one, or exchanges that for it. Returns how many buffers it lay in, and its
+    /// bytes, or why it was lost; some of it may be in that of the pool then.
     #[inline]
     pub fn take(
         &mut self,
@@ -208,13 +232,8 @@ impl Receiver {
             let descriptor = self.ring.read(count);
             used += 1;
             length = length.saturating_add(descriptor.length);
-            match (self.buffers.find(&self.ring, count, &descriptor), &mut into) {
-                (None, _) => lost = Some(DropReason::Malformed),
-                (Some((memory, place)), Some(packet)) if lost.is_none() => {
-                    let fits = copying::append(pool, packet, memory, place);
-                    lost = if fits { None } else { Some(DropReason::TooLong) };
-                }
-                _ => {}
+            if let (Some(packet), None) = (&mut into, lost) {
+                lost = self.buffers.append(&self.ring, count, &descriptor, pool, packet).err();
             }
             if !descriptor.goes_on() {
                 break;
@@ -240,7 +259,7 @@ impl Receiver {
     pub fn release(&mut self) {
         let shown = match self.buffers {
             Buffers::Peers(_) => self.position,
-            Buffers::Own { .. } => {
+            Buffers::Own { .. } | Buffers::Lent(_) => {
                 let end = self.position.wrapping_add(self.ring.size());
                 while self.refilled != end {
                     self.ring.write(self.refilled, self.buffers.empty(&self.ring, self.refilled));

@@ -13,6 +13,7 @@
 
 use crate::config::{Role, Settings};
 use crate::ends::{Receiver, Sender};
+use crate::lent::Lender;
 use crate::message::{AddRing, ETHERNET, Hello, Init, Message, VERSION, padded, shown};
 use crate::offer::{Offer, Told};
 use crate::regions::{Buffers, REGION_MAX, Regions};
@@ -62,6 +63,8 @@ impl Answer {
 #[derive(Debug)]
 pub struct Handshake {
     settings: Settings,
+    /// Of a slave whose peer has the pool.
+    lender: Option<Lender>,
     stage: Stage,
 }
 
@@ -109,10 +112,16 @@ impl Handshake {
                     max_s2m_ring: highest,
                     max_log2_ring_size: log2(settings.ring),
                 };
-                (Handshake { settings, stage: Stage::Greeted }, Some(Message::Hello(hello)))
+                (Handshake { settings, lender: None, stage: Stage::Greeted }, Some(Message::Hello(hello)))
             }
-            Role::Slave => (Handshake { settings, stage: Stage::New }, None),
+            Role::Slave => (Handshake { settings, lender: None, stage: Stage::New }, None),
         }
+    }
+
+    /// The same of a slave whose buffers are of a pool.
+    #[must_use]
+    pub fn lends(self, lender: Lender) -> Handshake {
+        Handshake { lender: Some(lender), ..self }
     }
 
     /// Reads the peer's next message, with what came along.
@@ -219,8 +228,8 @@ impl Handshake {
                 "version: found: {from:#06x} to {to:#06x}; allowed: {VERSION:#06x} among them"
             ));
         }
-        let Offer { mut told, mine } =
-            Offer::make(&self.settings, hello).map_err(|error| format!("memory: {error}"))?;
+        let Offer { mut told, mine } = Offer::make(&self.settings, hello, self.lender.as_ref())
+            .map_err(|error| format!("memory: {error}"))?;
         told.reverse();
         self.stage = Stage::Telling { rest: told, mine: Some(Box::new(mine)) };
         Ok(Answer::of(Message::Init(Init {

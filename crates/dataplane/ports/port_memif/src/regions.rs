@@ -1,10 +1,14 @@
 //! Memory that the slave shares: files of the peer's that were mapped, or the one that this port made.
 
+use crate::copying;
+use crate::lent::Lent;
 use crate::ring::{Descriptor, Ring};
 use native_ring::SharedMemory;
+use packet_memory::{Packet, Pool};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use telemetry::DropReason;
 
 /// Highest number of a region.
 pub const REGION_MAX: u16 = 15;
@@ -50,7 +54,7 @@ impl Regions {
 }
 
 /// Whose buffers a ring's descriptors name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Buffers {
     /// The peer's: anywhere in its regions, by what the descriptor says.
     Peers(Arc<Regions>),
@@ -64,10 +68,14 @@ pub enum Buffers {
         /// Bytes of each.
         each: u32,
     },
+    /// The pool's, one for each entry: packets are exchanged for them. Nothing is looked at in a descriptor
+    /// but the length.
+    Lent(Lent),
 }
 
 impl Buffers {
-    /// Where the bytes of the descriptor at a count lie; `None`, outside of what they may lie in.
+    /// Where bytes are to be copied from or to; `None`, outside of what they may lie in, or where packets are
+    /// exchanged.
     #[inline]
     pub fn find(
         &self,
@@ -87,7 +95,29 @@ impl Buffers {
                 let start = self.start(ring, count, *first, *each);
                 (descriptor.length <= *each).then_some((memory, start..start + length))
             }
+            Buffers::Lent(_) => None,
         }
+    }
+
+    /// Appends what the descriptor at a count names to a packet: an empty one may be exchanged for the one
+    /// that lies there.
+    ///
+    /// # Errors
+    /// The bytes lie outside of what they may lie in, or do not fit.
+    #[inline]
+    pub fn append(
+        &mut self,
+        ring: &Ring,
+        count: u16,
+        descriptor: &Descriptor,
+        pool: &Pool,
+        packet: &mut Packet,
+    ) -> Result<(), DropReason> {
+        if let Buffers::Lent(lent) = self {
+            return lent.append(ring.entry(count), descriptor.length, packet);
+        }
+        let (memory, place) = self.find(ring, count, descriptor).ok_or(DropReason::Malformed)?;
+        if copying::append(pool, packet, memory, place) { Ok(()) } else { Err(DropReason::TooLong) }
     }
 
     /// Has the processor fetch what the buffer at a count begins with, as far as the descriptor there says,
@@ -107,12 +137,19 @@ impl Buffers {
                 memory.fetch(self.start(ring, count, *first, *each), writes);
                 ring.fetch(count, writes);
             }
+            Buffers::Lent(lent) => {
+                // What is sent is not looked at.
+                if !writes {
+                    lent.fetch(ring.entry(count));
+                }
+                ring.fetch(count, writes);
+            }
         }
     }
 
     #[inline]
     fn start(&self, ring: &Ring, count: u16, first: usize, each: u32) -> usize {
-        first + usize::from(count & (ring.size() - 1)) * each as usize
+        first + ring.entry(count) * each as usize
     }
 
     /// The descriptor of the empty buffer at a count: the port's own, or what the peer wrote.
@@ -126,6 +163,7 @@ impl Buffers {
                 length: *each,
                 offset: self.start(ring, count, *first, *each) as u32,
             },
+            Buffers::Lent(lent) => lent.empty(ring.entry(count)),
         }
     }
 }

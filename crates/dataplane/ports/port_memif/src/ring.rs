@@ -121,8 +121,14 @@ impl Ring {
         self.memory.half(self.offset + 64)
     }
 
+    /// Number of the entry at a count.
+    #[inline]
+    pub fn entry(&self, count: u16) -> usize {
+        usize::from(count & (self.size - 1))
+    }
+
     fn place(&self, count: u16) -> usize {
-        self.offset + HEADER + usize::from(count & (self.size - 1)) * DESCRIPTOR
+        self.offset + HEADER + self.entry(count) * DESCRIPTOR
     }
 
     /// Has the processor fetch the descriptor at a count.

@@ -1,7 +1,7 @@
 //! Two ports of this crate with each other, and a port with a peer that says and writes anything.
 
 use crate::message::{AddRing, Hello, LENGTH, Message, VERSION, padded};
-use crate::{Handshake, Joined, MemifPort, Role, SCHEMA, Settings};
+use crate::{Handshake, Joined, MemifPort, Peers, Role, SCHEMA, Settings};
 use local_socket::{Listener, Users, connect, receive, send};
 use native_ring::SharedMemory;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
@@ -42,11 +42,15 @@ struct Bench {
     pool: Arc<Pool>,
     port: MemifPort,
     events: Vec<port::PortEvent>,
+    /// Buffers that lie in the rings.
+    lent: u32,
 }
 
 impl Bench {
     fn new(settings: Settings) -> Bench {
-        Bench { pool: pool(), port: MemifPort::open(settings).expect("opened"), events: Vec::new() }
+        let (pool, lent) = (pool(), if settings.write { 2 * settings.queues * settings.ring } else { 0 });
+        let port = MemifPort::open_over(settings, &pool, &Peers::default()).expect("opened");
+        Bench { pool, port, events: Vec::new(), lent }
     }
 
     fn is_up(&mut self) -> bool {
@@ -93,7 +97,7 @@ impl Bench {
     }
 
     fn has_all_buffers(&self) -> bool {
-        self.pool.available() == BUFFERS as usize
+        self.pool.available() == (BUFFERS - self.lent) as usize
     }
 }
 
@@ -126,7 +130,8 @@ fn settings_have_the_defaults_of_their_schema() {
         value.map(|value| Settings::from_value(&value)).ok_or(faults.len())
     };
     assert_eq!(read("{role: slave, socket: /run/a}"), Ok(Settings::new(Role::Slave, "/run/a")));
-    let all = "{role: master, socket: /a, uid: 7, id: 3, secret: x, queues: 4, ring: 64, buffer: 256}";
+    let all =
+        "{role: master, socket: /a, uid: 7, id: 3, secret: x, queues: 4, ring: 64, buffer: 256, write: true}";
     let expected = Settings {
         role: Role::Master,
         socket: "/a".into(),
@@ -136,6 +141,7 @@ fn settings_have_the_defaults_of_their_schema() {
         queues: 4,
         ring: 64,
         buffer: 256,
+        write: true,
     };
     assert_eq!(read(all), Ok(expected));
     assert_eq!(read("{role: server, socket: /a}"), Err(1));
@@ -159,31 +165,56 @@ fn settings_that_cannot_be_are_refused() {
     assert_eq!(refused(|settings| settings.queues = 17), "queues: found `17`; allowed: 1 to 16");
     let memory = refused(|settings| (settings.queues, settings.ring, settings.buffer) = (3, 4096, 16_384));
     assert!(memory.starts_with("queues: found `3`; allowed: with `ring` and `buffer` at most 256 MiB"));
+    let of_master = refused(|settings| (settings.role, settings.write) = (Role::Master, true));
+    assert_eq!(of_master, "write: found true; allowed: false of a master, whose peer makes the memory");
+    assert!(refused(|settings| settings.write = true).contains("allowed: a port of a tenant with a pool"));
+    let many = Settings { write: true, ring: 256, queues: 4, ..Settings::new(Role::Slave, "/nowhere/a") };
+    let many = MemifPort::open_over(many, &pool(), &Peers::default()).expect_err("refused").to_string();
+    assert!(many.contains("found `256`; allowed: at most a quarter of the pool's buffers"), "{many}");
     assert!(!refused(|settings| settings.secret = Some("s".repeat(25))).contains("sss"), "it is a secret");
 }
 
 #[test]
 fn packets_pass_both_ways_in_order_and_long_ones_in_several_buffers() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut ends = pair(&folder, |settings| (settings.ring, settings.buffer) = (64, 256));
-    for round in 0..100u8 {
-        for (from, to) in [(0, 1), (1, 0)] {
-            let frames = vec![frame(round, 60), frame(round, 256), frame(round, 257), frame(round, 9_000)];
-            ends[from].send(&frames);
-            assert_eq!(ends[to].take(), frames, "round {round}, from {from}");
+    for write in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut ends = pair(&folder, |settings| small(settings, write));
+        let (mut bytes, begun) = (0, ends[0].port.counters().delivered_bytes);
+        for round in 0..100u8 {
+            for (from, to) in [(0, 1), (1, 0)] {
+                let frames =
+                    vec![frame(round, 60), frame(round, 256), frame(round, 257), frame(round, 9_000)];
+                ends[from].send(&frames);
+                assert_eq!(ends[to].take(), frames, "round {round}, from {from}, {write}");
+            }
+            bytes += 60 + 256 + 257 + 9_000;
+        }
+        for end in &ends {
+            let counters = end.port.counters();
+            let ledger = &counters.ledger;
+            assert_eq!((ledger.received, ledger.delivered, ledger.dropped.total()), (400, 400, 0));
+            assert_eq!((counters.received_bytes, counters.delivered_bytes - begun), (bytes, bytes));
+            assert!(end.has_all_buffers());
         }
     }
-    for end in &ends {
-        let ledger = &end.port.counters().ledger;
-        assert_eq!((ledger.received, ledger.delivered, ledger.dropped.total()), (400, 400, 0));
-        assert!(end.has_all_buffers());
-    }
+}
+
+/// Short rings and buffers; whether the slave's are the pool's.
+fn small(settings: &mut Settings, write: bool) {
+    (settings.ring, settings.buffer) = (64, 256);
+    settings.write = write && settings.role == Role::Slave;
 }
 
 #[test]
 fn a_full_ring_and_a_missing_peer_lose_packets_that_are_counted() {
+    for write in [false, true] {
+        a_full_ring_and_a_missing_peer(write);
+    }
+}
+
+fn a_full_ring_and_a_missing_peer(write: bool) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut ends = pair(&folder, |settings| (settings.ring, settings.buffer) = (64, 256));
+    let mut ends = pair(&folder, |settings| small(settings, write));
     let frames: Vec<_> = (0..100).map(|n| frame(n, 60)).collect();
     for (from, to) in [(0, 1), (1, 0)] {
         assert_eq!(ends[from].port.room_in_rings(), 64);
@@ -326,6 +357,8 @@ struct Peer {
     socket: OwnedFd,
     joined: Option<Box<Joined>>,
     memory: Option<SharedMemory>,
+    /// The second region, which is the port's pool.
+    pool: Option<SharedMemory>,
 }
 
 impl Peer {
@@ -346,7 +379,7 @@ impl Peer {
         if let Some(hello) = hello {
             send(&socket, &hello.to_bytes(), &[]).expect("sent");
         }
-        let mut peer = Peer { socket, joined: None, memory: None };
+        let mut peer = Peer { socket, joined: None, memory: None, pool: None };
         while peer.joined.is_none() {
             let (message, descriptors) = peer.next();
             peer.look_at(&message, descriptors.first());
@@ -363,8 +396,9 @@ impl Peer {
 
     /// Maps the memory for itself.
     fn look_at(&mut self, message: &Message, file: Option<&OwnedFd>) {
-        if let (Message::AddRegion { size, .. }, Some(file)) = (message, file) {
-            self.memory = Some(SharedMemory::map(file, *size as usize, true).expect("mapped"));
+        if let (Message::AddRegion { size, index }, Some(file)) = (message, file) {
+            let region = if *index == 0 { &mut self.memory } else { &mut self.pool };
+            *region = Some(SharedMemory::map(file, *size as usize, true).expect("mapped"));
         }
     }
 
@@ -381,7 +415,21 @@ impl Peer {
 
 /// A port of this role, up, and a peer that is this test.
 fn with_peer(folder: &tempfile::TempDir, role: Role, queues: u32) -> (Bench, Peer) {
-    let settings = |role| Settings { ring: 64, buffer: 256, queues, ..Settings::new(role, &socket(folder)) };
+    with_peer_that_may_write(folder, role, queues, false)
+}
+
+/// The same, where a slave's peer may have its pool.
+fn with_peer_that_may_write(
+    folder: &tempfile::TempDir,
+    role: Role,
+    queues: u32,
+    write: bool,
+) -> (Bench, Peer) {
+    let settings = |role| {
+        let mut settings = Settings { queues, ..Settings::new(role, &socket(folder)) };
+        small(&mut settings, write);
+        settings
+    };
     let (mut bench, peer) = match role {
         Role::Master => {
             let mut bench = Bench::new(settings(role));
@@ -400,9 +448,9 @@ fn with_peer(folder: &tempfile::TempDir, role: Role, queues: u32) -> (Bench, Pee
 
 #[test]
 fn garbage_in_each_shared_word_harms_the_peer_alone() {
-    for role in [Role::Master, Role::Slave] {
+    for (role, write) in [(Role::Master, false), (Role::Slave, false), (Role::Slave, true)] {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut bench, mut peer) = with_peer(&folder, role, 2);
+        let (mut bench, mut peer) = with_peer_that_may_write(&folder, role, 2, write);
         // Two rings each way with their descriptors: 64 entries of 16 bytes, behind 128 bytes.
         let words = 4 * (128 + 64 * 16) / 4;
         let garbage = [u32::MAX, 1, 0x8000_0000, 0x0001_0000, 0xFFFF_0001, 300];
@@ -414,12 +462,13 @@ fn garbage_in_each_shared_word_harms_the_peer_alone() {
             memory.word(n * 4).store(value, Relaxed);
             bench.send_flows(&[frame(3, 60), frame(3, 60)], both);
             bench.take();
+            // Those in the rings stay with the peer, which lives, when it is cut off.
             assert!(bench.has_all_buffers(), "word {n}, {value:#x}");
             if !bench.is_up() {
                 cuts += 1;
                 assert!(bench.reason().contains("cut off"), "{}", bench.reason());
                 drop(bench);
-                (bench, peer) = with_peer(&folder, role, 2);
+                (bench, peer) = with_peer_that_may_write(&folder, role, 2, write);
             }
         }
         assert!(cuts > 0, "{role:?}: impossible counts are noticed");
@@ -438,7 +487,7 @@ fn descriptors_that_name_what_is_not_the_peers_lose_a_packet() {
         let mut packet = theirs.allocate().expect("a buffer");
         theirs.write(&mut packet, &frame(1, 60)).expect("room");
         let joined = peer.joined.as_mut().expect("joined");
-        joined.senders[0].put(&theirs, &packet).expect("room");
+        joined.senders[0].put(&theirs, &mut packet).expect("room");
         theirs.free(packet);
         peer.memory.as_ref().expect("mapped").word(128 + n * 16 + word * 4).store(value, Relaxed);
         peer.joined.as_ref().expect("joined").senders[0].publish();
@@ -472,7 +521,7 @@ fn a_packet_that_is_lost_half_way_leaves_nothing_in_the_next_one() {
     for frame in [frame(1, 700), frame(2, 60), frame(3, 90)] {
         let mut packet = theirs.allocate().expect("a buffer");
         theirs.write(&mut packet, &frame).expect("room");
-        sender.put(&theirs, &packet).expect("room");
+        sender.put(&theirs, &mut packet).expect("room");
         theirs.free(packet);
     }
     // The second part of the first one lies nowhere.
@@ -483,6 +532,155 @@ fn a_packet_that_is_lost_half_way_leaves_nothing_in_the_next_one() {
     let counters = master.port.counters();
     assert_eq!((counters.ledger.received, counters.received_bytes), (3, 150));
     assert!(master.has_all_buffers());
+}
+
+/// A slave whose peer has the pool, and that peer.
+fn lending(folder: &tempfile::TempDir) -> (Bench, Peer) {
+    with_peer_that_may_write(folder, Role::Slave, 1, true)
+}
+
+#[test]
+fn a_peer_that_may_write_has_packets_where_they_lie() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut slave, peer) = lending(&folder);
+    let (rings, pool) = (peer.memory.as_ref().expect("rings"), peer.pool.as_ref().expect("the pool"));
+    assert_eq!((rings.len(), pool.len()), (2 * (128 + 64 * 16), slave.pool.memory().len()));
+    // Region and place of a packet that was sent: the first ring's descriptors begin at byte 128.
+    let mut packet = slave.pool.allocate().expect("a buffer");
+    slave.pool.write(&mut packet, &frame(1, 300)).expect("room");
+    let place = slave.pool.data(&packet).addr() - slave.pool.memory().base().addr().get();
+    slave.port.transmit(&slave.pool, NOW, &mut vec![packet]);
+    for (entry, length, more) in [(0, 256, 1), (1, 44, 0)] {
+        let word = |n: usize| rings.word(128 + entry * 16 + n * 4).load(Relaxed);
+        assert_eq!((word(0), word(1)), (1 << 16 | more, length));
+        assert_eq!(word(2) as usize, place + entry * 256);
+    }
+    let begin = place.next_multiple_of(4);
+    let byte = pool.word(begin).load(Relaxed);
+    assert_eq!(byte, 0x0101_0101, "its bytes are there");
+    // What the peer writes to an empty buffer is the packet that comes: the second ring begins at 1152.
+    let second = 128 + 64 * 16;
+    let empty = |entry: usize| rings.word(second + 128 + entry * 16 + 8).load(Relaxed) as usize;
+    let (first, last) = (empty(0), empty(1));
+    pool.word(first).store(0x0403_0201, Relaxed);
+    rings.word(second + 128 + 4).store(64, Relaxed);
+    rings.half(second + 64).store(1, Relaxed);
+    let mut out = Vec::new();
+    slave.port.receive(&slave.pool, NOW, 64, &mut out);
+    assert_eq!(slave.pool.to_vec(&out[0])[..4], [1, 2, 3, 4]);
+    assert_eq!(slave.pool.data(&out[0]).addr() - slave.pool.memory().base().addr().get(), first);
+    assert_ne!(empty(0), first, "there is another one in its place");
+    // A chain of short parts becomes one packet.
+    pool.word(last).store(0x0807_0605, Relaxed);
+    pool.word(empty(2)).store(0x0c0b_0a09, Relaxed);
+    for (entry, length, more) in [(1, 100, 1), (2, 4, 0)] {
+        rings.word(second + 128 + entry * 16).store(1 << 16 | more, Relaxed);
+        rings.word(second + 128 + entry * 16 + 4).store(length, Relaxed);
+    }
+    rings.half(second + 64).store(3, Relaxed);
+    slave.port.receive(&slave.pool, NOW, 64, &mut out);
+    let chain = slave.pool.to_vec(&out[1]);
+    assert_eq!((chain.len(), &chain[..4], &chain[100..]), (104, &[5, 6, 7, 8][..], &[9, 10, 11, 12][..]));
+    slave.pool.free_batch(out);
+    assert!(slave.has_all_buffers());
+}
+
+#[test]
+fn a_peer_that_may_write_names_no_place_and_no_length_but_its_buffers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut slave, peer) = lending(&folder);
+    let rings = peer.memory.as_ref().expect("rings");
+    let second = 128 + 64 * 16;
+    let entry = |entry: usize, word: usize| rings.word(second + 128 + entry * 16 + word * 4);
+    let room = entry(1, 1).load(Relaxed);
+    // Another region, another place; one byte more than there is; a header's beginning.
+    entry(0, 0).store(9 << 16, Relaxed);
+    entry(0, 2).store(u32::MAX, Relaxed);
+    for (n, length) in [60, room + 1, 13, room].into_iter().enumerate() {
+        entry(n, 1).store(length, Relaxed);
+    }
+    rings.half(second + 64).store(4, Relaxed);
+    let lengths: Vec<_> = slave.take().iter().map(Vec::len).collect();
+    assert_eq!(lengths, [60, room as usize]);
+    assert_eq!((slave.lost(DropReason::Malformed), slave.is_up()), (2, true));
+    assert!(slave.has_all_buffers());
+    // Without a free buffer packets are lost, and the ring keeps its own.
+    let mut all = Vec::new();
+    slave.pool.allocate_batch(BUFFERS as usize, &mut all);
+    rings.half(second + 64).store(8, Relaxed);
+    for n in 4..8 {
+        entry(n, 1).store(60, Relaxed);
+    }
+    assert!(slave.take().is_empty());
+    assert_eq!(slave.lost(DropReason::NoBuffer), 4);
+    slave.pool.free_batch(all);
+    assert!(slave.has_all_buffers());
+    entry(8, 1).store(60, Relaxed);
+    rings.half(second + 64).store(9, Relaxed);
+    assert_eq!(slave.take().len(), 1);
+}
+
+#[test]
+fn what_a_process_had_comes_back_when_it_is_gone_and_is_its_own_until_then() {
+    let (pool, peers) = (pool(), Peers::default());
+    let child = std::process::Command::new("sleep").arg("1000").spawn();
+    let mut child = child.expect("it is everywhere");
+    let join = || {
+        let pid = rustix::process::Pid::from_child(&child);
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("it lives");
+        peers.join(local_socket::Peer { pid: child.id(), uid: local_socket::own_uid(), pidfd }, &pool)
+    };
+    let connected = join();
+    let rings = connected.lender().lend(2, 64, 256).expect("buffers");
+    assert_eq!((rings.len(), pool.available()), (2, BUFFERS as usize - 128));
+    drop(connected);
+    assert!(peers.sweep());
+    drop(rings);
+    assert!(peers.sweep() && pool.available() == BUFFERS as usize - 128, "it can write there yet");
+    // Its next connection has them again, one to another port has more.
+    let (again, other) = (join(), join());
+    let rings = again.lender().lend(1, 64, 256).expect("buffers");
+    let others = other.lender().lend(1, 128, 256).expect("buffers");
+    assert_eq!(pool.available(), BUFFERS as usize - 192);
+    // What cannot be is refused, and takes nothing.
+    let refused = other.lender().lend(2, 1024, 256).expect_err("more than there are");
+    assert_eq!(refused, "found: 1856 free buffers in the pool; needed: 2048");
+    assert_eq!(pool.available(), BUFFERS as usize - 192);
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    peers.sweep();
+    assert_eq!(pool.available(), BUFFERS as usize - 192, "workers have the rings");
+    drop((again, other, rings));
+    assert!(peers.sweep() && pool.available() == BUFFERS as usize - 192, "a worker has a ring yet");
+    drop(others);
+    assert!(!peers.sweep(), "none is left");
+    assert_eq!(pool.available(), BUFFERS as usize);
+}
+
+#[test]
+fn a_peer_that_takes_one_region_gets_no_pool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = Listener::bind(&socket(&folder), Users::own()).expect("bound");
+    let mut settings = Settings::new(Role::Slave, &socket(&folder));
+    small(&mut settings, true);
+    let mut slave = Bench::new(settings);
+    let mut accepted = None;
+    until("it connects", || {
+        accepted = listener.accept();
+        accepted.is_some()
+    });
+    let hello = Hello {
+        name: padded("a"),
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 0,
+        max_m2s_ring: 0,
+        max_s2m_ring: 0,
+        max_log2_ring_size: 14,
+    };
+    send(accepted.as_ref().expect("seen"), &Message::Hello(hello).to_bytes(), &[]).expect("sent");
+    until("it says so", || slave.reason().contains("found: a peer that takes one region; needed: two"));
+    assert_eq!(slave.pool.available(), BUFFERS as usize);
 }
 
 /// Messages, and what comes with them.
@@ -543,8 +741,12 @@ fn hostile_messages_end_the_connection_and_the_next_peer_is_served() {
         (ringing(AddRing { private_header_size: 4, ..ring.clone() }), "private header"),
     ];
     for (messages, expected) in hostile {
-        let peer =
-            Peer { socket: connect(&socket(&folder)).expect("it listens"), joined: None, memory: None };
+        let peer = Peer {
+            socket: connect(&socket(&folder)).expect("it listens"),
+            joined: None,
+            memory: None,
+            pool: None,
+        };
         assert!(matches!(peer.next().0, Message::Hello(_)));
         for (message, file) in messages {
             let descriptors: Vec<_> = file.iter().map(AsFd::as_fd).collect();
@@ -590,7 +792,12 @@ fn rings_of_different_sizes_and_numbers_or_at_one_place_serve_each_other() {
         ring(0, 0, 256, 3),
         (Message::Connect([0; 32]), None),
     ];
-    let peer = Peer { socket: connect(&socket(&folder)).expect("it listens"), joined: None, memory: None };
+    let peer = Peer {
+        socket: connect(&socket(&folder)).expect("it listens"),
+        joined: None,
+        memory: None,
+        pool: None,
+    };
     assert!(matches!(peer.next().0, Message::Hello(_)));
     for (message, file) in said {
         let descriptors: Vec<_> = file.iter().map(AsFd::as_fd).collect();

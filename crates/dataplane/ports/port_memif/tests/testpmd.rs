@@ -2,8 +2,9 @@
 
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
-use port_memif::{MemifPort, Role, Settings};
+use port_memif::{MemifPort, Peers, Role, Settings};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use telemetry::clock::Nanos;
 
@@ -57,7 +58,7 @@ fn start(program: &str, role: &str, queues: u32, folder: &std::path::Path) -> Ru
     Running(child.expect("it was found"))
 }
 
-fn passes(role: Role, theirs: &str, queues: u32) {
+fn passes(role: Role, theirs: &str, queues: u32, write: bool) {
     let Some(program) = testpmd() else {
         eprintln!("skipped: DPDK's testpmd is not on the path (apt-get install dpdk-dev)");
         return;
@@ -69,11 +70,12 @@ fn passes(role: Role, theirs: &str, queues: u32) {
         buffer_size: packet_memory::BufferSize::new(16_384).expect("allowed"),
         ..PoolConfig::default()
     };
-    let pool = Pool::new("test", config).expect("a pool");
+    let pool = Arc::new(Pool::new("test", config).expect("a pool"));
     let path = folder.path().join("memif.sock");
     let mut settings = Settings::new(role, path.to_str().expect("text"));
     (settings.id, settings.secret, settings.queues) = (4, Some("open".into()), queues);
-    let mut port = MemifPort::open(settings).expect("opened");
+    (settings.ring, settings.write) = (256, write);
+    let mut port = MemifPort::open_over(settings, &pool, &Peers::default()).expect("opened");
     // It is killed in the middle of its packets, and another one comes.
     for life in 0..2 {
         let mut running = start(program, theirs, queues, folder.path());
@@ -127,7 +129,11 @@ fn passes(role: Role, theirs: &str, queues: u32) {
             port.maintain(NOW);
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(pool.available(), 2048);
+        let begun = Instant::now();
+        while pool.available() != 2048 {
+            assert!(begun.elapsed() < LONG, "{} buffers are back", pool.available());
+            std::thread::sleep(Duration::from_millis(1));
+        }
         // A master that was killed leaves its socket, which DPDK does not replace.
         if role == Role::Slave {
             let _ = std::fs::remove_file(&path);
@@ -137,22 +143,28 @@ fn passes(role: Role, theirs: &str, queues: u32) {
 
 #[test]
 fn testpmd_as_slave_sends_back_what_it_gets() {
-    passes(Role::Master, "client", 1);
+    passes(Role::Master, "client", 1, false);
 }
 
 #[test]
 fn testpmd_as_master_sends_back_what_it_gets() {
-    passes(Role::Slave, "server", 1);
+    passes(Role::Slave, "server", 1, false);
+}
+
+#[test]
+fn testpmd_as_master_that_may_write_sends_back_what_it_gets_and_is_killed() {
+    passes(Role::Slave, "server", 1, true);
+    passes(Role::Slave, "server", 2, true);
 }
 
 #[test]
 fn testpmd_as_slave_has_several_queues() {
-    passes(Role::Master, "client", 2);
+    passes(Role::Master, "client", 2, false);
 }
 
 #[test]
 fn testpmd_as_master_has_several_queues() {
-    passes(Role::Slave, "server", 2);
+    passes(Role::Slave, "server", 2, false);
 }
 
 #[test]
