@@ -57,11 +57,12 @@ fn delivered(daemon: &Daemon) -> u64 {
     daemon.get("/v1/account")["ports"]["end"]["packets"]["delivered"].as_u64().unwrap_or(0)
 }
 
-/// The guide's example, with its sockets in a folder.
-fn guide(folder: &Path) -> String {
+/// The guide's first example, or the one without copies, with its sockets in a folder.
+fn guide(folder: &Path, without_copies: bool) -> String {
     let guide = std::fs::read_to_string(Path::new(ROOT).join("docs/memif.md")).expect("the guide");
+    let part = if without_copies { guide.split("## Without copies").nth(1) } else { Some(guide.as_str()) };
     let file =
-        guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its example");
+        part.and_then(|part| part.split("```yaml\n").nth(1)?.split("```").next()).expect("its example");
     file.replace("/run/superfluid/", &format!("{}/", folder.to_str().expect("text")))
 }
 
@@ -70,13 +71,13 @@ fn testpmd_stands_in_a_chain_in_both_roles_and_may_be_killed() {
     if !has_testpmd() {
         return;
     }
-    // The last one has the pool, which lies in ordinary pages.
-    for (ours, theirs) in [("master", "client"), ("slave", "server"), ("slave, write: true", "server")] {
+    for (ours, theirs) in
+        [("master", "client"), ("slave", "server"), ("slave that shares the pool", "server")]
+    {
         let folder = tempfile::tempdir().expect("a folder");
         let daemon = Options::new(folder.path()).shared_cache().start();
-        let pool = "tenants:\n  default: {pool: {pages: ordinary}}\n";
-        let file = guide(folder.path()).replace("role: master", &format!("role: {ours}"));
-        daemon.write("file.yaml", &format!("{file}{pool}"));
+        let file = guide(folder.path(), ours.contains("pool"));
+        daemon.write("file.yaml", &file.replace("role: master", &format!("role: {ours}")));
         daemon.done("apply -f file.yaml");
         let down = port(&daemon, "in");
         assert!(down.to_string().contains("no peer is connected at"), "{down}");

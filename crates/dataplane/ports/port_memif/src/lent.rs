@@ -9,8 +9,8 @@
 //!    connection, and else until it is gone ([`Peers::sweep`]).
 //!
 //! Limits: a process that shares its memory with others is gone when it is gone itself: what they write
-//! reaches packets of its own tenant alone. Whether it is gone is looked at by the threads of ports that share
-//! a pool: without one, what it had comes back with the next.
+//! reaches packets of its own tenant alone. Whether it is gone is looked at by the threads of ports that
+//! share a pool: without one, what it had comes back with the next.
 
 use crate::ring::Descriptor;
 use local_socket::Peer;

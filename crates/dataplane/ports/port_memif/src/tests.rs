@@ -555,6 +555,12 @@ fn a_peer_that_may_write_has_packets_where_they_lie() {
         assert_eq!((word(0), word(1)), (1 << 16 | more, length));
         assert_eq!(word(2) as usize, place + entry * 256);
     }
+    let mut free = Vec::new();
+    slave.pool.allocate_batch(BUFFERS as usize, &mut free);
+    let size = slave.pool.buffer_size() as usize;
+    let begins = |packet: &Packet| slave.pool.data(packet).addr() - slave.pool.memory().base().addr().get();
+    assert!(free.iter().all(|packet| begins(packet) / size != place / size), "it is the peer's");
+    slave.pool.free_batch(free);
     let begin = place.next_multiple_of(4);
     let byte = pool.word(begin).load(Relaxed);
     assert_eq!(byte, 0x0101_0101, "its bytes are there");
@@ -623,7 +629,7 @@ fn a_peer_that_may_write_names_no_place_and_no_length_but_its_buffers() {
 #[test]
 fn what_a_process_had_comes_back_when_it_is_gone_and_is_its_own_until_then() {
     let (pool, peers) = (pool(), Peers::default());
-    let child = std::process::Command::new("sleep").arg("1000").spawn();
+    let child = std::process::Command::new("sleep").arg("60").stdout(std::process::Stdio::null()).spawn();
     let mut child = child.expect("it is everywhere");
     let join = || {
         let pid = rustix::process::Pid::from_child(&child);
