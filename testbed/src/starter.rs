@@ -9,9 +9,9 @@
 //!    the process and the same for all threads.
 //! 3. Between fork and exec the child asks for the signal, and looks whether its parent has ended meanwhile.
 //!
-//! Limits: what the child starts is its own affair. A launcher is therefore to be ended by SIGTERM, at which
-//! it ends its guests: they outlive a SIGKILL. A program with capabilities of its file's (`ping`) is not ended
-//! by its parent's end.
+//! Limits: what the child starts is its own affair. A launcher is therefore to be ended by SIGTERM, at
+//! which it ends its guests: they outlive a SIGKILL. A program with capabilities of its file's (`ping`) is
+//! not ended by its parent's end.
 
 use crate::namespace::ends_with_parent;
 use rustix::process::Signal;
